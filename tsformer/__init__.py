@@ -1,0 +1,34 @@
+"""tsformer: time-series classification with transformers and a positional encoding you choose by name."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> the module that holds it. Resolved on first use, so that `import tsformer` costs
+# nothing that is not asked for.
+_PUBLIC = {
+    "TSTransformerClassifier": "tsformer.estimators.classifier",
+    "TSTransformer": "tsformer.model.transformer",
+    "ModelConfig": "tsformer.model.transformer",
+    "load": "tsformer.persistence",
+    "load_dataset": "tsformer.data",
+}
+
+__all__ = ["ModelConfig", "TSTransformer", "TSTransformerClassifier", "load", "load_dataset"]
+
+if TYPE_CHECKING:
+    from tsformer.data import load_dataset
+    from tsformer.estimators.classifier import TSTransformerClassifier
+    from tsformer.model.transformer import ModelConfig, TSTransformer
+    from tsformer.persistence import load
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tsformer' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

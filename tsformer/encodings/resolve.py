@@ -1,0 +1,174 @@
+"""From what a user writes, ``"tape+erpe"`` and a dict of options, to modules."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, Sum
+from tsformer.encodings.registry import find
+
+__all__ = ["EncodingSpec", "EncodingStack", "resolve"]
+
+EncodingSpec = str | type[PositionalEncoding] | Callable[..., PositionalEncoding]
+
+_SIZES = ("d_model", "n_heads", "max_len")
+
+
+def resolve(
+    encoding: EncodingSpec, *, d_model: int, n_heads: int, max_len: int, **encoding_params: Any
+) -> PositionalEncoding:
+    """Build a positional encoding from its name, a sum of names, a class or a factory.
+
+    Parameters
+    ----------
+    encoding : str, PositionalEncoding subclass, or callable
+        ``"lspe"``; a sum such as ``"tape+erpe"``, whose hooks apply in order; a class; or a
+        callable that takes the sizes and options as keywords and returns a PositionalEncoding.
+    d_model : int
+        Model width `D`.
+    n_heads : int
+        Number of heads `H`.
+    max_len : int
+        Number of tokens of the longest training series.
+    **encoding_params
+        Options of the class. In a sum an option goes to the one part that has it; where
+        several have it, or to be explicit, nest it under the part's name:
+        ``fixed={"base": 100.0}, rope={"base": 500.0}`` for "fixed+rope".
+
+    Returns
+    -------
+    PositionalEncoding
+        A module with the hooks `embed`, `rotate`, `bias` and `mix`.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or option, with the nearest match and all choices.
+
+    Examples
+    --------
+    >>> encoding = resolve("lspe", d_model=16, n_heads=4, max_len=20, d_hidden=8)
+    >>> import torch
+    >>> encoding.embed(torch.zeros(2, 20, 16), torch.arange(20.0)[None]).shape
+    torch.Size([2, 20, 16])
+    """
+    makers = _makers(encoding, encoding_params, d_model=d_model, n_heads=n_heads, max_len=max_len)
+    parts = [make() for make in makers]
+    return parts[0] if len(parts) == 1 else Sum(parts)
+
+
+class EncodingStack(nn.Module):
+    """An encoding as a stack of blocks uses it: shared parts once, per-block parts once a block.
+
+    Takes what `resolve` takes, and `n_layers`. ``stack.at(i)`` has the four hooks for block `i`;
+    ``stack.embed`` is applied once, before the first block.
+    """
+
+    def __init__(
+        self,
+        encoding: EncodingSpec,
+        *,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        **encoding_params: Any,
+    ):
+        super().__init__()
+        self.parts = nn.ModuleList()
+        for make in _makers(
+            encoding, encoding_params, d_model=d_model, n_heads=n_heads, max_len=max_len
+        ):
+            first = make()
+            copies = max(n_layers, 1) if first.per_block else 1
+            self.parts.append(nn.ModuleList([first, *(make() for _ in range(copies - 1))]))
+        self.symmetric = all(part[0].symmetric for part in self.parts)  # type: ignore[index]
+
+    def at(self, block: int) -> Hooks:
+        """Return the hooks that block number `block` uses."""
+        parts: list[Any] = [part[min(block, len(part) - 1)] for part in self.parts]  # type: ignore[arg-type,index]
+        return parts[0] if len(parts) == 1 else Chain(parts)
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``."""
+        return self.at(0).embed(x, t)
+
+
+def _makers(
+    encoding: EncodingSpec, params: Mapping[str, Any], **sizes: int
+) -> list[Callable[[], PositionalEncoding]]:
+    """One function without arguments for each part of the sum."""
+    if not isinstance(encoding, str):
+        if not callable(encoding):
+            raise TypeError(
+                f"encoding must be a name, a sum of names such as 'tape+erpe', a PositionalEncoding "
+                f"class or a factory; got {encoding!r} of type {type(encoding).__name__}"
+            )
+        return [lambda: _make(encoding, params, sizes)]
+    part_names = [name.strip() for name in encoding.split("+")]
+    doubled = {name for name in part_names if part_names.count(name) > 1}
+    if doubled:
+        raise ValueError(f"the sum {encoding!r} names {min(doubled)!r} twice; name each part once")
+    classes = [find(name) for name in part_names]
+    return [
+        lambda cls=cls, own=own: _make(cls, own, sizes)
+        for cls, own in zip(classes, _share_out(part_names, classes, params), strict=True)
+    ]
+
+
+def _share_out(
+    part_names: Sequence[str], classes: Sequence[type[PositionalEncoding]], params: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Give every option to the one part that has it."""
+    if len(classes) == 1:
+        return [dict(params)]
+    shares: list[dict[str, Any]] = [{} for _ in classes]
+    takers = [_options(cls) for cls in classes]
+    for key, value in params.items():
+        if key in part_names and isinstance(value, Mapping):
+            shares[part_names.index(key)].update(value)
+            continue
+        owners = [i for i, options in enumerate(takers) if key in options]
+        if not owners:
+            choices = sorted({option for options in takers for option in options})
+            raise ValueError(unknown(f"option of {'+'.join(part_names)}", key, choices))
+        if len(owners) > 1:
+            both = [part_names[i] for i in owners]
+            raise ValueError(
+                f"encoding_params key {key!r} fits several parts, {both}; say which: "
+                f"{{{both[0]!r}: {{{key!r}: {value!r}}}}}"
+            )
+        shares[owners[0]][key] = value
+    return shares
+
+
+def _make(
+    factory: Callable[..., PositionalEncoding], params: Mapping[str, Any], sizes: Mapping[str, int]
+) -> PositionalEncoding:
+    if isinstance(factory, type) and issubclass(factory, PositionalEncoding):
+        options = _options(factory)
+        for key in params:
+            if key not in options:
+                label = factory.name or factory.__name__
+                raise ValueError(
+                    unknown(f"option of {label}", key, options)
+                    if options
+                    else f"{label} takes no options; got {key!r} in encoding_params"
+                )
+    made = factory(**sizes, **params)
+    if not isinstance(made, PositionalEncoding):
+        raise TypeError(
+            f"the encoding factory {factory!r} returned {type(made).__name__}; "
+            "it must return a PositionalEncoding"
+        )
+    return made
+
+
+def _options(cls: type[PositionalEncoding]) -> list[str]:
+    parameters = inspect.signature(cls).parameters
+    return [name for name in parameters if name not in _SIZES]

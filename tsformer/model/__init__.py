@@ -1,0 +1,5 @@
+"""A torch module and nothing else."""
+
+from tsformer.model.transformer import ModelConfig, TSTransformer
+
+__all__ = ["ModelConfig", "TSTransformer"]

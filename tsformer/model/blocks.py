@@ -1,0 +1,46 @@
+"""TransformerBlock: attention and a feed-forward network, each on a residual branch."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from tsformer.encodings.base import Hooks
+from tsformer.model.attention import SelfAttention
+
+__all__ = ["TransformerBlock"]
+
+
+class TransformerBlock(nn.Module):
+    """One batch-first transformer block.
+
+    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains without care;
+    post-norm, ``norm(x + f(x))``, is the original.
+
+    Parameters
+    ----------
+    d_model, n_heads, d_ff : int
+        Width `D`, heads `H`, hidden width of the feed-forward network.
+    dropout : float
+        On each residual branch and on the hidden layer.
+    norm_first : bool
+        Pre-norm if True, else post-norm.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, norm_first: bool):
+        super().__init__()
+        self.norm_first = norm_first
+        self.attention = SelfAttention(d_model, n_heads)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(d_model, d_ff), nn.GELU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model)
+        )
+        self.norm_attention = nn.LayerNorm(d_model)
+        self.norm_feed_forward = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, keep: Tensor | None = None) -> Tensor:
+        """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``."""
+        if self.norm_first:
+            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, keep))
+            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, keep)))
+        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))

@@ -1,0 +1,65 @@
+"""From the tokens of a series to one vector: masked mean, attention or maximum."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+
+__all__ = ["POOLINGS", "AttentionPooling", "MaxPooling", "MeanPooling", "make_pooling"]
+
+
+class MeanPooling(nn.Module):
+    """The mean over the tokens that are there."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Map ``[B, N, D]`` to ``[B, D]``; `keep` ``[B, N]`` is False at padding."""
+        if keep is None:
+            return x.mean(dim=1)
+        weight = keep[..., None].to(x.dtype)
+        return (x * weight).sum(dim=1) / weight.sum(dim=1)
+
+
+class MaxPooling(nn.Module):
+    """The maximum of each feature over the tokens that are there."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Map ``[B, N, D]`` to ``[B, D]``; `keep` ``[B, N]`` is False at padding."""
+        return (x if keep is None else x.masked_fill(~keep[..., None], float("-inf"))).amax(dim=1)
+
+
+class AttentionPooling(nn.Module):
+    """A mean weighted by a learned score of each token: ``softmax(x w) x``.
+
+    Zero scores at the start make it the mean.
+    """
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.score = nn.Linear(d_model, 1)
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.score.bias)
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Map ``[B, N, D]`` to ``[B, D]``; `keep` ``[B, N]`` is False at padding."""
+        score = self.score(x)
+        if keep is not None:
+            score = score.masked_fill(~keep[..., None], float("-inf"))
+        return torch.sum(score.softmax(dim=1) * x, dim=1)
+
+
+POOLINGS = {"mean": MeanPooling, "attention": AttentionPooling, "max": MaxPooling}
+
+
+def make_pooling(name: str, d_model: int) -> nn.Module:
+    """Return the pooling of that name, or raise ValueError with the nearest match."""
+    if name not in POOLINGS:
+        raise ValueError(unknown("pooling", name, POOLINGS))
+    return POOLINGS[name](d_model)

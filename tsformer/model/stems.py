@@ -1,0 +1,195 @@
+"""From values to tokens. A stem maps the mask and the times along with the values.
+
+Every stem takes `x` ``[B, L, C]`` with zeros at padding, `keep` ``[B, L]`` or None and `t` ``[1 | B, L]``,
+and returns tokens ``[B, N, D]``, `keep` ``[B, N]`` or None and times ``[1 | B, N]`` in units of one token, so
+that neighbouring tokens of a regular series are one apart whatever the stride.
+
+Padding never reaches a token that is there: it is zero before every convolution, which is what a convolution
+sees past the end of an unpadded series, and norms act on one step at a time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from math import ceil
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+
+__all__ = ["STEMS", "ConvStem", "LinearStem", "PatchStem", "Stem", "make_stem"]
+
+StemOutput = tuple[Tensor, Tensor | None, Tensor]
+
+
+class Stem(nn.Module):
+    """Base of the stems: one token every `stride` steps."""
+
+    stride: int
+    #: Whether a token sees one step only, so that order is left to the encoding alone.
+    pointwise = False
+
+    def n_tokens(self, length: int) -> int:
+        """Return the number of tokens `N` of a series of `length` steps."""
+        return ceil(length / self.stride)
+
+    def _windows(self, x: Tensor) -> Tensor:
+        """Cut ``[B, L]`` into ``[B, N, stride]``, the last window filled up with zeros."""
+        missing = -x.shape[1] % self.stride
+        return F.pad(x, (0, missing)).unflatten(1, (-1, self.stride))
+
+    def _any_kept(self, keep: Tensor | None) -> Tensor | None:
+        """A token is there where any of the steps it stands for is."""
+        return None if keep is None else self._windows(keep).any(dim=-1)
+
+
+class LinearStem(Stem):
+    """A token a step: ``x W + b``.
+
+    Parameters
+    ----------
+    n_channels, d_model, max_len : int
+        Channels `C`, width `D`, steps of the longest training series.
+    """
+
+    stride = 1
+    pointwise = True
+
+    def __init__(self, n_channels: int, d_model: int, max_len: int):
+        super().__init__()
+        self.project = nn.Linear(n_channels, d_model)
+
+    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
+        return self.project(x), keep, t
+
+
+class PatchStem(Stem):
+    """A token for every `stride` consecutive steps of all channels, cut without overlap.
+
+    Its time is the mean time of its steps that are there.
+
+    Parameters
+    ----------
+    n_channels, d_model, max_len : int
+        Channels `C`, width `D`, steps of the longest training series.
+    stride : int, optional
+        Steps in a patch; by default as many as give about 64 tokens, at least 2.
+    """
+
+    def __init__(self, n_channels: int, d_model: int, max_len: int, stride: int | None = None):
+        super().__init__()
+        self.stride = max(round(max_len / 64), 2) if stride is None else stride
+        self.project = nn.Linear(n_channels * self.stride, d_model)
+
+    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
+        missing = -x.shape[1] % self.stride
+        patches = F.pad(x, (0, 0, 0, missing)).unflatten(1, (-1, self.stride)).flatten(2)
+        there = torch.ones_like(t, dtype=torch.bool) if keep is None else keep
+        weight = self._windows(there.to(t.dtype))
+        total = (self._windows(t * there) if keep is None else self._windows(t.where(there, 0.0))).sum(-1)
+        centre = total / weight.sum(-1).clamp(min=1.0)
+        # The centre of the first patch is the origin, so that a regular series has times 0, 1, 2...
+        centre = (centre - (self.stride - 1) / 2) / self.stride
+        return self.project(patches), self._any_kept(keep), centre
+
+
+class DilatedConvolution(nn.Module):
+    """Convolutions of one kernel size and several dilations side by side, then norm and GELU."""
+
+    def __init__(self, n_in: int, n_out: int, kernel: int, dilations: tuple[int, ...], stride: int):
+        super().__init__()
+        widths = [
+            n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
+        ]
+        self.branches = nn.ModuleList(
+            nn.Conv1d(n_in, w, kernel, stride, padding=d * (kernel // 2), dilation=d)
+            for w, d in zip(widths, dilations, strict=True)
+            if w
+        )
+        self.norm = nn.LayerNorm(n_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``."""
+        x = x.transpose(1, 2)
+        x = torch.cat([branch(x) for branch in self.branches], dim=1)
+        return F.gelu(self.norm(x.transpose(1, 2)))
+
+
+class ConvStem(Stem):
+    """Two layers of convolutions at several dilations side by side, strided to about 64 tokens.
+
+    The first layer's stride is the smaller factor, where a step costs least to keep. Token `n` is centred at step `n stride`,
+    and that step's time is its time.
+
+    Parameters
+    ----------
+    n_channels, d_model, max_len : int
+        Channels `C`, width `D`, steps of the longest training series.
+    kernel_size : int, default=9
+        Odd, so that a token is centred on a step.
+    dilations : sequence of int, default=(1, 2, 4, 8)
+        One group of ``D / len(dilations)`` features for each.
+    strides : pair of int, optional
+        Of the two layers; by default as many steps a token as give about 64 tokens.
+
+    Raises
+    ------
+    ValueError
+        If `kernel_size` is even.
+    """
+
+    def __init__(
+        self,
+        n_channels: int,
+        d_model: int,
+        max_len: int,
+        kernel_size: int = 9,
+        dilations: tuple[int, ...] = (1, 2, 4, 8),
+        strides: tuple[int, int] | None = None,
+    ):
+        super().__init__()
+        if kernel_size % 2 == 0:
+            raise ValueError(
+                f"kernel_size of the conv stem must be odd, so that a token is centred on a step; got "
+                f"{kernel_size}; use {kernel_size + 1}"
+            )
+        if strides is None:
+            wanted = max(max_len / 64, 1.0)
+            first = max(int(wanted**0.5), 1)
+            strides = (first, max(round(wanted / first), 1))
+        self.stride = strides[0] * strides[1]
+        dilations = tuple(dilations)
+        self.layers = nn.Sequential(
+            DilatedConvolution(n_channels, d_model, kernel_size, dilations, strides[0]),
+            DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1]),
+        )
+        self.first_stride = strides[0]
+
+    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
+        first, second = self.layers
+        x = first(x)
+        if keep is not None:
+            x = x * keep[:, :: self.first_stride, None]
+        return second(x), self._any_kept(keep), t[:, :: self.stride] / self.stride
+
+
+STEMS: dict[str, type[Stem]] = {"conv": ConvStem, "linear": LinearStem, "patch": PatchStem}
+
+
+def make_stem(name: str, n_channels: int, d_model: int, max_len: int, **params: Any) -> Stem:
+    """Return the stem of that name, or raise ValueError with the nearest match."""
+    if name not in STEMS:
+        raise ValueError(unknown("stem", name, STEMS))
+    cls = STEMS[name]
+    options = list(inspect.signature(cls).parameters)[3:]
+    for key in params:
+        if key not in options:
+            raise ValueError(
+                unknown(f"option of the {name} stem", key, options)
+                if options
+                else f"the {name} stem takes no options; got {key!r} in stem_params"
+            )
+    return cls(n_channels, d_model, max_len, **params)
