@@ -1,0 +1,208 @@
+"""The one parameter list of all estimators, its checks, and what they become: a config and a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+
+from tsformer._names import unknown
+from tsformer.data.panel import SCALINGS
+from tsformer.encodings import EncodingSpec
+from tsformer.model.pooling import POOLINGS
+from tsformer.model.stems import STEMS
+from tsformer.model.transformer import ModelConfig
+from tsformer.training import Callback, TrainingPlan
+from tsformer.training.plan import PRECISIONS, epochs_for, resolve_device, resolve_precision
+
+__all__ = ["PARAMETER_DOCS", "Parameters"]
+
+#: ``max_epochs="auto"``: optimizer steps of a training, whatever the number of series...
+AUTO_STEPS = 1000
+#: ...but never fewer passes over large data than this.
+AUTO_MIN_EPOCHS = 20
+#: ``early_stopping="auto"``: from so many series on, a part of them is better spent on validation.
+AUTO_EARLY_STOPPING_CASES = 5000
+
+
+class Parameters:
+    """Assigns the constructor's arguments, and nothing else; `fit` checks them.
+
+    All three frameworks read the signature of ``__init__``, which estimators inherit from here.
+    """
+
+    def __init__(
+        self,
+        encoding: EncodingSpec = "lspe",
+        *,
+        encoding_params: Mapping[str, Any] | None = None,
+        stem: str = "conv",
+        stem_params: Mapping[str, Any] | None = None,
+        d_model: int = 64,
+        n_heads: int = 4,
+        n_layers: int = 2,
+        d_ff: int | None = None,
+        dropout: float = 0.1,
+        norm_first: bool = True,
+        pooling: str = "mean",
+        scaling: str | None = "channel",
+        max_epochs: int | str = "auto",
+        batch_size: int = 32,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 0.05,
+        label_smoothing: float = 0.1,
+        class_weight: Mapping[Any, float] | str | None = None,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        callbacks: Sequence[Callback] | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        precision: str = "auto",
+        compile: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.encoding = encoding
+        self.encoding_params = encoding_params
+        self.stem = stem
+        self.stem_params = stem_params
+        self.d_model = d_model
+        self.n_heads = n_heads
+        self.n_layers = n_layers
+        self.d_ff = d_ff
+        self.dropout = dropout
+        self.norm_first = norm_first
+        self.pooling = pooling
+        self.scaling = scaling
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.random_state = random_state
+        self.verbose = verbose
+        super().__init__()
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError for the first argument that is not allowed."""
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if not any(value is choice or value == choice for choice in allowed):
+                raise ValueError(unknown(name, value, allowed))
+        for name, (kind, low, high, also) in _RANGES.items():
+            value = getattr(self, name)
+            if any(value is other or value == other for other in also):
+                continue
+            _check_number(name, value, kind, low, high, also)
+        for name in ("encoding_params", "stem_params"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Mapping):
+                raise TypeError(f"{name} must be a dict or None; got {value!r}")
+        for callback in self.callbacks or ():
+            if not isinstance(callback, Callback):
+                raise TypeError(
+                    f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
+                )
+
+    def _model_config(self, *, n_channels: int, n_outputs: int, max_len: int) -> ModelConfig:
+        return ModelConfig(
+            n_channels=n_channels,
+            n_outputs=n_outputs,
+            max_len=max_len,
+            encoding=self.encoding,
+            encoding_params=dict(self.encoding_params or {}),
+            stem=self.stem,
+            stem_params=dict(self.stem_params or {}),
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            n_layers=self.n_layers,
+            d_ff=self.d_ff,
+            dropout=self.dropout,
+            norm_first=bool(self.norm_first),
+            pooling=self.pooling,
+        )
+
+    def _training_plan(self, *, n_cases: int, validated: bool, seed: int) -> TrainingPlan:
+        device = resolve_device(self.device)
+        n_epochs = self.max_epochs
+        if n_epochs == "auto":
+            n_epochs = max(epochs_for(AUTO_STEPS, n_cases, self.batch_size), AUTO_MIN_EPOCHS)
+        return TrainingPlan(
+            n_epochs=int(n_epochs),
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            n_iter_no_change=self.n_iter_no_change if validated else None,
+            device=device,
+            bfloat16=resolve_precision(self.precision, device),
+            compile=bool(self.compile),
+            seed=seed,
+        )
+
+    def _stops_early(self, n_cases: int, *, given: bool) -> bool:
+        """Whether validation data stop the training; `given` says that the caller brings them."""
+        if self.early_stopping == "auto":
+            return given or n_cases >= AUTO_EARLY_STOPPING_CASES
+        return bool(self.early_stopping)
+
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "stem": tuple(STEMS),
+    "pooling": tuple(POOLINGS),
+    "scaling": SCALINGS,
+    "norm_first": (True, False),
+    "early_stopping": ("auto", True, False),
+    "warm_start": (True, False),
+    "precision": PRECISIONS,
+    "compile": (True, False),
+}
+
+# name -> type, least, most (None: no bound), other values allowed. A float bound is open: 0 < x < 1
+_RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
+    "d_model": (Integral, 1, None, ()),
+    "n_heads": (Integral, 1, None, ()),
+    "n_layers": (Integral, 0, None, ()),
+    "d_ff": (Integral, 1, None, (None,)),
+    "dropout": (Real, 0, 1, (0,)),
+    "max_epochs": (Integral, 1, None, ("auto",)),
+    "batch_size": (Integral, 1, None, ()),
+    "learning_rate": (Real, 0, None, ()),
+    "weight_decay": (Real, 0, None, (0,)),
+    "label_smoothing": (Real, 0, 1, (0,)),
+    "validation_fraction": (Real, 0, 1, ()),
+    "n_iter_no_change": (Integral, 1, None, ()),
+    "verbose": (Integral, 0, None, ()),
+}
+
+
+def _check_number(
+    name: str, value: object, kind: type, low: float, high: float | None, also: tuple[Any, ...]
+) -> None:
+    whole = kind is Integral
+    inside: Callable[[Any], bool] = (
+        (lambda v: v >= low and (high is None or v <= high))
+        if whole
+        else (lambda v: v > low and (high is None or v < high))
+    )
+    allowed = f"{'an int' if whole else 'a float'} {'>=' if whole else '>'} {low}"
+    if high is not None:
+        allowed += f" and {'<=' if whole else '<'} {high}"
+    if also:
+        allowed += f", or {', '.join(map(repr, also))}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {allowed}; got {value!r} of type {type(value).__name__}")
+    if not inside(value):
+        raise ValueError(f"{name} must be {allowed}; got {value!r}")

@@ -1,0 +1,193 @@
+"""Save and load: a folder with a JSON file and a safetensors file. No pickle: loading runs no code.
+
+``estimator.json`` holds what the estimator is (class, parameters, classes, sizes, versions), and
+``weights.safetensors`` its tensors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+import tsformer
+from tsformer import safetensors
+from tsformer.data.panel import Scaler
+from tsformer.encodings import PositionalEncoding
+from tsformer.model import ModelConfig, TSTransformer
+from tsformer.training import History
+
+if TYPE_CHECKING:
+    from tsformer.estimators.base import TransformerEstimator
+
+__all__ = ["load", "save"]
+
+FORMAT = 1
+_JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
+# What a user's program brings and no file can hold.
+_NOT_SAVED = {"callbacks": None, "device": "auto"}
+
+
+def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a folder.
+
+    It is written under a temporary name beside `path` and then renamed: a kill in the middle leaves the
+    old folder or none, never half of one.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Its `callbacks` and `device` are not saved.
+    path : str or path
+        A folder to make, or one made by an earlier `save`, which is replaced.
+
+    Raises
+    ------
+    ValueError
+        If `path` is something else than such a folder, or a parameter cannot be written as
+        JSON: an encoding given as a class is written by its registered name, a factory cannot be.
+    """
+    check_is_fitted(estimator)
+    path = Path(path)
+    if path.exists() and not (path / _JSON).is_file() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(
+            f"{path} exists and is not a saved estimator; choose another path, or remove it first"
+        )
+    text = json.dumps(_describe(estimator), indent=2, default=_refuse)
+    tensors = {f"model.{k}": v for k, v in estimator.model_.state_dict().items()}
+    if estimator.scaler_.mean is not None:
+        tensors["scaler.mean"] = torch.from_numpy(estimator.scaler_.mean)
+        tensors["scaler.std"] = torch.from_numpy(estimator.scaler_.std)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        (temporary / _JSON).write_text(text + "\n", encoding="utf-8")
+        safetensors.write(tensors, temporary / _WEIGHTS)
+        temporary.chmod(0o755)  # mkdtemp makes folders that only their owner can read
+        if path.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
+            os.replace(path, old)
+            os.replace(temporary, path)
+            shutil.rmtree(old)
+        else:
+            os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
+
+
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> TransformerEstimator:
+    """Read an estimator that `save` wrote; it predicts what it predicted then.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder.
+    device : str or torch.device, default="auto"
+        Where to put the model, whatever it was trained on.
+
+    Returns
+    -------
+    fitted estimator
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no saved estimator at `path`.
+    ValueError
+        If a file is corrupted or truncated, was written by a newer version, or names an
+        encoding that is not registered here (import the module that defines it first).
+    """
+    path = Path(path)
+    if not (path / _JSON).is_file():
+        raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")
+    try:
+        state = json.loads((path / _JSON).read_text(encoding="utf-8"))
+        version = state["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
+    if version != FORMAT:
+        raise ValueError(
+            f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this is tsformer "
+            f"{tsformer.__version__}, which reads format {FORMAT}: install the newer one"
+        )
+    if not (path / _WEIGHTS).is_file():
+        raise ValueError(f"{path} is not whole: {_WEIGHTS} is missing")
+    tensors = safetensors.read(path / _WEIGHTS)
+    try:
+        return _restore(state, tensors, device)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{path} is corrupted: {error}") from error
+
+
+def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
+    parameters = estimator.get_params(deep=False) | _NOT_SAVED
+    encoding = parameters["encoding"]
+    if isinstance(encoding, type) and issubclass(encoding, PositionalEncoding) and encoding.name:
+        parameters["encoding"] = encoding.name
+    if isinstance(parameters["class_weight"], dict):
+        # JSON keys are strings; pairs keep the labels' types.
+        parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
+    classes = estimator.classes_
+    return {
+        "format": FORMAT,
+        "tsformer": tsformer.__version__,
+        "torch": torch.__version__,
+        "class": type(estimator).__name__,
+        "parameters": parameters,
+        "classes": {"dtype": classes.dtype.str, "values": classes.tolist()},
+        "columns_are_steps": estimator._columns_are_steps,
+        "n_features_in": estimator.n_features_in_,
+        "n_channels": estimator.n_channels_,
+        "n_outputs": estimator.model_.config.n_outputs,
+        "max_len": estimator.model_.config.max_len,
+        "feature_names_in": getattr(estimator, "feature_names_in_", np.empty(0)).tolist(),
+        "history": list(estimator.history_),
+    }
+
+
+def _restore(
+    state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
+) -> TransformerEstimator:
+    from tsformer.estimators import TSTransformerClassifier
+
+    parameters = dict(state["parameters"])
+    if isinstance(parameters["class_weight"], dict):
+        parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
+    estimator = TSTransformerClassifier(**parameters)
+    classes = state["classes"]
+    estimator.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+    estimator._columns_are_steps = state["columns_are_steps"]
+    estimator.n_features_in_ = state["n_features_in"]
+    estimator.n_channels_ = state["n_channels"]
+    if state["feature_names_in"]:
+        estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+    estimator.history_ = History(state["history"])
+    estimator.n_iter_ = max(len(estimator.history_), 1)
+    estimator.scaler_ = Scaler(estimator.scaling)
+    if "scaler.mean" in tensors:
+        estimator.scaler_.mean = tensors.pop("scaler.mean").numpy()
+        estimator.scaler_.std = tensors.pop("scaler.std").numpy()
+    config = estimator._model_config(
+        n_channels=state["n_channels"], n_outputs=state["n_outputs"], max_len=state["max_len"]
+    )
+    with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
+        estimator.model_ = TSTransformer(config).eval()
+    estimator.model_.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
+    estimator._place(device)
+    return estimator
+
+
+def _refuse(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise ValueError(
+        f"a parameter holds {value!r} of type {type(value).__name__}, which cannot be written as JSON. Give the "
+        "encoding by a registered name, and random_state as an int"
+    )

@@ -1,0 +1,137 @@
+"""Callback: what can be hooked into a training, and the ones that come with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from tsformer._optional import require
+from tsformer.training.plan import TrainingPlan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Callback", "History", "ProgressBar", "TrainingState"]
+
+
+class History(list[dict[str, float]]):
+    """One row an epoch: `epoch` (from 1), `loss`, `lr` (at its end), `seconds`, and `val_loss`, `val_score` where there is validation.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C ended the training.
+    best_epoch : int or None
+        The epoch whose weights were kept, where validation chose one.
+    """
+
+    interrupted: bool = False
+    best_epoch: int | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a DataFrame, indexed by epoch."""
+        import pandas as pd
+
+        columns = ["epoch", "loss", "lr", "seconds"]
+        columns += [c for c in ("val_loss", "val_score") if self and c in self[0]]
+        return pd.DataFrame(self, columns=columns).set_index("epoch")
+
+
+@dataclass
+class TrainingState:
+    """What a callback sees.
+
+    Attributes
+    ----------
+    model : nn.Module
+        The module that learns.
+    plan : TrainingPlan
+        How it learns.
+    history : History
+        The epochs so far; the newest is ``history[-1]``.
+    stop : bool
+        Set it to end the training after this epoch.
+    """
+
+    model: nn.Module
+    plan: TrainingPlan
+    history: History = field(default_factory=History)
+    stop: bool = False
+    epochs_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.epochs_before = len(self.history)
+
+    @property
+    def n_epochs(self) -> int:
+        """The number of epochs planned, with those of an earlier training that this one continues."""
+        return self.epochs_before + self.plan.n_epochs
+
+    @property
+    def epoch(self) -> int:
+        """The number of epochs done."""
+        return len(self.history)
+
+
+class Callback:
+    """Base of all callbacks: override what you need."""
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        """Before the first epoch."""
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        """After each epoch; its row is ``state.history[-1]``."""
+
+    def on_train_end(self, state: TrainingState) -> None:
+        """After the last epoch, also when the training was stopped, interrupted or failed."""
+
+
+class ProgressBar(Callback):
+    """A progress bar on standard error: epochs done, time left, the newest loss and score."""
+
+    def __init__(self) -> None:
+        self._progress: Any = None
+        self._task: Any = None
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        progress = require("rich.progress", extra="cli", purpose="the progress bar of verbose=1")
+        console = require("rich.console", extra="cli", purpose="the progress bar of verbose=1")
+        self._progress = progress.Progress(
+            progress.TextColumn("epoch"),
+            progress.MofNCompleteColumn(),
+            progress.BarColumn(),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.description}"),
+            console=console.Console(stderr=True),
+        )
+        self._task = self._progress.add_task("", total=state.n_epochs)
+        self._progress.start()
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        row = state.history[-1]
+        text = f"loss {row['loss']:.4f}"
+        if "val_score" in row:
+            text += f"  val_loss {row['val_loss']:.4f}  val_score {row['val_score']:.4f}"
+        self._progress.update(self._task, completed=state.epoch, description=text)
+
+    def on_train_end(self, state: TrainingState) -> None:
+        self._progress.stop()
+        self._progress = self._task = None  # a live display is neither copied nor pickled
+
+
+@contextmanager
+def running(callbacks: Sequence[Callback], state: TrainingState) -> Iterator[None]:
+    """Call `on_train_begin` of all before the block, `on_train_end` of those begun after it."""
+    begun: list[Callback] = []
+    try:
+        for callback in callbacks:
+            callback.on_train_begin(state)
+            begun.append(callback)
+        yield
+    finally:
+        for callback in reversed(begun):
+            callback.on_train_end(state)

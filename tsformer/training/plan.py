@@ -1,0 +1,94 @@
+"""TrainingPlan: how a model learns, decided before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, cos, pi
+
+import torch
+
+from tsformer._names import unknown
+
+__all__ = ["TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """Budget, optimizer, schedule, precision and device of one training.
+
+    Parameters
+    ----------
+    n_epochs, batch_size : int
+        Passes over the data; series in a step.
+    learning_rate : float
+        At its peak, after the warm-up.
+    weight_decay : float
+        Of AdamW, on the weights of linear and convolution layers only: not on norms, biases and position tables.
+    warmup : float, default=0.1
+        Part of all steps over which the learning rate rises; it then falls to zero along a cosine.
+    max_grad_norm : float, default=1.0
+        Gradients are clipped to this norm.
+    n_iter_no_change : int, optional
+        With validation data: stop after so many epochs without a lower validation loss and
+        return to the best epoch. None trains to the end.
+    device : torch.device
+        Where the data and the model are.
+    bfloat16 : bool, default=False
+        Whether the forward pass runs in bf16 autocast.
+    compile : bool, default=False
+        Whether the model is compiled with `torch.compile` for training.
+    seed : int
+        Of the order of the batches, and of dropout.
+    """
+
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    warmup: float = 0.1
+    max_grad_norm: float = 1.0
+    n_iter_no_change: int | None = None
+    device: torch.device
+    bfloat16: bool = False
+    compile: bool = False
+    seed: int
+
+    def rate(self, step: int, n_steps: int) -> float:
+        """Return the learning rate of step number `step` of `n_steps`, from 0."""
+        rising = max(round(self.warmup * n_steps), 1)
+        if step < rising:
+            return self.learning_rate * (step + 1) / rising
+        return self.learning_rate * (1 + cos(pi * (step - rising) / max(n_steps - rising, 1))) / 2
+
+
+def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:
+    """Return how many epochs over `n_cases` series give at least `n_steps` optimizer steps."""
+    return ceil(n_steps / ceil(n_cases / batch_size))
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Return the device asked for; "auto" is cuda where there is one, else mps, else cpu."""
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, TypeError) as error:  # torch raises any of them for a device not there
+        raise ValueError(
+            f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); "
+            "choose 'auto', 'cpu', 'cuda', 'cuda:0', 'mps'"
+        ) from error
+    return found
+
+
+def resolve_precision(precision: str, device: torch.device) -> bool:
+    """Return whether to autocast to bf16; "auto" does so on CUDA devices that have it."""
+    if precision not in PRECISIONS:
+        raise ValueError(unknown("precision", precision, PRECISIONS))
+    if precision == "auto":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "bfloat16"
