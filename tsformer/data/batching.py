@@ -45,7 +45,8 @@ def in_order(lengths: Tensor, max_steps: int) -> Iterator[Tensor]:
     order = lengths.argsort(stable=True)
     start = 0
     while start < len(order):
-        # Sorted, so the last series of a batch is its longest: the batch grows while the product fits.
+        # Sorted, so the last series of a batch is its longest: the batch grows while the product
+        # fits.
         stop = start + 1
         while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= max_steps:
             stop += 1

@@ -30,7 +30,8 @@ class Panel:
     values : Tensor [n, L, C]
         float32, scaled.
     lengths : Tensor [n] of int64, on the CPU
-        Steps of each series. They stay on the CPU, so that cutting a batch never waits for a device.
+        Steps of each series. They stay on the CPU, so that cutting a batch never waits for a
+        device.
     """
 
     values: Tensor
@@ -72,7 +73,8 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
 
     Parameters
     ----------
-    X : ndarray (n, length) or (n, channels, length), or list of (length,) or (channels, length) arrays
+    X : ndarray (n, length) or (n, channels, length), or list of (length,) or (channels, length)
+    arrays
         The series; those of a list may differ in length, but not in channels.
 
     Returns
@@ -93,7 +95,8 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
         array = np.asarray(X)
         if array.ndim not in (2, 3):
             raise ValueError(
-                f"X must be (n, length), (n, channels, length), or a list of (channels, length) arrays; got "
+                "X must be (n, length), (n, channels, length), or a list of (channels, length) "
+                "arrays; got "
                 f"an array with {array.ndim} dimensions and shape {array.shape}"
             )
         if array.shape[0] == 0:
@@ -101,7 +104,8 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
         array = array[:, None, :] if array.ndim == 2 else array
         if array.shape[1] == 0 or array.shape[2] == 0:
             raise ValueError(
-                f"X holds series without values: 0 feature(s) in an array of shape {array.shape}, while a "
+                f"X holds series without values: 0 feature(s) in an array of shape {array.shape}, "
+                "while a "
                 "minimum of 1 is required for channels and time steps"
             )
         _refuse_non_finite(array)
@@ -112,7 +116,8 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
     for i, x in enumerate(series):
         if len(x) != n_channels:
             raise ValueError(
-                f"all series need the same channels: series 0 has {n_channels}, series {i} has {len(x)} "
+                f"all series need the same channels: series 0 has {n_channels}, series {i} has "
+                f"{len(x)} "
                 f"(its shape is {x.shape}, read as (channels, length))"
             )
         if x.shape[1] == 0:
@@ -144,7 +149,8 @@ def _refuse_non_finite(x: npt.NDArray[Any], case: int | None = None) -> None:
         place = [case, *place]
     value = x[tuple(place[-x.ndim :])]
     raise ValueError(
-        f"Input X contains {'NaN' if np.isnan(value) else 'infinity'} at series {place[0]}, channel {place[1]}, "
+        f"Input X contains {'NaN' if np.isnan(value) else 'infinity'} at series {place[0]}, "
+        f"channel {place[1]}, "
         f"step {place[2]}; missing and infinite values are not accepted: impute or drop them first"
     )
 
@@ -178,7 +184,7 @@ class Scaler:
 
     def transform(self, values: Floats, lengths: npt.NDArray[np.int64]) -> Panel:
         """Scale padded `values` ``[n, L, C]`` in float64 and return them as a float32 panel."""
-        if self.how == "channel":
+        if self.mean is not None and self.std is not None:
             values = (values - self.mean) / self.std
         elif self.how == "series":
             mean, std = _moments(values, lengths, axis=(1,))

@@ -1,0 +1,325 @@
+"""Data sets by name: where they are looked for, checked, and how they are downloaded."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer.data import DatasetError, list_datasets, load_dataset
+
+sktime_datasets = pytest.importorskip("sktime.datasets", reason='needs the extra "data"')
+SHIPPED = Path(sktime_datasets.__file__).parent / "data"
+
+# Read before the tests, none of which shall see it.
+ARCHIVE = Path(os.environ.get("TSFORMER_DATA", ""))
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path, monkeypatch):
+    """Start in an empty folder without $TSFORMER_DATA, so that only sktime has any data."""
+    monkeypatch.delenv("TSFORMER_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def put(folder, name="BasicMotions", source="BasicMotions", edit=None):
+    """Lay a copy of a shipped problem into `folder` as `name`; `edit` changes the lines."""
+    home = Path(folder) / name
+    home.mkdir(parents=True)
+    for split in ("TRAIN", "TEST"):
+        lines = (SHIPPED / source / f"{source}_{split}.ts").read_text().splitlines(keepends=True)
+        lines = lines if edit is None else edit(lines)
+        (home / f"{name}_{split}.ts").write_text("".join(lines))
+    return home
+
+
+# ------------------------------------------------------------------------------------ what it gives
+
+
+def test_equal_lengths_are_one_array():
+    X, y = load_dataset("BasicMotions", split="train")
+    assert X.shape == (40, 6, 100)
+    assert X.dtype == np.float64
+    assert sorted(set(y)) == ["Badminton", "Running", "Standing", "Walking"]
+
+
+def test_unequal_lengths_are_a_list():
+    X, y = load_dataset("JapaneseVowels", split="test")
+    assert len(X) == len(y) == 370
+    assert {x.shape[0] for x in X} == {12}
+    assert len({x.shape[1] for x in X}) > 1
+
+
+@pytest.mark.parametrize("name", ["ItalyPowerDemand", "JapaneseVowels"])
+def test_no_split_is_train_then_test(name):
+    X, y = load_dataset(name)
+    X_train, y_train = load_dataset(name, split="train")
+    X_test, y_test = load_dataset(name, split="test")
+    assert y.tolist() == [*y_train, *y_test]
+    for both, one in zip(X, [*X_train, *X_test], strict=True):
+        np.testing.assert_array_equal(both, one)
+
+
+# -------------------------------------------------------------------------------- where it looks
+
+
+def test_places_are_searched_in_order(monkeypatch):
+    def mark(number):
+        return lambda lines: [
+            f"{number}{line[line.index(',') :]}" if line[0] in "-0123456789" else line
+            for line in lines
+        ]
+
+    def first_value(**options):
+        return load_dataset("BasicMotions", "train", **options)[0][0, 0, 0]
+
+    def available():
+        return list_datasets().set_index("name").loc["BasicMotions", "available"]
+
+    assert available() == "sktime"
+    put("data", edit=mark(1111))
+    assert (first_value(), available()) == (1111, "data")
+    put("named", edit=mark(2222))
+    monkeypatch.setenv("TSFORMER_DATA", "named")
+    assert (first_value(), available()) == (2222, "TSFORMER_DATA")
+    put("other", edit=mark(3333))
+    assert first_value(folder="other") == 3333
+
+
+def test_folder_is_the_only_place_when_given():
+    with pytest.raises(
+        DatasetError, match=r"no BasicMotions in empty: expected empty/BasicMotions/"
+    ):
+        load_dataset("BasicMotions", folder="empty")
+
+
+def test_a_wrong_environment_variable_is_named(monkeypatch):
+    monkeypatch.setenv("TSFORMER_DATA", "nowhere")
+    with pytest.raises(DatasetError, match="TSFORMER_DATA is 'nowhere', which is no folder"):
+        load_dataset("BasicMotions")
+
+
+def test_your_own_data_set_needs_no_catalogue(tmp_path):
+    put("data", name="My-Motions_2", edit=lambda lines: lines[:-1])
+    X, _ = load_dataset("My-Motions_2")
+    assert X.shape == (78, 6, 100)
+    (tmp_path / "data/My-Motions_2/My-Motions_2_TEST.ts").unlink()
+    assert len(load_dataset("My-Motions_2", "train")[0]) == 39
+    with pytest.raises(DatasetError, match=r"lacks My-Motions_2_TEST\.ts, the test part"):
+        load_dataset("My-Motions_2")
+
+
+# ------------------------------------------------------------------------------- what it refuses
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "C:x", "NATOPS\n", " NATOPS", None, 3],
+)
+def test_only_plain_names(name):
+    with pytest.raises(DatasetError, match="is no name of a data set"):
+        load_dataset(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Natop", "NATOPS"), ("basicmotions", "BasicMotions"), ("ECG20", "ECG200")]
+)
+def test_an_unknown_name_gives_the_nearest(name, meant):
+    with pytest.raises(DatasetError, match=f"unknown data set '{name}': did you mean '{meant}'"):
+        load_dataset(name)
+
+
+def test_an_unknown_split_gives_the_nearest():
+    with pytest.raises(DatasetError, match="unknown split 'tset': did you mean 'test'"):
+        load_dataset("BasicMotions", "tset")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "edit", "message"),
+    [
+        ("BasicMotions", "BasicMotions", lambda lines: lines[:-1], "39 series, expected 40"),
+        ("BasicMotions", "ArrowHead", None, "36 series, expected 40; 1 channels, expected 6; "),
+        ("ArrowHead", "GunPoint", None, "150 time steps, expected 251; 2 classes, expected 3"),
+        ("JapaneseVowels", "BasicMotions", None, "100 time steps, expected 7 to 29"),
+    ],
+)
+def test_files_that_are_not_the_catalogues(name, source, edit, message):
+    put("data", name, source, edit)
+    with pytest.raises(DatasetError, match=message) as caught:
+        load_dataset(name, "train")
+    assert f"data/{name}/{name}_TRAIN.ts is not the {name} of the catalogue" in str(caught.value)
+
+
+def test_a_truncated_file_is_named_with_its_line():
+    path = put("data") / "BasicMotions_TEST.ts"
+    text = path.read_text()
+    path.write_text(text[: len(text) * 2 // 3])
+    n_lines = path.read_text().count("\n") + 1
+    with pytest.raises(DatasetError, match=rf"BasicMotions_TEST\.ts, line {n_lines}: .*is it cut"):
+        load_dataset("BasicMotions")
+
+
+def test_train_and_test_must_have_the_same_channels():
+    home = put("data", name="Mine")
+    shutil.copy(SHIPPED / "ArrowHead/ArrowHead_TEST.ts", home / "Mine_TEST.ts")
+    with pytest.raises(DatasetError, match="differ in their channels"):
+        load_dataset("Mine")
+
+
+# ------------------------------------------------------------------------------------ downloading
+
+
+@pytest.fixture
+def downloads(monkeypatch):
+    """Stand in for sktime's download: `downloads.does` gets the folder it must write into."""
+
+    class Downloads:
+        calls = 0
+        does = staticmethod(put)
+
+    def load(name, split, extract_path):
+        Downloads.calls += 1
+        Downloads.does(extract_path)
+
+    # As if sktime shipped nothing, so that a problem of which we have the files must be downloaded.
+    monkeypatch.setattr("tsformer.data.archive._places", lambda: [("data", Path("data"))])
+    monkeypatch.setattr(sktime_datasets, "load_UCR_UEA_dataset", load)
+    return Downloads
+
+
+def test_a_download_lands_in_data_and_is_kept(downloads):
+    X, _ = load_dataset("BasicMotions")
+    assert X.shape == (80, 6, 100)
+    assert os.listdir("data") == ["BasicMotions"]
+    np.testing.assert_array_equal(load_dataset("BasicMotions")[0], X)
+    assert downloads.calls == 1
+
+
+def half_then(error):
+    def download(folder):
+        home = put(folder)
+        path = home / "BasicMotions_TEST.ts"
+        path.write_text(path.read_text()[:1000])
+        raise error
+
+    return download
+
+
+@pytest.mark.parametrize(
+    ("does", "error"),
+    [
+        (half_then(KeyboardInterrupt()), KeyboardInterrupt),
+        (half_then(SystemExit()), SystemExit),
+        (half_then(RuntimeError("All download strategies\nfailed")), DatasetError),
+        (lambda folder: put(folder, edit=lambda lines: lines[:-1]), DatasetError),
+        (lambda folder: None, DatasetError),
+    ],
+    ids=["interrupted", "ended", "offline", "wrong content", "nothing came"],
+)
+def test_a_failed_download_leaves_nothing(downloads, does, error):
+    downloads.does = does
+    with pytest.raises(error):
+        load_dataset("BasicMotions")
+    assert os.listdir("data") == []
+    downloads.does = put
+    assert len(load_dataset("BasicMotions")[0]) == 80
+
+
+def test_offline_says_what_to_do(downloads):
+    downloads.does = half_then(OSError("Name or service not known"))
+    with pytest.raises(DatasetError) as caught:
+        load_dataset("BasicMotions")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "Name or service not known" in message
+    assert "make data/BasicMotions/BasicMotions_TRAIN.ts and data/BasicMotions/" in message
+
+
+def test_without_sktime_the_extra_is_named(downloads, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sktime.datasets", None)
+    with pytest.raises(ImportError, match=r'pip install "tsformer\[data\]"'):
+        load_dataset("BasicMotions")
+
+
+def test_two_downloads_at_once(downloads):
+    def slower(folder):
+        put("data")  # the other process is done first
+        put(folder)
+
+    downloads.does = slower
+    assert len(load_dataset("BasicMotions")[0]) == 80
+    assert os.listdir("data") == ["BasicMotions"]
+
+
+def test_sktime_is_what_downloads(monkeypatch):
+    """The call fits sktime's real function, down to the folder its downloader is given."""
+    from sktime.datasets import _data_io
+
+    monkeypatch.setattr("tsformer.data.archive._places", lambda: [("data", Path("data"))])
+    monkeypatch.setattr(
+        _data_io, "_cache_dataset", lambda url, name, extract_path: put(extract_path, name, name)
+    )
+    assert load_dataset("ItalyPowerDemand")[0].shape == (1096, 1, 24)
+    assert os.listdir("data") == ["ItalyPowerDemand"]
+
+
+# ---------------------------------------------------------------------------------- the catalogue
+
+
+def test_the_catalogue_is_whole():
+    table = list_datasets()
+    assert table["name"].is_unique
+    assert table["archive"].value_counts().to_dict() == {"UCR": 128, "UEA": 30}
+    assert (table.loc[table["archive"] == "UCR", "channels"] == 1).all()
+    numbers = table.select_dtypes("Int64")
+    assert list(numbers) == [
+        "train_size", "test_size", "channels", "length_min", "length_max", "classes",
+    ]  # fmt: skip
+    assert (numbers > 0).all(axis=None)
+    assert (table["length_min"] <= table["length_max"]).all()
+    undocumented = table.loc[numbers.isna().any(axis=1), "name"]
+    assert undocumented.tolist() == ["InsectWingbeat"]
+    assert table["type"].notna().all()
+
+
+def test_the_catalogue_has_the_problems_sktime_lists():
+    from sktime.datasets import tsc_dataset_names as theirs
+
+    table = list_datasets().set_index("name")
+    later = {name for name in theirs.multivariate if name.startswith("Asphalt")}
+    assert set(theirs.multivariate) - later == set(table.index[table["archive"] == "UEA"])
+    unequal = table.index[table["length_min"] < table["length_max"]]
+    assert set(theirs.univariate_variable_length) <= set(unequal)
+    assert not set(theirs.univariate_equal_length) & set(unequal)
+
+
+def test_list_datasets_is_a_fresh_table():
+    table = list_datasets()
+    table["classes"] = pd.NA
+    assert list_datasets()["classes"].notna().all()
+
+
+def test_what_sktime_ships_loads():
+    table = list_datasets()
+    shipped = table.loc[table["available"] == "sktime", "name"]
+    assert {"BasicMotions", "ItalyPowerDemand", "JapaneseVowels"} <= set(shipped)
+    for name in shipped:
+        load_dataset(name)
+
+
+@pytest.mark.archive
+def test_the_archives_files_are_as_the_catalogue_says():
+    table = list_datasets().set_index("name")
+    names = [name for name in table.index if (ARCHIVE / name).is_dir()]
+    assert names
+    for name in names:
+        X, y = load_dataset(name, folder=ARCHIVE)
+        entry = table.loc[name]
+        lengths = [x.shape[1] for x in X]
+        assert len(X) == len(y) == entry["train_size"] + entry["test_size"], name
+        assert (min(lengths), max(lengths)) == (entry["length_min"], entry["length_max"]), name
+        assert {x.shape[0] for x in X} == {entry["channels"]}, name
+        assert len(set(y)) == entry["classes"], name

@@ -1,0 +1,28 @@
+"""What a series is: containers and problems by name. Knows no model."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Public name -> the module that holds it, resolved on first use.
+_PUBLIC = {
+    "DatasetError": "tsformer.data.tsfile",
+    "list_datasets": "tsformer.data.archive",
+    "load_dataset": "tsformer.data.archive",
+    "read_ts": "tsformer.data.tsfile",
+}
+
+__all__ = ["DatasetError", "list_datasets", "load_dataset", "read_ts"]
+
+if TYPE_CHECKING:
+    from tsformer.data.archive import list_datasets, load_dataset
+    from tsformer.data.tsfile import DatasetError, read_ts
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tsformer.data' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

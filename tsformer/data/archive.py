@@ -1,0 +1,229 @@
+"""Problems of the UCR and UEA archives by name: found, read, and checked against the catalogue."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import unknown
+from tsformer._optional import require
+from tsformer.data.tsfile import DatasetError, read_ts
+
+__all__ = ["DatasetError", "list_datasets", "load_dataset"]
+
+Series = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.str_]
+
+_SPLITS = ("train", "test")
+
+
+def load_dataset(
+    name: str, split: str | None = None, *, folder: str | os.PathLike[str] | None = None
+) -> tuple[Series | list[Series], Labels]:
+    """Load a problem of the UCR or UEA archive, or one of your own in the same layout.
+
+    A problem is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``. It is taken
+    from the first of these places that has it: the folder named by the environment variable
+    ``TSFORMER_DATA``, ``data/`` of the working folder (and of the checkout, if this is one), what
+    the installed sktime ships. If none has it, sktime downloads it into ``data/`` of the working
+    folder.
+
+    Parameters
+    ----------
+    name : str
+        As in `list_datasets`, case included: ``"NATOPS"``.
+    split : {"train", "test"}, optional
+        Which of the archive's two parts; both by default, train before test.
+    folder : path-like, optional
+        Look in this folder only, and download nothing.
+
+    Returns
+    -------
+    X : ndarray (n, channels, length) of float64, or list of n arrays (channels, length)
+        A list if the series differ in length. Missing values are NaN.
+    y : ndarray (n,) of str
+        Labels, spelled as in the files.
+
+    Raises
+    ------
+    DatasetError
+        If there is no such problem, it cannot be downloaded, a file is damaged (the message names
+        the line), or it is not what the catalogue says.
+    ImportError
+        If it must be downloaded and sktime is not installed.
+
+    Examples
+    --------
+    >>> X, y = load_dataset("BasicMotions", split="train")
+    >>> X.shape, sorted(set(y.tolist()))
+    ((40, 6, 100), ['Badminton', 'Running', 'Standing', 'Walking'])
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise DatasetError(
+            f"{name!r} is no name of a data set: a name has only letters, digits, '-' and '_', "
+            "as in 'NATOPS'; give the folder that holds it as folder="
+        )
+    if split is not None and split not in _SPLITS:
+        raise DatasetError(unknown("split", split, [*_SPLITS, None]))
+
+    places = _places() if folder is None else [("folder", Path(folder))]
+    found = _find(name, places)
+    if found is not None:
+        home = found[1]
+    elif name not in _catalog().index:
+        raise DatasetError(
+            f"{unknown('data set', name, _catalog().index)}; list_datasets() lists them. "
+            f"For one of your own make {_layout(Path(folder or 'data'), name)}"
+        )
+    elif folder is not None:
+        raise DatasetError(
+            f"no {name} in {folder}: expected {_layout(Path(folder), name)}. "
+            "Without folder= the other places are searched too, and it is downloaded if need be"
+        )
+    else:
+        home = _download(name, Path("data"))
+
+    parts = [_read(home, part) for part in (_SPLITS if split is None else (split,))]
+    X = [series for part, _ in parts for series in part]
+    y = np.concatenate([labels for _, labels in parts])
+    if len({len(series) for series in X}) > 1:
+        raise DatasetError(f"the train and test series of {home} differ in their channels")
+    return (np.stack(X) if len({series.shape[1] for series in X}) == 1 else X), y
+
+
+def list_datasets() -> pd.DataFrame:
+    """List the problems of the UCR and UEA archives.
+
+    Returns
+    -------
+    DataFrame
+        The catalogue, one row a problem: `name`, `archive` (UCR or UEA), `train_size`, `test_size`,
+        `channels`, `length_min`, `length_max`, `classes`, `type`; and `available`, where
+        `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would download.
+    """
+    table = _catalog().reset_index()
+    places = _places()
+    found = [_find(name, places) for name in table["name"]]
+    table["available"] = [place[0] if place is not None else "" for place in found]
+    return table
+
+
+@functools.cache
+def _catalog() -> pd.DataFrame:
+    numbers = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]
+    # Int64 and not int64: a number that no source documents is left empty.
+    return pd.read_csv(
+        Path(__file__).with_name("catalog.csv"),
+        index_col="name",
+        dtype=dict.fromkeys(numbers, "Int64"),
+    )
+
+
+def _places() -> list[tuple[str, Path]]:
+    """Return the folders to search, in that order, each with its name in `list_datasets`."""
+    places = []
+    if named := os.environ.get("TSFORMER_DATA"):
+        if not Path(named).is_dir():
+            raise DatasetError(
+                f"TSFORMER_DATA is {named!r}, which is no folder: correct or unset it"
+            )
+        places.append(("TSFORMER_DATA", Path(named)))
+    places.append(("data", Path("data")))
+    project = Path(__file__).parents[2]
+    if (project / "pyproject.toml").is_file():  # a checkout, not an installed package
+        places.append(("data", project / "data"))
+    sktime = importlib.util.find_spec("sktime")  # finds without importing, which takes seconds
+    if sktime is not None and sktime.origin is not None:
+        places.append(("sktime", Path(sktime.origin).parent / "datasets" / "data"))
+    return places
+
+
+def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
+    """Return the first place that has a part of the problem, and the problem's folder in it."""
+    for place, folder in places:
+        if any(_file(folder / name, split).is_file() for split in _SPLITS):
+            return place, folder / name
+    return None
+
+
+def _file(home: Path, split: str) -> Path:
+    return home / f"{home.name}_{split.upper()}.ts"
+
+
+def _layout(folder: Path, name: str) -> str:
+    return " and ".join(str(_file(folder / name, split)) for split in _SPLITS)
+
+
+def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
+    """Read one part of a problem and compare it with the catalogue, if that has the problem."""
+    path = _file(home, split)
+    if not path.is_file():
+        raise DatasetError(f"{home} lacks {path.name}, the {split} part: put it there")
+    X, y = read_ts(path)
+    if y is None:
+        raise DatasetError(f"{path} has no labels (@classLabel false): there is nothing to learn")
+    if home.name in _catalog().index:
+        wrong = _differences(_catalog().to_dict("index")[home.name], split, X, y)
+        if wrong:
+            raise DatasetError(
+                f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the "
+                "archive's own file, or rename the folder and its files if the change is yours"
+            )
+    return X, y
+
+
+def _differences(entry: dict[Any, Any], split: str, X: list[Series], y: Labels) -> list[str]:
+    """Say in what a part of a problem differs from its row of the catalogue."""
+    size, channels, classes = entry[f"{split}_size"], entry["channels"], entry["classes"]
+    lengths = [series.shape[1] for series in X]
+    # A part may lack the shortest and the longest series, and the test part also a class.
+    checks = {
+        "series": (size, size, len(X), len(X)),
+        "channels": (channels, channels, len(X[0]), len(X[0])),
+        "time steps": (entry["length_min"], entry["length_max"], min(lengths), max(lengths)),
+        "classes": (1 if split == "test" else classes, classes, len(set(y)), len(set(y))),
+    }
+    return [
+        f"{_range(least, most)} {what}, expected {_range(low, high)}"
+        for what, (low, high, least, most) in checks.items()
+        if pd.notna(low) and not low <= least <= most <= high
+    ]
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _download(name: str, folder: Path) -> Path:
+    """Have sktime download a problem; it appears in `folder` whole and checked, or not at all."""
+    sktime = require("sktime.datasets", extra="data", purpose=f"downloading {name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Beside its goal, so that the move is one rename on one file system.
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
+        try:
+            # sktime has no public function that downloads without reading.
+            sktime.load_UCR_UEA_dataset(name, split="train", extract_path=temporary)
+            for split in _SPLITS:
+                _read(Path(temporary) / name, split)
+        except Exception as error:
+            raise DatasetError(
+                f"{name} is not on this machine, and downloading it failed: "
+                f"{' '.join(str(error).split())}. Try again, or get it from "
+                f"timeseriesclassification.com and make {_layout(folder, name)}"
+            ) from error
+        try:
+            return (Path(temporary) / name).rename(folder / name)
+        except OSError:
+            # Another process may have been faster; what it moved here is whole as well.
+            if _find(name, [("data", folder)]) is None:
+                raise
+            return folder / name

@@ -1,0 +1,216 @@
+"""Read a `.ts` file, the text format of the UCR and UEA archives, and name the line that is wrong.
+
+A header of ``@tag value`` lines, then ``@data``, then one series a line: its channels parted by
+colons, the values of a channel by commas, and the label last::
+
+    @problemName Toy
+    @equalLength true
+    @classLabel true walk run
+    @data
+    1.0,2.0,?:4.0,5.0,6.0:walk
+
+sktime reads these files too, but it lower-cases the labels, gives no line when one is wrong, takes
+a cut line of an unequal-length problem for a series, makes a pandas object of every channel of
+every series, and takes seconds to import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DatasetError", "read_ts"]
+
+
+class DatasetError(ValueError):
+    """A data set that is unknown, cannot be had, or is not what its file or the catalogue says."""
+
+
+def read_ts(
+    path: str | os.PathLike[str],
+) -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_] | None]:
+    """Read the series and the labels of a `.ts` file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    X : list of ndarray (channels, length) of float64
+        One array a series, NaN where the file has ``?`` or ``NaN``.
+    y : ndarray (n,) of str, or None
+        The labels, spelled as in the file; None if the header says ``@classLabel false``.
+
+    Raises
+    ------
+    DatasetError
+        If the file is empty, ends early, or has a line that is not what the header says. The
+        message starts with the path and the number of the line.
+    FileNotFoundError
+        If there is no such file.
+    """
+    # A few headers of the archives quote their donors in other encodings; data and tags are ASCII.
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = _Lines(os.fspath(path), file)
+        header = _read_header(lines)
+        X: list[npt.NDArray[np.float64]] = []
+        labels: list[str] = []
+        for line in lines:
+            channels = line.split(":")
+            if header.labels is not None:
+                labels.append(_take_label(lines, channels, header.labels))
+            series = _read_series(lines, channels)
+            _check_shape(lines, series, header)
+            # Where the header is silent, the first series speaks for the others.
+            header.channels = len(series)
+            if header.equal_length:
+                header.length = series.shape[1]
+            X.append(series)
+    if not X:
+        lines.refuse("no series after @data")
+    return X, None if header.labels is None else np.array(labels)
+
+
+@dataclass
+class _Header:
+    """What the lines before ``@data`` promise; None where they are silent."""
+
+    channels: int | None = None
+    length: int | None = None
+    equal_length: bool | None = None
+    labels: frozenset[str] | None = None
+
+
+class _Lines:
+    """The lines of a file that say something, and the complaint about the one read last."""
+
+    def __init__(self, path: str, lines: Iterator[str]):
+        self.path = path
+        self.number = 0
+        self._lines = lines
+        self._is_cut = False
+
+    def __iter__(self) -> Iterator[str]:
+        for raw in self._lines:
+            self.number += 1
+            self._is_cut = not raw.endswith("\n")
+            line = raw.strip()
+            if line and line[0] not in "#%":  # both open a comment
+                yield line
+
+    def refuse(self, what: str) -> NoReturn:
+        hint = "; the file stops within this line: is it cut off?" if self._is_cut else ""
+        raise DatasetError(f"{self.path}, line {self.number}: {what}{hint}")
+
+
+def _read_header(lines: _Lines) -> _Header:
+    header = _Header()
+    has_labels = False
+    for line in lines:
+        if not line.startswith("@"):
+            lines.refuse(f"expected a header line such as '@data', found {_short(line)}")
+        tag, *values = line.split()
+        value = values[0] if values else ""
+        match tag.lower():
+            case "@data":
+                if not has_labels:
+                    lines.refuse("the header has no @classLabel before @data")
+                if header.equal_length is False:
+                    header.length = None  # some headers state the longest
+                return header
+            case "@timestamps" if _flag(lines, tag, value):
+                lines.refuse("series with time stamps (@timeStamps true) are not supported")
+            case "@targetlabel" if _flag(lines, tag, value):
+                lines.refuse(
+                    "a regression problem (@targetLabel): it has numbers to predict, no classes"
+                )
+            case "@univariate" if _flag(lines, tag, value):
+                header.channels = 1
+            case "@dimensions" | "@dimension":
+                header.channels = _count(lines, tag, value)
+            case "@equallength":
+                header.equal_length = _flag(lines, tag, value)
+            case "@serieslength":
+                header.length = _count(lines, tag, value)
+            case "@classlabel":
+                has_labels = True
+                if _flag(lines, tag, value):
+                    header.labels = frozenset(values[1:])
+                    if not header.labels:
+                        lines.refuse("@classLabel true needs the labels after it")
+            # Others (@problemName, @missing, and what later tools add) tell nothing to check.
+    if lines.number == 0:
+        raise DatasetError(f"{lines.path} is empty")
+    lines.refuse("the file ends without @data")
+
+
+def _flag(lines: _Lines, tag: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        lines.refuse(f"{tag} must be true or false, not {value!r}")
+    return value.lower() == "true"
+
+
+def _count(lines: _Lines, tag: str, value: str) -> int:
+    if not value.isdecimal() or int(value) == 0:
+        lines.refuse(f"{tag} must be a positive whole number, not {value!r}")
+    return int(value)
+
+
+def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str]) -> str:
+    label = fields.pop().strip()
+    if label not in labels:
+        known = ", ".join(sorted(labels)[:20]) + (", ..." if len(labels) > 20 else "")
+        lines.refuse(
+            f"the line ends in {_short(label)}, which is no label of @classLabel ({known})"
+        )
+    return label
+
+
+def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
+    """Turn the texts of the channels into an array (channels, length)."""
+    if not channels:
+        lines.refuse("one field only: expected channels and a label, parted by ':'")
+    lengths = [text.count(",") + 1 for text in channels]
+    for i, length in enumerate(lengths):
+        if length != lengths[0]:
+            lines.refuse(
+                f"channel {i + 1} has {length} values, channel 1 has {lengths[0]}; "
+                "the channels of a series must be equally long"
+            )
+    # All channels at once, for speed; which value is wrong is only asked once one is.
+    text = ",".join(channels).replace("?", "nan")
+    try:
+        return np.array(text.split(","), dtype=np.float64).reshape(len(channels), -1)
+    except ValueError:
+        _refuse_value(lines, channels)
+
+
+def _refuse_value(lines: _Lines, channels: list[str]) -> NoReturn:
+    for i, channel in enumerate(channels):
+        for j, value in enumerate(channel.split(",")):
+            try:
+                float(value.replace("?", "nan"))
+            except ValueError:
+                lines.refuse(
+                    f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is no number"
+                )
+    raise AssertionError("numpy refused a line whose every value python takes for a number")
+
+
+def _check_shape(lines: _Lines, series: npt.NDArray[np.float64], header: _Header) -> None:
+    channels, length = series.shape
+    if header.channels not in (None, channels):
+        lines.refuse(f"{channels} channels, expected {header.channels}")
+    if header.length not in (None, length):
+        lines.refuse(f"{length} values a channel, expected {header.length}")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 30 else f"{text[:27]}...")
