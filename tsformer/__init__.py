@@ -1,4 +1,4 @@
-"""tsformer: time-series classification with transformers and a positional encoding you choose by name."""
+"""tsformer: time-series classification by transformers with the encoding of your choice."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -21,7 +21,7 @@ import tsformer
 from tsformer import safetensors
 from tsformer.data.panel import Scaler
 from tsformer.encodings import PositionalEncoding
-from tsformer.model import ModelConfig, TSTransformer
+from tsformer.model import TSTransformer
 from tsformer.training import History
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ _NOT_SAVED = {"callbacks": None, "device": "auto"}
 def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a folder.
 
-    It is written under a temporary name beside `path` and then renamed: a kill in the middle leaves the
-    old folder or none, never half of one.
+    It is written under a temporary name beside `path` and then renamed: a kill in the middle
+    leaves the old folder or none, never half of one.
 
     Parameters
     ----------
@@ -56,7 +56,11 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(estimator)
     path = Path(path)
-    if path.exists() and not (path / _JSON).is_file() and (not path.is_dir() or any(path.iterdir())):
+    if (
+        path.exists()
+        and not (path / _JSON).is_file()
+        and (not path.is_dir() or any(path.iterdir()))
+    ):
         raise ValueError(
             f"{path} exists and is not a saved estimator; choose another path, or remove it first"
         )
@@ -82,7 +86,9 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
 
 
-def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> TransformerEstimator:
+def load(
+    path: str | os.PathLike[str], *, device: str | torch.device = "auto"
+) -> TransformerEstimator:
     """Read an estimator that `save` wrote; it predicts what it predicted then.
 
     Parameters
@@ -114,7 +120,8 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
         raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
     if version != FORMAT:
         raise ValueError(
-            f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this is tsformer "
+            f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
+            "is tsformer "
             f"{tsformer.__version__}, which reads format {FORMAT}: install the newer one"
         )
     if not (path / _WEIGHTS).is_file():
@@ -188,6 +195,7 @@ def _refuse(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise ValueError(
-        f"a parameter holds {value!r} of type {type(value).__name__}, which cannot be written as JSON. Give the "
+        f"a parameter holds {value!r} of type {type(value).__name__}, which cannot be written as "
+        "JSON. Give the "
         "encoding by a registered name, and random_state as an int"
     )

@@ -1,10 +1,11 @@
 """The safetensors file format: named tensors as JSON header and raw bytes, nothing that can run.
 
-The format's own library is not used because saving and loading belong to the core, which needs torch, numpy, pandas and
-scikit-learn alone. The format is frozen and small; a test reads and writes it with that library both ways.
+The format's own library is not used because saving and loading belong to the core, which needs
+torch, numpy, pandas and scikit-learn alone. The format is frozen and small; a test reads and
+writes it with that library both ways.
 
-A file is eight bytes of header length, little-endian; the header, a JSON object from a tensor's name to its
-``dtype``, ``shape`` and ``data_offsets``; and the bytes of all tensors without gaps.
+A file is eight bytes of header length, little-endian; the header, a JSON object from a tensor's
+name to its ``dtype``, ``shape`` and ``data_offsets``; and the bytes of all tensors without gaps.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def read(path: Path) -> dict[str, Tensor]:
         header = json.loads(content[8 : 8 + length])
         data = memoryview(content)[8 + length :]
         header.pop("__metadata__", None)
-        if sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in header.values()) != len(data):
+        if sum(
+            entry["data_offsets"][1] - entry["data_offsets"][0] for entry in header.values()
+        ) != len(data):
             raise ValueError("its tensors do not add up to its size")
         return {name: _tensor(entry, data) for name, entry in header.items()}
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

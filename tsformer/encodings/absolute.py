@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["FixedEncoding", "LSPE", "LearnableEncoding", "TAPE", "sinusoid"]
+__all__ = ["LSPE", "TAPE", "FixedEncoding", "LearnableEncoding", "sinusoid"]
 
 
 def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:
@@ -82,12 +82,13 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
 class LearnableEncoding(PositionalEncoding, name="learnable"):
     """Add a trained row per position: ``x + P[t]``.
 
-    `P` ``[M, D]`` has one row for each of the `M` = `max_len` trained positions, drawn from ``N(0, init_std^2)``.
+    `P` ``[M, D]`` has one row for each of the `M` = `max_len` trained positions, drawn from
+    ``N(0, init_std^2)``.
     A time between two positions gets the two rows interpolated linearly; a series
     longer than `M` has its times scaled to end at the last row.
 
-    Two habits are in circulation, a draw from N(0, 1) as a parameter ``(1, L, D)`` and an embedding table
-    ``(max_len, D)`` with longer series refused: ``init_std=1.0`` gives the first.
+    Two habits are in circulation, a draw from N(0, 1) as a parameter ``(1, L, D)`` and an
+    embedding table ``(max_len, D)`` with longer series refused: ``init_std=1.0`` gives the first.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ class LearnableEncoding(PositionalEncoding, name="learnable"):
 
 
 class LSPE(PositionalEncoding, name="lspe"):
-    """Add a small network of the sinusoid (learnable sinusoidal positional encoding): ``x + FFN(PE(t))``.
+    """Add a small network of the sinusoid, the learnable sinusoidal encoding: ``x + FFN(PE(t))``.
 
     ``FFN(p) = dropout(sigmoid(p W1 + b1)) W2 + b2``, `PE` ``[1 | B, N, D]`` the sinusoid of
     `fixed`, `W1` ``[D, F]``, `W2` ``[F, D]``. Only `W1`, `b1`, `W2`, `b2` are learned; the sinusoid
@@ -208,8 +209,9 @@ class LSPE(PositionalEncoding, name="lspe"):
 
 
 class TAPE(PositionalEncoding, name="tape"):
-    """Add the sinusoid with wavelengths fitted to the series' length (time absolute position encoding): ``x + PE(t D / L)``.
+    """Add the sinusoid at wavelengths that fit the series' length: ``x + PE(t D / L)``.
 
+    The time absolute position encoding of ConvTran.
     The angle is ``t w_k D / L`` with `L` = `max_len`, the trained length, kept at predict, so
     that a step has the same code in half a series as in the whole.
 
@@ -223,7 +225,8 @@ class TAPE(PositionalEncoding, name="tape"):
     References
     ----------
     Foumani, Tan, Webb and Salehi, "Improving Position Encoding of Transformers for
-    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024 (ConvTran).
+    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024
+    (ConvTran).
 
     Examples
     --------

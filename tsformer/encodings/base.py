@@ -37,9 +37,9 @@ class PositionalEncoding(nn.Module):
     with their defaults.
 
     Positions `t`, of shape ``[1 | B, N]``, are points in time and not indices: floats, one apart
-    from token to token of a regular series, anything that does not decrease otherwise. Padded tokens come as zeros in
-    `x` and `v` and repeat the last real time of their series. Compute from `t` in float32 even under autocast: 16 bits know
-    only 769 of the integers up to 4095.
+    from token to token of a regular series, anything that does not decrease otherwise. Padded
+    tokens come as zeros in `x` and `v` and repeat the last real time of their series. Compute from
+    `t` in float32 even under autocast: 16 bits know only 769 of the integers up to 4095.
 
     Attributes
     ----------
@@ -50,7 +50,8 @@ class PositionalEncoding(nn.Module):
         value is repeated) or "interpolates" (trained values are stretched).
     symmetric : bool
         Whether swapping past and future changes nothing, as for ``abs(j - i)``. With a
-        pointwise stem and mean pooling such an encoding cannot tell a rising series from a falling one.
+        pointwise stem and mean pooling such an encoding cannot tell a rising series from a falling
+        one.
     per_block : bool
         Whether each block owns its weights. Otherwise one instance serves the whole stack.
     reference : str
@@ -66,8 +67,8 @@ class PositionalEncoding(nn.Module):
 
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        cls.name = name or ""  # never the parent's, whose name would then stand for this class
         if name is not None:
-            cls.name = name
             register(name, cls, replace=replace)
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
@@ -120,13 +121,14 @@ class Sum(PositionalEncoding):
         self.parts = nn.ModuleList(parts)
         self.kind = "+".join(part.kind for part in parts)
         self.symmetric = all(part.symmetric for part in parts)
-        self.reference = "; ".join(part.reference for part in parts if part.reference)
+        references = [part.reference for part in parts if part.reference]
+        self.reference = "; ".join(dict.fromkeys(references))
 
     # The composition is written once, in Chain, which needs only `self.parts`.
-    embed = Chain.embed  # type: ignore[assignment]
-    rotate = Chain.rotate  # type: ignore[assignment]
-    bias = Chain.bias  # type: ignore[assignment]
-    mix = Chain.mix  # type: ignore[assignment]
+    embed = Chain.embed
+    rotate = Chain.rotate
+    bias = Chain.bias
+    mix = Chain.mix
 
 
 def _add(terms: Any) -> Tensor | None:

@@ -11,7 +11,8 @@ class NoEncoding(PositionalEncoding, name="none"):
     """Tell nothing: ``x -> x``.
 
     The control of every comparison, and a fair choice behind a convolutional stem, whose
-    receptive field orders neighbouring steps already. With a pointwise stem the model is then a bag of steps.
+    receptive field orders neighbouring steps already. With a pointwise stem the model is then a
+    bag of steps.
 
     Parameters
     ----------

@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["ALiBi", "ERPE"]
+__all__ = ["ERPE", "ALiBi"]
 
 
 class ALiBi(PositionalEncoding, name="alibi"):
     """Subtract from each score a multiple of the distance: ``-m_h abs(t_j - t_i)``.
 
-    Slopes ``m_h = 2^(-8 h / H)``, ``h = 1..H``, are constants. The paper's model is causal; here attention looks
-    both ways, and the distance alone cannot tell past from future: by default the encoding is symmetric.
-    ``signed=True`` makes later tokens count half as far, one of the ways that its authors suggest for
-    models that look both ways.
+    Slopes ``m_h = 2^(-8 h / H)``, ``h = 1..H``, are constants. The paper's model is causal; here
+    attention looks both ways, and the distance alone cannot tell past from future: by default the
+    encoding is symmetric. ``signed=True`` makes later tokens count half as far, one of the ways
+    that its authors suggest for models that look both ways.
 
     Parameters
     ----------
@@ -61,10 +61,12 @@ class ALiBi(PositionalEncoding, name="alibi"):
 
 
 class ERPE(PositionalEncoding, name="erpe"):
-    """Add a trained weight per distance to the attention weights, after the softmax (efficient relative position encoding).
+    """Add a trained weight per distance to the attention weights, after the softmax.
 
-    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]``, `w` ``[H, 2 M - 1]`` for `M` = `max_len`,
-    zero at the start, one table per block. A distance past `M - 1` takes the outermost weight.
+    The efficient relative position encoding of ConvTran:
+    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]``, `w` ``[H, 2 M - 1]`` for
+    `M` = `max_len`, zero at the start, one table per block. A distance past `M - 1` takes the
+    outermost weight.
 
     The second term is a depthwise convolution over `v`, done by FFT: no matrix of
     weights is made, the fused attention kernel stays, and memory grows linearly with `N`.
@@ -80,7 +82,8 @@ class ERPE(PositionalEncoding, name="erpe"):
     References
     ----------
     Foumani, Tan, Webb and Salehi, "Improving Position Encoding of Transformers for
-    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024 (ConvTran).
+    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024
+    (ConvTran).
 
     Examples
     --------
@@ -109,5 +112,7 @@ class ERPE(PositionalEncoding, name="erpe"):
         with torch.autocast(v.device.type, enabled=False):  # FFTs know no 16-bit types
             wide = v if v.dtype == torch.float64 else v.float()
             spectrum = torch.fft.rfft(kernel.to(wide.dtype), n=2 * n)[..., None]
-            mixed = torch.fft.irfft(spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2), n=2 * n, dim=-2)
+            mixed = torch.fft.irfft(
+                spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2), n=2 * n, dim=-2
+            )
         return mixed[..., :n, :].to(v.dtype)

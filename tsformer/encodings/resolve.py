@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -106,23 +107,24 @@ def _makers(
     if not isinstance(encoding, str):
         if not callable(encoding):
             raise TypeError(
-                f"encoding must be a name, a sum of names such as 'tape+erpe', a PositionalEncoding "
+                "encoding must be a name, a sum of names such as 'tape+erpe', a "
+                "PositionalEncoding "
                 f"class or a factory; got {encoding!r} of type {type(encoding).__name__}"
             )
-        return [lambda: _make(encoding, params, sizes)]
+        return [partial(_make, encoding, params, sizes)]
     part_names = [name.strip() for name in encoding.split("+")]
     doubled = {name for name in part_names if part_names.count(name) > 1}
     if doubled:
         raise ValueError(f"the sum {encoding!r} names {min(doubled)!r} twice; name each part once")
     classes = [find(name) for name in part_names]
-    return [
-        lambda cls=cls, own=own: _make(cls, own, sizes)
-        for cls, own in zip(classes, _share_out(part_names, classes, params), strict=True)
-    ]
+    shares = _share_out(part_names, classes, params)
+    return [partial(_make, cls, own, sizes) for cls, own in zip(classes, shares, strict=True)]
 
 
 def _share_out(
-    part_names: Sequence[str], classes: Sequence[type[PositionalEncoding]], params: Mapping[str, Any]
+    part_names: Sequence[str],
+    classes: Sequence[type[PositionalEncoding]],
+    params: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """Give every option to the one part that has it."""
     if len(classes) == 1:

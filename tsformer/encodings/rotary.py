@@ -14,7 +14,7 @@ __all__ = ["RoPE"]
 
 
 class RoPE(PositionalEncoding, name="rope"):
-    """Rotate pairs of query and key features by an angle that grows with time (rotary position embedding).
+    """Rotate pairs of query and key features by an angle that grows with time.
 
     Features ``(2k, 2k + 1)`` of every head turn by ``t base^(-2k / R)``, where `R` is the rotated
     part of the head width `E`. The product of a query at `t_i` and a key at `t_j` then depends

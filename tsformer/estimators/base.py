@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tsformer.data.panel import Panel, Scaler, is_ragged, to_panel
+from tsformer.data.panel import Scaler, is_ragged, to_panel
 from tsformer.estimators.parameters import Parameters
 from tsformer.model import TSTransformer
 from tsformer.training import History, ProgressBar, Validation, forward, train
@@ -34,10 +34,15 @@ class TransformerEstimator(
 ):
     """Base of the estimators of this package."""
 
+    model_: TSTransformer
+    history_: History
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = ["float32"]  # an embedding is float32, whatever came
+        tags.transformer_tags.preserves_dtype = [
+            "float32"
+        ]  # an embedding is float32, whatever came
         return tags
 
     @property
@@ -51,13 +56,18 @@ class TransformerEstimator(
             if reset:
                 self._columns_are_steps = False
                 self.n_features_in_ = series[0].shape[2]
-                vars(self).pop("feature_names_in_", None)
+                if hasattr(self, "feature_names_in_"):
+                    del self.feature_names_in_
         else:
             checks = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
-            # Columns of a 2-D X are features to scikit-learn, which then insists on their number. With
-            # channels given, only these are features, and series may have any length.
+            # Columns of a 2-D X are features to scikit-learn, which then insists on their number.
+            # With channels given, only these are features, and series may have any length.
             as_features = reset or (self._columns_are_steps and np.asarray(X).ndim <= 2)
-            X = validate_data(self, X, reset=reset, **checks) if as_features else check_array(X, **checks)
+            X = (
+                validate_data(self, X, reset=reset, **checks)
+                if as_features
+                else check_array(X, **checks)
+            )
             if reset:
                 self._columns_are_steps = X.ndim == 2
             series = to_panel(X)
@@ -66,13 +76,14 @@ class TransformerEstimator(
             self.n_channels_ = n_channels
         elif n_channels != self.n_channels_:
             raise ValueError(
-                f"X has {n_channels} channels, but {type(self).__name__} was fitted with {self.n_channels_}; "
+                f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
+                f"{self.n_channels_}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
             )
         return series
 
     def _seeds(self) -> tuple[int, int, int]:
-        """Derive the seeds of initial weights, training and validation split from `random_state`."""
+        """Derive the seeds of weights, training and validation split from `random_state`."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         init, training, split = np.random.SeedSequence(seed).generate_state(3)
         return int(init), int(training), int(split)
@@ -142,15 +153,18 @@ class TransformerEstimator(
             if getattr(fitted, name) != value:
                 raise ValueError(
                     f"warm_start=True goes on with the fitted model, but {name} changed from "
-                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or warm_start=False to start anew"
+                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or warm_start=False to "
+                    "start anew"
                 )
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
         blind = model.encoding.symmetric and model.stem.pointwise
         if blind and self.encoding != "none":  # "none" is asked for as the control it is
             warnings.warn(
-                f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem single steps: this "
-                "model cannot tell a series from its reverse. Use stem='conv', add an encoding with a direction "
+                f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem "
+                "single steps: this "
+                "model cannot tell a series from its reverse. Use stem='conv', add an encoding "
+                "with a direction "
                 f"('tape+{self.encoding}'), or for 'alibi' encoding_params={{'signed': True}}",
                 stacklevel=4,
             )
@@ -205,7 +219,7 @@ class TransformerEstimator(
             self._place(self.device)
 
     def _place(self, device: str | torch.device) -> None:
-        """Move the model to `device`, or with a warning to the CPU where there is no such device."""
+        """Move the model to `device`, or with a warning to the CPU where there is none."""
         try:
             self.device_ = resolve_device(device)
         except ValueError as error:

@@ -1,8 +1,7 @@
-"""TSTransformerClassifier: the contract of a scikit-learn classifier over the model and its training."""
+"""TSTransformerClassifier: a scikit-learn classifier over the model and its training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from tsformer.estimators.base import Series, TransformerEstimator
+from tsformer.estimators.holdout import hold_out
 
 __all__ = ["TSTransformerClassifier"]
 
@@ -24,7 +24,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     """Classify time series with a transformer and a positional encoding chosen by name.
 
     A stem turns values into tokens, the encoding tells where in time they are, transformer blocks
-    relate them, and the mean over the tokens goes to a linear head. Series of unequal length are masked throughout.
+    relate them, and the mean over the tokens goes to a linear head. Series of unequal length are
+    masked throughout.
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         "channel": each channel by its mean and deviation over the training data; "series": each
         channel of each series by its own; None: values are taken as they are.
     max_epochs : int or "auto", default="auto"
-        "auto" trains for {AUTO_STEPS} optimizer steps and at least {AUTO_MIN_EPOCHS} epochs, so that small and large
-        data both train well.
+        "auto" trains for {AUTO_STEPS} optimizer steps and at least {AUTO_MIN_EPOCHS} epochs, so
+        that small and large data both train well.
     batch_size : int, default=32
         Series in an optimizer step.
     learning_rate : float, default={LEARNING_RATE}
@@ -65,8 +66,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         As in scikit-learn.
     early_stopping : bool or "auto", default="auto"
         Hold out a part of the data, stop when its loss no longer falls and return to the best
-        epoch. "auto": where `X_val` is given, or from {AUTO_EARLY_STOPPING_CASES} series on; on small data all series train and the
-        schedule ends at zero.
+        epoch. "auto": where `X_val` is given, or from {AUTO_EARLY_STOPPING_CASES} series on; on
+        small data all series train and the schedule ends at zero.
     validation_fraction : float in (0, 1), default=0.1
         The part held out, of each class alike.
     n_iter_no_change : int, default=20
@@ -82,8 +83,9 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     compile : bool, default=False
         Train with `torch.compile`.
     random_state : int, RandomState or None, default=None
-        The one seed of initial weights, shuffling, dropout and the validation split. The same int gives the same
-        predictions on the same machine, bit for bit; global generators are left alone.
+        The one seed of initial weights, shuffling, dropout and the validation split. The same int
+        gives the same predictions on the same machine, bit for bit; global generators are left
+        alone.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -98,7 +100,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     n_iter_ : int
         Epochs trained.
     history_ : tsformer.training.History
-        Per epoch: loss, learning rate, seconds, and validation loss and score where there are; ``history_.to_frame()``.
+        Per epoch: loss, learning rate, seconds, and validation loss and score where there are;
+        ``history_.to_frame()``.
     model_ : TSTransformer
         The torch module.
     device_ : torch.device
@@ -236,7 +239,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         new = self.classes_[index] != labels
         if np.any(new):
             raise ValueError(
-                f"{name} has labels that the training data lack: {np.unique(labels[new]).tolist()[:10]}; "
+                f"{name} has labels that the training data lack: "
+                f"{np.unique(labels[new]).tolist()[:10]}; "
                 f"known are {self.classes_.tolist()[:20]}"
             )
         return index.astype(np.int64)
@@ -252,7 +256,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         weights = weights * compute_sample_weight(self.class_weight, labels)
         if weights.sum() <= 0:
             raise ValueError(
-                "all weights are zero; sample_weight and class_weight must leave some series a weight"
+                "all weights are zero; sample_weight and class_weight must leave some series a "
+                "weight"
             )
         return weights
 
@@ -284,48 +289,3 @@ def _accuracy(logits: Tensor, targets: Tensor) -> float:
 def _select(series: Series, chosen: npt.NDArray[np.bool_]) -> Series:
     values, lengths = series
     return values[chosen], lengths[chosen]
-
-
-def hold_out(
-    targets: npt.NDArray[np.int64], fraction: float, seed: int
-) -> npt.NDArray[np.bool_]:
-    """Choose a part of the series for validation: of each class alike, and never its last member.
-
-    scikit-learn's stratified split refuses classes of one member; here such a class trains.
-
-    Parameters
-    ----------
-    targets : ndarray (n,)
-        Class index of each series.
-    fraction : float
-        Part to hold out.
-    seed : int
-        Of the choice.
-
-    Returns
-    -------
-    ndarray (n,) of bool, True where held out
-
-    Raises
-    ------
-    ValueError
-        If no class has two members.
-    """
-    rng = np.random.default_rng(seed)
-    held_out = np.zeros(len(targets), dtype=bool)
-    owed = 0.0  # what earlier classes were too small to give
-    for label in np.unique(targets):
-        members = rng.permutation(np.flatnonzero(targets == label))
-        owed += fraction * len(members)
-        count = min(round(owed), len(members) - 1)
-        held_out[members[:count]] = True
-        owed -= count
-    if not held_out.any():
-        classes, counts = np.unique(targets, return_counts=True)
-        if counts.max() < 2:
-            raise ValueError(
-                f"early_stopping holds out validation data, but none of the {len(classes)} classes has two "
-                "members; pass X_val and y_val, or early_stopping=False"
-            )
-        held_out[rng.choice(np.flatnonzero(targets == classes[counts.argmax()]))] = True
-    return held_out

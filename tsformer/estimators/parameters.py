@@ -1,4 +1,4 @@
-"""The one parameter list of all estimators, its checks, and what they become: a config and a plan."""
+"""The one parameter list of all estimators, its checks, and what it becomes: config and plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tsformer.model.transformer import ModelConfig
 from tsformer.training import Callback, TrainingPlan
 from tsformer.training.plan import PRECISIONS, epochs_for, resolve_device, resolve_precision
 
-__all__ = ["PARAMETER_DOCS", "Parameters"]
+__all__ = ["Parameters"]
 
 #: ``max_epochs="auto"``: optimizer steps of a training, whatever the number of series...
 AUTO_STEPS = 1000

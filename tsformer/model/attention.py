@@ -43,7 +43,8 @@ class SelfAttention(nn.Module):
         if keep is not None:
             there = keep[:, None, None, :]
             mask = there if mask is None else mask.masked_fill(~there, float("-inf"))
-        # A rotation may widen q and k; the kernel wants v as wide, and its default scale would be off.
+        # A rotation may widen q and k; the kernel wants v as wide, and its default scale would be
+        # off.
         wide = v if q.shape[-1] == E else F.pad(v, (0, q.shape[-1] - E))
         out = F.scaled_dot_product_attention(q, k, wide, attn_mask=mask, scale=E**-0.5)[..., :E]
         mixed = encoding.mix(v if keep is None else v * keep[:, None, :, None], t)

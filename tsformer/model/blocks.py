@@ -13,8 +13,8 @@ __all__ = ["TransformerBlock"]
 class TransformerBlock(nn.Module):
     """One batch-first transformer block.
 
-    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains without care;
-    post-norm, ``norm(x + f(x))``, is the original.
+    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains
+    without care; post-norm, ``norm(x + f(x))``, is the original.
 
     Parameters
     ----------

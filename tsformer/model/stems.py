@@ -1,11 +1,12 @@
 """From values to tokens. A stem maps the mask and the times along with the values.
 
-Every stem takes `x` ``[B, L, C]`` with zeros at padding, `keep` ``[B, L]`` or None and `t` ``[1 | B, L]``,
-and returns tokens ``[B, N, D]``, `keep` ``[B, N]`` or None and times ``[1 | B, N]`` in units of one token, so
-that neighbouring tokens of a regular series are one apart whatever the stride.
+Every stem takes `x` ``[B, L, C]`` with zeros at padding, `keep` ``[B, L]`` or None and `t` ``[1 |
+B, L]``, and returns tokens ``[B, N, D]``, `keep` ``[B, N]`` or None and times ``[1 | B, N]`` in
+units of one token, so that neighbouring tokens of a regular series are one apart whatever the
+stride.
 
-Padding never reaches a token that is there: it is zero before every convolution, which is what a convolution
-sees past the end of an unpadded series, and norms act on one step at a time.
+Padding never reaches a token that is there: it is zero before every convolution, which is what a
+convolution sees past the end of an unpadded series, and norms leave it out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._names import unknown
+from tsformer.model.norms import MaskedBatchNorm
 
 __all__ = ["STEMS", "ConvStem", "LinearStem", "PatchStem", "Stem", "make_stem"]
 
@@ -42,7 +44,7 @@ class Stem(nn.Module):
         return F.pad(x, (0, missing)).unflatten(1, (-1, self.stride))
 
     def _any_kept(self, keep: Tensor | None) -> Tensor | None:
-        """A token is there where any of the steps it stands for is."""
+        """Keep a token where any of the steps it stands for is there."""
         return None if keep is None else self._windows(keep).any(dim=-1)
 
 
@@ -89,7 +91,9 @@ class PatchStem(Stem):
         patches = F.pad(x, (0, 0, 0, missing)).unflatten(1, (-1, self.stride)).flatten(2)
         there = torch.ones_like(t, dtype=torch.bool) if keep is None else keep
         weight = self._windows(there.to(t.dtype))
-        total = (self._windows(t * there) if keep is None else self._windows(t.where(there, 0.0))).sum(-1)
+        total = (
+            self._windows(t * there) if keep is None else self._windows(t.where(there, 0.0))
+        ).sum(-1)
         centre = total / weight.sum(-1).clamp(min=1.0)
         # The centre of the first patch is the origin, so that a regular series has times 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
@@ -97,10 +101,11 @@ class PatchStem(Stem):
 
 
 class DilatedConvolution(nn.Module):
-    """Convolutions of one kernel size and several dilations side by side, then norm and GELU."""
+    """Convolutions of one kernel size and several dilations side by side, batch norm and GELU."""
 
     def __init__(self, n_in: int, n_out: int, kernel: int, dilations: tuple[int, ...], stride: int):
         super().__init__()
+        self.stride = stride
         widths = [
             n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
         ]
@@ -109,20 +114,22 @@ class DilatedConvolution(nn.Module):
             for w, d in zip(widths, dilations, strict=True)
             if w
         )
-        self.norm = nn.LayerNorm(n_out)
+        self.norm = MaskedBatchNorm(n_out)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``."""
-        x = x.transpose(1, 2)
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Map ``[B, C, L]`` to ``[B, D, ceil(L / stride)]``, and the mask along with it."""
+        if keep is not None:
+            x = x * keep[:, None]
+            keep = keep[:, :: self.stride]
         x = torch.cat([branch(x) for branch in self.branches], dim=1)
-        return F.gelu(self.norm(x.transpose(1, 2)))
+        return F.gelu(self.norm(x, keep)), keep
 
 
 class ConvStem(Stem):
     """Two layers of convolutions at several dilations side by side, strided to about 64 tokens.
 
-    The first layer's stride is the smaller factor, where a step costs least to keep. Token `n` is centred at step `n stride`,
-    and that step's time is its time.
+    The first layer's stride is the smaller factor, where a step costs least to keep. Token `n` is
+    centred at step `n stride`, and that step's time is its time.
 
     Parameters
     ----------
@@ -153,7 +160,8 @@ class ConvStem(Stem):
         super().__init__()
         if kernel_size % 2 == 0:
             raise ValueError(
-                f"kernel_size of the conv stem must be odd, so that a token is centred on a step; got "
+                "kernel_size of the conv stem must be odd, so that a token is centred on a step; "
+                "got "
                 f"{kernel_size}; use {kernel_size + 1}"
             )
         if strides is None:
@@ -162,18 +170,13 @@ class ConvStem(Stem):
             strides = (first, max(round(wanted / first), 1))
         self.stride = strides[0] * strides[1]
         dilations = tuple(dilations)
-        self.layers = nn.Sequential(
-            DilatedConvolution(n_channels, d_model, kernel_size, dilations, strides[0]),
-            DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1]),
-        )
-        self.first_stride = strides[0]
+        self.first = DilatedConvolution(n_channels, d_model, kernel_size, dilations, strides[0])
+        self.second = DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1])
 
     def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        first, second = self.layers
-        x = first(x)
-        if keep is not None:
-            x = x * keep[:, :: self.first_stride, None]
-        return second(x), self._any_kept(keep), t[:, :: self.stride] / self.stride
+        x, inner = self.first(x.transpose(1, 2), keep)
+        x, _ = self.second(x, inner)
+        return x.transpose(1, 2), self._any_kept(keep), t[:, :: self.stride] / self.stride
 
 
 STEMS: dict[str, type[Stem]] = {"conv": ConvStem, "linear": LinearStem, "patch": PatchStem}

@@ -71,8 +71,8 @@ class ModelConfig:
 class TSTransformer(nn.Module):
     """A stack of transformer blocks over the tokens of a time series, with mean pooling.
 
-    Weights are drawn from torch's global generator, those of the encoding last: under one seed, models that
-    differ only in their encoding start from the same weights everywhere else.
+    Weights are drawn from torch's global generator, those of the encoding last: under one seed,
+    models that differ only in their encoding start from the same weights everywhere else.
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ class TSTransformer(nn.Module):
         keep : Tensor [B, L] of bool, optional
             True where a step is there; every series needs one. All by default.
         times : Tensor [B, L] or [1, L], optional
-            Times of the steps, not decreasing, in units of one regular step; ``0, 1, 2, ...`` by default.
+            Times of the steps, not decreasing, in units of one regular step; ``0, 1, 2, ...`` by
+            default.
 
         Returns
         -------

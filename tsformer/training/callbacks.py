@@ -19,7 +19,10 @@ __all__ = ["Callback", "History", "ProgressBar", "TrainingState"]
 
 
 class History(list[dict[str, float]]):
-    """One row an epoch: `epoch` (from 1), `loss`, `lr` (at its end), `seconds`, and `val_loss`, `val_score` where there is validation.
+    """One row an epoch, as a list of dicts.
+
+    Keys are `epoch` (from 1), `loss`, `lr` (at its end), `seconds`, and with validation data
+    `val_loss` and `val_score`.
 
     Attributes
     ----------
@@ -68,7 +71,7 @@ class TrainingState:
 
     @property
     def n_epochs(self) -> int:
-        """The number of epochs planned, with those of an earlier training that this one continues."""
+        """The number of epochs planned, with those of a training that this one continues."""
         return self.epochs_before + self.plan.n_epochs
 
     @property

@@ -1,4 +1,4 @@
-"""The training loop: data on the device, batches by index, nothing that waits for the device inside."""
+"""The training loop: data staged once, batches by index, no waiting for the device inside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,7 +79,8 @@ def train(
     weights : Tensor [n], optional
         Weight of each series' loss; their mean should be 1.
     validation : Validation, optional
-        Judges each epoch; with ``plan.n_iter_no_change`` it also stops the training and chooses the epoch.
+        Judges each epoch; with ``plan.n_iter_no_change`` it also stops the training and chooses
+        the epoch.
     callbacks : sequence of Callback
         Called around the epochs.
     history : History, optional
@@ -105,7 +107,8 @@ def train(
         except KeyboardInterrupt:
             state.history.interrupted = True
             warnings.warn(
-                f"training was interrupted after {state.epoch} of {state.n_epochs} epochs; what was "
+                f"training was interrupted after {state.epoch} of {state.n_epochs} epochs; what "
+                "was "
                 "trained so far is kept",
                 stacklevel=2,
             )
@@ -151,7 +154,8 @@ def _run(
             if not math.isfinite(row["loss"]):
                 model.load_state_dict(good)
                 raise Diverged(
-                    f"the training loss became {row['loss']} in epoch {row['epoch']} of {state.n_epochs}; the "
+                    f"the training loss became {row['loss']} in epoch {row['epoch']} of "
+                    f"{state.n_epochs}; the "
                     f"weights of epoch {row['epoch'] - 1} are kept. A lower learning_rate (it was "
                     f"{plan.learning_rate:g}) usually helps"
                 )
@@ -163,7 +167,10 @@ def _run(
             if validation is not None and plan.n_iter_no_change is not None:
                 if row["val_loss"] < best_loss:
                     best, best_loss, history.best_epoch = good, row["val_loss"], state.epoch
-                elif state.epoch - (history.best_epoch or state.epochs_before) >= plan.n_iter_no_change:
+                elif (
+                    state.epoch - (history.best_epoch or state.epochs_before)
+                    >= plan.n_iter_no_change
+                ):
                     state.stop = True
             for callback in callbacks:
                 callback.on_epoch_end(state)
@@ -208,7 +215,7 @@ def _optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.Optimizer:
     ]
     chosen = {id(p) for p in decayed}
     rest = [p for p in model.parameters() if id(p) not in chosen]
-    groups = [{"params": decayed}, {"params": rest, "weight_decay": 0.0}]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": rest, "weight_decay": 0.0}]
     return torch.optim.AdamW(
         groups, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
     )

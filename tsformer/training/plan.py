@@ -25,7 +25,8 @@ class TrainingPlan:
     learning_rate : float
         At its peak, after the warm-up.
     weight_decay : float
-        Of AdamW, on the weights of linear and convolution layers only: not on norms, biases and position tables.
+        Of AdamW, on the weights of linear and convolution layers only: not on norms, biases and
+        position tables.
     warmup : float, default=0.1
         Part of all steps over which the learning rate rises; it then falls to zero along a cosine.
     max_grad_norm : float, default=1.0
@@ -77,7 +78,11 @@ def resolve_device(device: str | torch.device) -> torch.device:
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, TypeError) as error:  # torch raises any of them for a device not there
+    except (
+        RuntimeError,
+        AssertionError,
+        TypeError,
+    ) as error:  # torch raises any of them for a device not there
         raise ValueError(
             f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); "
             "choose 'auto', 'cpu', 'cuda', 'cuda:0', 'mps'"

@@ -1,0 +1,41 @@
+"""Batch norm that padding cannot reach."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["MaskedBatchNorm"]
+
+
+class MaskedBatchNorm(nn.BatchNorm1d):
+    """Normalise each feature by its mean and variance over the steps that are there.
+
+    In training these are the batch's, and running averages of them are kept for predicting, when
+    what comes out for a series depends on no other series. A layer norm would do without the
+    batch, but takes away the amplitude of a step, which carries the class on many problems.
+
+    Parameters are those of `torch.nn.BatchNorm1d`.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Map ``[B, D, N]`` to the same shape; `keep` ``[B, N]`` is False at padding."""
+        # The fused norm knows no mask, and refuses a single value, whose variance is 0.
+        if not self.training or (keep is None and x.shape[0] * x.shape[2] > 1):
+            return super().forward(x)
+        weight = torch.ones_like(x[:, :1]) if keep is None else keep[:, None].to(x.dtype)
+        count = weight.sum()
+        mean = (x * weight).sum(dim=(0, 2)) / count
+        centred = x - mean[:, None]
+        var = (centred.square() * weight).sum(dim=(0, 2)) / count
+        with torch.no_grad():
+            unbiased = var * count / (count - 1).clamp(min=1)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum or 0.0)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum or 0.0)
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+        scale = self.weight * torch.rsqrt(var + self.eps)
+        return centred * scale[:, None] + self.bias[:, None]
