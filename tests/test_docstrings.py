@@ -1,0 +1,52 @@
+"""Docstrings are true: their examples run, and the defaults they state are the signature's."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pkgutil
+import re
+import warnings
+from importlib import import_module
+
+import pytest
+
+import tsformer
+from tsformer import TSTransformerClassifier
+from tsformer.estimators import parameters
+
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(tsformer.__path__, "tsformer.")
+    if not name.startswith("tsformer.cli") and name != "tsformer.__main__"
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def test_every_parameter_is_documented_with_its_default() -> None:
+    text = TSTransformerClassifier.__doc__ or ""
+    documented: dict[str, str] = {}
+    section = text.partition("Parameters\n")[2].partition("Attributes\n")[0]
+    for names, rest in re.findall(r"^    (\w+(?:, \w+)*) : (.*)$", section, flags=re.M):
+        default = rest.partition("default=")[2]
+        values = default.split(", ") if default else []
+        for i, name in enumerate(names.split(", ")):
+            documented[name] = values[i] if values else "None"
+    signature = inspect.signature(TSTransformerClassifier).parameters
+    assert list(documented) == list(signature)
+    for name, parameter in signature.items():
+        assert documented[name].strip('"') == str(parameter.default), name
+
+
+def test_the_budget_is_stated_as_it_is() -> None:
+    text = " ".join((TSTransformerClassifier.__doc__ or "").split())
+    assert f"for {parameters.AUTO_STEPS} optimizer steps" in text
+    assert f"at least {parameters.AUTO_MIN_EPOCHS} epochs" in text
+    assert f"from {parameters.AUTO_EARLY_STOPPING_CASES} series on" in text

@@ -1,0 +1,270 @@
+"""Pictures: that they show the right numbers, that one can read them, and that they draw alone."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tsformer import TSTransformerClassifier
+from tsformer.data import load_dataset
+from tsformer.encodings import names, resolve
+from tsformer.plots import (
+    ENCODING_COLORS,
+    encoding_color,
+    plot_comparison,
+    plot_confusion,
+    plot_encoding,
+    plot_encoding_change,
+    plot_history,
+)
+
+image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
+colors = pytest.importorskip("matplotlib.colors")
+
+SIZES = {"d_model": 8, "n_heads": 2}
+#: Columns of axes between two colour bars, which have a y label alone.
+COLORBAR = "<colorbar>"
+
+
+def pixels(figure: Any) -> np.ndarray:
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    file.seek(0)
+    return image.imread(file)
+
+
+def panels(figure: Any) -> list[Any]:
+    return [ax for ax in figure.axes if ax.get_label() != COLORBAR and ax.get_visible()]
+
+
+def images(figure: Any) -> list[np.ndarray]:
+    return [ax.images[0].get_array().data for ax in panels(figure) if ax.images]
+
+
+def titles(figure: Any) -> list[str]:
+    return [band.get_suptitle() for band in figure.subfigs]
+
+
+def assert_readable(figure: Any) -> None:
+    """Every panel says what its axes are, every colour bar what its colours are; there is ink."""
+    for ax in figure.axes:
+        if ax.get_label() == COLORBAR:
+            assert ax.get_ylabel()
+        elif ax.get_visible():
+            grid = ax.get_subplotspec()
+            assert ax.get_xlabel() or not grid.is_last_row() or figure.get_supxlabel()
+            assert ax.get_ylabel() or not grid.is_first_col() or ax.get_yticklabels()
+    picture = pixels(figure)
+    assert 500 <= picture.shape[1] <= 1100
+    assert picture[..., :3].std() > 0.03
+    # Nothing is cut off: the outermost pixels are paper.
+    for edge in (picture[0], picture[-1], picture[:, 0], picture[:, -1]):
+        assert (edge == 1).all()
+
+
+@pytest.mark.parametrize("name", [*names(), "tape+erpe"])
+def test_every_encoding_can_be_drawn(name: str) -> None:
+    figure = plot_encoding(name, 12, **SIZES)
+    assert_readable(figure)
+    assert figure.get_suptitle() == f"Positional encoding {name}"
+    assert [title.partition(":")[0] for title in titles(figure)] == name.split("+")
+
+
+def test_an_added_encoding_shows_its_table_and_its_cosines() -> None:
+    values, similarity = images(plot_encoding("fixed", 20, **SIZES))
+    angle = np.arange(20)[:, None] / 10000.0 ** (np.arange(0, 8, 2) / 8)
+    table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(20, 8)
+    np.testing.assert_allclose(values, table, atol=1e-5)
+    # sin^2 + cos^2 = 1 for each of four frequencies, so every row has the length two.
+    np.testing.assert_allclose(similarity, table @ table.T / 4, atol=1e-5)
+
+
+def test_a_rotation_shows_what_becomes_of_ones() -> None:
+    values, similarity = images(plot_encoding("rope", 9, **SIZES))
+    angle = np.arange(9)[:, None] / 10000.0 ** (np.arange(0, 4, 2) / 4)
+    turned = [np.cos(angle) - np.sin(angle), np.cos(angle) + np.sin(angle)]
+    np.testing.assert_allclose(values, np.stack(turned, axis=-1).reshape(9, 4), atol=1e-5)
+    np.testing.assert_allclose(similarity[0], np.cos(angle).mean(axis=1), atol=1e-5)
+
+
+def test_a_bias_shows_its_matrix_and_its_course_over_distance() -> None:
+    figure = plot_encoding("alibi", 6, **SIZES)
+    distance = np.abs(np.arange(6)[:, None] - np.arange(6))
+    for head, matrix in enumerate(images(figure)):
+        np.testing.assert_allclose(matrix, -distance * 2.0 ** (-4 * (head + 1)), atol=1e-7)
+    curves = panels(figure)[-1].lines[:2]
+    x, y = curves[0].get_data()
+    np.testing.assert_array_equal(x, np.arange(-5, 6))
+    np.testing.assert_allclose(y, -np.abs(x) / 16)
+
+
+def test_a_mix_shows_its_kernel_the_right_way_round() -> None:
+    encoding = resolve("erpe", max_len=5, **SIZES)
+    with torch.no_grad():
+        encoding.table.copy_(torch.arange(18.0).view(2, 9))
+    maps = images(plot_encoding(encoding, 5, **SIZES))
+    row, column = np.arange(5)[:, None], np.arange(5)
+    for head, matrix in enumerate(maps):
+        np.testing.assert_allclose(matrix, row - column + 4 + 9 * head, atol=1e-4)
+
+
+def test_no_more_heads_than_one_can_see() -> None:
+    figure = plot_encoding("alibi", 6, d_model=16, n_heads=16)
+    assert [ax.get_title() for ax in panels(figure)[:4]] == [f"head {h}" for h in range(4)]
+    assert len(images(figure)) == 4
+
+
+def test_options_reach_the_encoding_and_a_name_has_one_picture() -> None:
+    state = torch.get_rng_state()
+    first, again = (images(plot_encoding("learnable", 7, **SIZES))[0] for _ in range(2))
+    assert np.array_equal(first, again)
+    wide = images(plot_encoding("learnable", 7, **SIZES, init_std=2.0))[0]
+    np.testing.assert_allclose(wide, 100 * first, rtol=1e-5)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_before_and_after_a_training() -> None:
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    options = {**SIZES, "n_layers": 1, "random_state": 0, "stem": "linear"}
+    encoding = "fixed+learnable+erpe"
+    before, after = (
+        TSTransformerClassifier(encoding, **options, max_epochs=epochs).fit(X, y).model_
+        for epochs in (1, 8)
+    )
+    assert before.max_tokens == 24
+    after.train()
+    figure = plot_encoding_change(
+        before.encoding.at(0), after.encoding.at(0), 24, **SIZES, name=encoding
+    )
+    assert after.training, "drawing leaves the model as it was"
+    assert_readable(figure)
+    assert titles(figure) == [
+        "fixed: added to the tokens, untouched by training",
+        "learnable: added to the tokens, before training",
+        "learnable: added to the tokens, after training",
+        "erpe: added to the attention weights, before training",
+        "erpe: added to the attention weights, after training",
+    ]
+    tables = [model.state_dict()["encoding.parts.1.0.table"].numpy() for model in (before, after)]
+    shown = images(figure)
+    np.testing.assert_allclose(shown[2], tables[0], atol=1e-6)
+    np.testing.assert_allclose(shown[4], tables[1], atol=1e-6)
+    limits = [ax.images[0].get_clim() for ax in panels(figure) if ax.images]
+    assert limits[2] == limits[4], "the same colours before and after"
+    assert limits[3] == limits[5]
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_the_curves_are_those_of_the_history(validated: bool) -> None:
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    more: dict[str, Any] = {"X_val": X[:9], "y_val": y[:9]} if validated else {}
+    history = TSTransformerClassifier(**SIZES, max_epochs=3).fit(X, y, **more).history_
+    figure = plot_history(history)
+    assert_readable(figure)
+    frame = history.to_frame()
+    columns = ["loss", "val_loss", "val_score", "lr"] if validated else ["loss", "lr"]
+    lines = [line for ax in panels(figure) for line in ax.lines]
+    for line, column in zip(lines, columns, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
+        np.testing.assert_array_equal(line.get_ydata(), frame[column])
+    of_frame = [line for ax in panels(plot_history(frame)) for line in ax.lines]
+    for line, same in zip(lines, of_frame, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
+
+
+def test_one_epoch_can_be_seen() -> None:
+    one, three = ([{"epoch": e, "loss": 1.0, "lr": 1.0} for e in range(n)] for n in (1, 3))
+    assert all(ax.lines[0].get_marker() == "o" for ax in panels(plot_history(one)))
+    assert all(ax.lines[0].get_marker() == "None" for ax in panels(plot_history(three)))
+
+
+def test_the_confusion_matrix_counts() -> None:
+    true = ["walk", "walk", "run", "run", "run", "sit"]
+    predicted = ["walk", "run", "run", "run", "sit", "sit"]
+    figure = plot_confusion(true, predicted, ["walk", "run", "sit"])
+    assert_readable(figure)
+    (ax,) = panels(figure)
+    placed = {text.get_position(): int(text.get_text()) for text in ax.texts}
+    # (x, y) is (predicted, true)
+    assert placed == {(0, 0): 1, (1, 0): 1, (1, 1): 2, (2, 1): 1, (2, 2): 1}
+    np.testing.assert_allclose(images(figure)[0].sum(axis=1), 1)
+    assert ax.get_title() == "4 of 6 right: accuracy 0.667"
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["walk", "run", "sit"]
+
+
+def test_many_classes_stay_readable() -> None:
+    labels = np.arange(60).repeat(2)
+    figure = plot_confusion(labels, labels[::-1], np.arange(60))
+    assert_readable(figure)
+    (ax,) = panels(figure)
+    assert len(ax.texts) == 0
+    assert [tick.get_text() for tick in ax.get_xticklabels()][:3] == ["0", "2", "4"]
+
+
+def test_a_comparison_shows_every_fit_and_the_means() -> None:
+    scores = {
+        ("A", "none"): [0.5, 0.7],
+        ("A", "lspe"): [0.9, 0.9],
+        ("B", "none"): [0.2],
+        ("C", "lspe"): [0.1, 0.4],
+        ("D", "none"): [0.6, 0.8],
+    }
+    rows = [
+        {"dataset": dataset, "encoding": encoding, "seed": seed, "accuracy": value}
+        for (dataset, encoding), values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    figure = plot_comparison(pd.DataFrame(rows))
+    assert_readable(figure)
+    by_title = {ax.get_title(): ax for ax in panels(figure)}
+    assert list(by_title) == ["A", "B", "C", "D"]
+    assert [tick.get_text() for tick in by_title["A"].get_yticklabels()] == ["none", "lspe"]
+    for (dataset, encoding), values in scores.items():
+        place = ["none", "lspe"].index(encoding)
+        ax = by_title[dataset]
+        dots = [
+            dot
+            for group in ax.collections
+            if colors.same_color(group.get_facecolor()[0, :3], encoding_color(encoding))
+            for dot in group.get_offsets()
+        ]
+        assert [x for x, _ in dots] == values
+        assert all(abs(y - place) < 0.2 for _, y in dots)
+        lines = [
+            line
+            for line in ax.lines
+            if colors.same_color(line.get_color(), encoding_color(encoding))
+        ]
+        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
+        mean = np.mean(values)
+        np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
+        np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
+
+
+def test_colors_are_fixed_and_told_apart() -> None:
+    known = [encoding_color(name) for name in names()]
+    assert len(set(known)) == len(known)
+    assert encoding_color("lspe") == ENCODING_COLORS["lspe"] == "#D55E00"
+    assert encoding_color("of my own") == encoding_color("of my own")
+    assert encoding_color("of my own") in ENCODING_COLORS.values()
+
+
+def test_no_global_state_and_a_clear_word_without_matplotlib(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = (
+        "import sys, tsformer.plots as p; p.plot_encoding('rope', 5).savefig(sys.stdout.buffer);"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.startswith(b"\x89PNG")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "tsformer\[plots\]"'):
+        plot_encoding("rope", 5)

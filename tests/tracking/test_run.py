@@ -1,0 +1,137 @@
+"""TrackedRun: what it sends and when, and what it does when it cannot."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer import TSTransformerClassifier
+from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+
+class CountingClient:
+    """Stands for a client: counts calls, and fails them from number `works` on."""
+
+    def __init__(self, works: float = math.inf):
+        self.works = works
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def __getattr__(self, method: str) -> Any:
+        def call(run_id: str, *args: Any, **kwargs: Any) -> None:
+            self.calls.append((method, kwargs))
+            if len(self.calls) > self.works:
+                raise OSError("the disk is full")
+
+        return call
+
+
+def test_a_store_that_dies_is_left_alone(italy: tuple[Any, Any]) -> None:
+    X, y = italy
+    client: Any = CountingClient(works=1)
+    run = TrackedRun(client, "some run", flush_seconds=0.0)
+    tracker = MLflowTracker(mlflow_run=run)
+    with pytest.warns(UserWarning, match="the disk is full") as got:
+        TSTransformerClassifier(d_model=8, max_epochs=4, callbacks=[tracker]).fit(X, y)
+    assert len(got) == 1
+    assert len(client.calls) == 2, "nothing is tried again after the first failure"
+    assert run.lost
+    assert tracker.summary_["n_epochs"] == 4
+
+
+def test_metrics_wait_and_go_together() -> None:
+    client: Any = CountingClient()
+    run = TrackedRun(client, "some run", flush_seconds=1000.0)
+    for epoch in range(600):
+        run.metrics({"train/loss": 1.0, "lr": 0.1}, step=epoch)
+    assert client.calls == []
+    run.end("FINISHED")
+    batches = [kwargs["metrics"] for method, kwargs in client.calls if method == "log_batch"]
+    assert [len(batch) for batch in batches] == [1000, 200]  # MLflow takes a thousand at once
+    assert client.calls[-1][0] == "set_terminated"
+
+
+def test_a_long_training_is_hardly_slowed() -> None:
+    """Sending takes at most 2 % of the time once a sending was slow, however short the interval."""
+
+    class SlowClient(CountingClient):
+        def __getattr__(self, method: str) -> Any:
+            time.sleep(0.02)
+            return super().__getattr__(method)
+
+    client: Any = SlowClient()
+    run = TrackedRun(client, "some run", flush_seconds=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for epoch in range(200):
+            run.metrics({"train/loss": 1.0}, step=epoch)
+    assert len(client.calls) == 1, "after a sending of 20 ms none follows for a second"
+
+
+def test_numbers_that_are_not_finite_are_dropped(store: RunStore) -> None:
+    with store.start("not finite", kind="fit") as run:
+        run.metrics({"nan": math.nan, "inf": math.inf, "minus": -math.inf, "one": 1.0})
+    assert run.client is not None
+    assert run.client.get_run(run.run_id).data.metrics == {"one": 1.0}
+
+
+def test_many_and_long_values_fit_into_mlflow(store: RunStore) -> None:
+    with store.start("many", kind="fit") as run:
+        run.params({f"p{i}": i for i in range(250)} | {"long": "x" * 10_000})
+        run.tags({"long": "y" * 20_000})
+    assert run.client is not None
+    data = run.client.get_run(run.run_id).data
+    assert len(data.params) == 251
+    assert data.params["long"] == "x" * 6000
+    assert data.tags["long"] == "y" * 5000
+    assert not run.lost
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("why it failed"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
+)
+def test_a_run_says_how_its_block_ended(store: RunStore, error: BaseException, status: str) -> None:
+    with pytest.raises(type(error)), store.start("block", kind="fit") as run:
+        raise error
+    assert run.client is not None
+    kept = run.client.get_run(run.run_id)
+    assert kept.info.status == status
+    if status == "FAILED":
+        assert kept.data.tags["tsformer.error"] == "ValueError: why it failed"
+        trace = Path(run.client.download_artifacts(run.run_id, "error.txt"))
+        assert "raise error" in trace.read_text()
+
+
+def test_a_picture_that_cannot_be_drawn_costs_a_warning(store: RunStore) -> None:
+    def draw() -> Any:
+        raise ZeroDivisionError("nothing to divide")
+
+    with store.start("no picture", kind="fit") as run:
+        with pytest.warns(UserWarning, match="nothing to divide"):
+            run.figure(draw, "x.png")
+        run.metrics({"after": 1.0})
+    assert run.client is not None
+    assert run.client.get_run(run.run_id).data.metrics == {"after": 1.0}
+
+
+def test_data_are_named_and_told_apart(store: RunStore, italy: tuple[Any, Any]) -> None:
+    X, y = italy
+    unequal = [series[:, : 10 + i % 5] for i, series in enumerate(X)]
+    with store.start("data", kind="fit") as run:
+        run.dataset(X, y, name="Italy", context="train")
+        run.dataset(X + 1, y, name="Italy", context="test")
+        run.dataset(unequal, y, name="Unequal", context="train")
+    assert run.client is not None
+    inputs = run.client.get_run(run.run_id).inputs.dataset_inputs
+    assert [(i.dataset.name, i.tags[0].value) for i in inputs] == [
+        ("Italy", "train"), ("Italy", "test"), ("Unequal", "train"),
+    ]  # fmt: skip
+    assert len({i.dataset.digest for i in inputs}) == 3
+    assert "[67, 1, 24]" in inputs[0].dataset.profile
+    assert "[67, 1, 14]" in inputs[2].dataset.profile

@@ -1,0 +1,79 @@
+"""RunStore: where it is, how it is made, which runs it finds."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tsformer.tracking import RunStore, prepare_store, resolve_uri
+
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+DEAD = "http://127.0.0.1:9"
+
+
+def test_runs_are_found_by_key(store: RunStore) -> None:
+    tags = {"tsformer.configuration": "found by key"}
+    for key in ("a", "b", "b"):
+        with store.start(key, kind="fit", key=key, tags=tags) as newest:
+            pass
+    left = [store.start(key, kind="fit", key=key, tags=tags) for key in ("c", "d")]
+    found = store.finished(["a", "b", "c", "z"], tags)
+    assert set(found) == {"a", "b"}
+    assert found["b"].info.run_id == newest.run_id
+    store.kill_stale(["c", "z"], tags)
+    assert left[0].client is not None
+    statuses = [left[0].client.get_run(run.run_id).info.status for run in left]
+    assert statuses == ["KILLED", "RUNNING"]
+    assert pickle.loads(pickle.dumps(store)) == store
+
+
+def test_more_runs_than_a_page(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = mlflow.MlflowClient(store.uri)
+    search = client.search_runs
+    monkeypatch.setattr(
+        mlflow.MlflowClient,
+        "search_runs",
+        lambda self, *args, **kwargs: search(*args, **{**kwargs, "max_results": 2}),
+    )
+    made = [store.start("page", kind="fit", tags={"page": "yes"}).run_id for _ in range(5)]
+    assert [run.info.run_id for run in store.runs(tags={"page": "yes"})] == made
+
+
+def test_where_a_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert resolve_uri() == f"sqlite:///{tmp_path / 'mlflow.db'}"
+    assert resolve_uri("sqlite:///a/b.db") == f"sqlite:///{tmp_path / 'a' / 'b.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker:5000")
+    assert resolve_uri() == "http://tracker:5000"
+    with pytest.raises(ValueError, match=r"got 'mlruns'\. Give a file, 'sqlite:///mlflow\.db'"):
+        resolve_uri("mlruns")
+
+
+def test_a_store_that_cannot_be_used_says_so(
+    tmp_path: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(ConnectionError, match=r"http://127\.0\.0\.1:9 cannot be used. Start its"):
+        prepare_store(DEAD)
+    (tmp_path / "text.db").write_text("this is no database")
+    with pytest.raises(ConnectionError, match="file is not a database"):
+        prepare_store(f"sqlite:///{tmp_path / 'text.db'}")
+    client = mlflow.MlflowClient(store.uri)
+    client.delete_experiment(client.create_experiment("deleted"))
+    with pytest.raises(
+        ValueError, match=r"experiment 'deleted' in .* was deleted; restore it with"
+    ):
+        prepare_store(store.uri, "deleted")
+
+
+def test_the_line_that_shows_the_runs(store: RunStore) -> None:
+    line = store.ui_command().split()
+    assert line[1:] == ["ui", "--backend-store-uri", store.uri, "--host", "127.0.0.1"]
+    version = subprocess.run([line[0], "--version"], capture_output=True, text=True, check=True)
+    assert mlflow.__version__ in version.stdout
+    assert RunStore("http://host:5000/", "7").ui_command() == "http://host:5000/#/experiments/7"

@@ -1,0 +1,18 @@
+"""Pictures, each a matplotlib Figure made without pyplot: no global state, no window.
+
+``figure.savefig("x.png")`` writes it. Matplotlib is imported by the first call.
+"""
+
+from tsformer.plots.encodings import plot_encoding, plot_encoding_change
+from tsformer.plots.figures import ENCODING_COLORS, encoding_color
+from tsformer.plots.results import plot_comparison, plot_confusion, plot_history
+
+__all__ = [
+    "ENCODING_COLORS",
+    "encoding_color",
+    "plot_comparison",
+    "plot_confusion",
+    "plot_encoding",
+    "plot_encoding_change",
+    "plot_history",
+]

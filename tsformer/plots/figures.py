@@ -1,0 +1,42 @@
+"""What all pictures share: a new figure, and one colour for each encoding."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from tsformer._optional import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["ENCODING_COLORS", "encoding_color", "new_figure"]
+
+#: Told apart by colour-blind readers: Okabe and Ito's colours, and two of Paul Tol's.
+ENCODING_COLORS = {
+    "none": "#7F7F7F",
+    "fixed": "#E69F00",
+    "learnable": "#56B4E9",
+    "lspe": "#D55E00",
+    "tape": "#009E73",
+    "rope": "#0072B2",
+    "erpe": "#CC79A7",
+    "alibi": "#999933",
+    "tape+erpe": "#882255",
+}
+
+
+def encoding_color(name: str) -> str:
+    """Return the encoding's colour, ``"#RRGGBB"``, the same in every picture and in MLflow.
+
+    An encoding without one of its own, or a sum, gets one of them by its name.
+    """
+    colors = list(ENCODING_COLORS.values())
+    return ENCODING_COLORS.get(name, colors[zlib.crc32(name.encode()) % len(colors)])
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that many hundred pixels."""
+    module = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
+    figure: Figure = module.Figure(figsize=(width, height), dpi=100, layout="constrained")
+    return figure

@@ -1,0 +1,194 @@
+"""TrackedRun: one MLflow run that can be written to without failing or slowing what it tracks."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from tsformer._optional import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from mlflow import MlflowClient
+
+__all__ = ["TrackedRun"]
+
+# MLflow's own limits: of one log_batch call, and of the length of a value.
+_METRICS_AT_ONCE = 1000
+_PARAMS_AT_ONCE = 100
+_PARAM_LENGTH = 6000
+_TAG_LENGTH = 5000
+
+
+class TrackedRun:
+    """One MLflow run, addressed by its id; mlflow's global "active run" is never touched.
+
+    Metrics are kept back and sent together, at most every `flush_seconds` and so rarely that
+    sending takes no more than about 2 % of the time. If the store fails, one warning is given and
+    nothing more is sent: what is tracked goes on. A run whose store failed stays RUNNING, and is
+    marked KILLED when its work is done again.
+
+    As a context manager it ends the run: FINISHED, or KILLED by Ctrl-C, or FAILED with the
+    error's message in the tag ``tsformer.error`` and its traceback in ``error.txt``. Errors pass
+    through.
+
+    Parameters
+    ----------
+    client : MlflowClient or None
+        Writes to the store; None for a run that could not be made.
+    run_id : str
+        The run.
+    flush_seconds : float, default=5.0
+        Least time between two sendings of metrics.
+
+    Attributes
+    ----------
+    lost : bool
+        Whether the store failed.
+    """
+
+    def __init__(self, client: MlflowClient | None, run_id: str, *, flush_seconds: float = 5.0):
+        self.client = client
+        self.run_id = run_id
+        self.flush_seconds = flush_seconds
+        self.lost = client is None
+        self._waiting: list[Any] = []
+        self._next_flush = time.monotonic() + flush_seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.end("FINISHED")
+        elif isinstance(error, Exception):
+            self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
+            self.text("".join(traceback.format_exception(error)), "error.txt")
+            self.end("FAILED")
+        else:
+            self.end("KILLED")
+
+    def params(self, values: Mapping[str, object]) -> None:
+        """Log parameters. They cannot change later; long values are cut."""
+        entities = require("mlflow.entities", extra="tracking", purpose="tracking")
+        params = [entities.Param(k, str(v)[:_PARAM_LENGTH]) for k, v in values.items()]
+        for i in range(0, len(params), _PARAMS_AT_ONCE):
+            self._send("log_batch", params=params[i : i + _PARAMS_AT_ONCE])
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        """Keep metrics for the next sending; values that are not finite are dropped."""
+        entities = require("mlflow.entities", extra="tracking", purpose="tracking")
+        now = int(time.time() * 1000)
+        self._waiting += [
+            entities.Metric(name, float(value), now, step)
+            for name, value in values.items()
+            if math.isfinite(value)  # MLflow would store a huge number instead
+        ]
+        if time.monotonic() >= self._next_flush:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the metrics that wait."""
+        begun = time.monotonic()
+        waiting, self._waiting = self._waiting, []
+        for i in range(0, len(waiting), _METRICS_AT_ONCE):
+            self._send("log_batch", metrics=waiting[i : i + _METRICS_AT_ONCE])
+        now = time.monotonic()
+        self._next_flush = now + max(self.flush_seconds, 50 * (now - begun))
+
+    def tags(self, values: Mapping[str, str]) -> None:
+        """Set tags; long values are cut."""
+        entities = require("mlflow.entities", extra="tracking", purpose="tracking")
+        tags = [entities.RunTag(k, v[:_TAG_LENGTH]) for k, v in values.items()]
+        self._send("log_batch", tags=tags)
+
+    def text(self, text: str, path: str) -> None:
+        """Log a text file as an artifact."""
+        self._send("log_text", text, path)
+
+    def json(self, value: object, path: str) -> None:
+        """Log a value as a JSON artifact."""
+        self.text(json.dumps(value, indent=2, default=str), path)
+
+    def figure(self, draw: Callable[[], Figure], path: str) -> None:
+        """Log the picture that `draw` makes. If it cannot be drawn, warn and go on."""
+        if self.lost:
+            return
+        try:
+            figure = draw()
+        except Exception as error:  # a picture is never worth the fit it shows
+            warnings.warn(f"{path} was not drawn: {type(error).__name__}: {error}", stacklevel=2)
+            return
+        self._send("log_figure", figure, path)
+
+    def dataset(
+        self, X: np.ndarray | Sequence[np.ndarray], y: np.ndarray, *, name: str, context: str
+    ) -> None:
+        """Log what data were used, by name, shape and digest; `context` is "train" or "test"."""
+        data = require("mlflow.data", extra="tracking", purpose="tracking")
+        sources = require("mlflow.data.code_dataset_source", extra="tracking", purpose="tracking")
+        entities = require("mlflow.entities", extra="tracking", purpose="tracking")
+        loader = f"tsformer.data.load_dataset({name!r}, split={context!r})"
+        described = data.from_numpy(
+            _dense(X),
+            source=sources.CodeDatasetSource({"code": loader}),
+            targets=np.asarray(y),
+            name=name,
+        )
+        used = entities.DatasetInput(
+            entities.Dataset.from_dictionary(described.to_dict()),
+            tags=[entities.InputTag("mlflow.data.context", context)],
+        )
+        self._send("log_inputs", datasets=[used])
+
+    def end(self, status: str) -> None:
+        """Send what waits and give the run its end: "FINISHED", "FAILED" or "KILLED"."""
+        self.flush()
+        self._send("set_terminated", status)
+
+    def _send(self, method: str, *args: Any, **kwargs: Any) -> None:
+        if self.lost:
+            return
+        try:
+            getattr(self.client, method)(self.run_id, *args, **kwargs)
+        except Exception as error:  # whatever it is: tracking never fails what is tracked
+            self.lost = True
+            warn_untracked(f"run {self.run_id}", error)
+
+
+def reason(error: Exception) -> str:
+    """Return what the error says, cut where HTTP libraries begin to quote each other."""
+    return f"({type(error).__name__}: {str(error).partition(chr(10))[0][:200]})"
+
+
+def warn_untracked(what: str, error: Exception) -> None:
+    """Warn that tracking stopped, and why."""
+    warnings.warn(
+        f"tracking of {what} stopped; the work itself goes on {reason(error)}", stacklevel=3
+    )
+
+
+def _dense(X: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+    """One array for all series: the shorter ones of a list end in NaN."""
+    if isinstance(X, np.ndarray):
+        return X
+    longest = max(series.shape[-1] for series in X)
+    return np.stack(
+        [
+            np.pad(s, ((0, 0), (0, longest - s.shape[-1])), constant_values=np.nan)
+            for s in map(np.asarray, X)
+        ]
+    )

@@ -1,0 +1,248 @@
+"""RunStore: the runs of one experiment in one MLflow store, found and made by explicit ids."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tsformer
+from tsformer._optional import require
+from tsformer.tracking.run import TrackedRun, reason, warn_untracked
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+__all__ = ["RunStore", "prepare_store", "resolve_uri"]
+
+_SQLITE = "sqlite:///"
+
+
+def resolve_uri(uri: str | None = None) -> str:
+    """Return the address of an MLflow store, a relative SQLite path made absolute.
+
+    Parameters
+    ----------
+    uri : str, optional
+        ``"sqlite:///path/to/file.db"`` or the address of a server, ``"http://host:5000"``. By
+        default the variable ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the working
+        folder.
+
+    Raises
+    ------
+    ValueError
+        If it is no address; MLflow would take it for a folder, a store that it gave up.
+    """
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}mlflow.db"
+    if "://" not in uri:
+        raise ValueError(
+            f"a tracking store is named by an address; got {uri!r}. Give a file, "
+            "'sqlite:///mlflow.db', or a server, 'http://127.0.0.1:5000'"
+        )
+    if uri.startswith(_SQLITE):
+        return _SQLITE + str(Path(uri.removeprefix(_SQLITE)).absolute())
+    return uri
+
+
+def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
+    """Make the tables and the experiment where they are missing, before anything is tracked.
+
+    The first use of an empty SQLite file makes its tables, which takes seconds; two processes that
+    do so at once break the file. So one process, the driver, calls this before any other starts.
+
+    Parameters
+    ----------
+    uri : str, optional
+        As `resolve_uri` takes it. Beside a SQLite file, in ``mlruns/``, go the artifacts.
+    experiment : str, default="tsformer"
+        Name of the experiment.
+
+    Raises
+    ------
+    ConnectionError
+        If the store cannot be reached.
+    ValueError
+        If the experiment was deleted and not yet purged.
+    """
+    require("mlflow", extra="tracking", purpose="tracking")
+    uri = resolve_uri(uri)
+    artifacts = None  # a server knows its own place for them
+    if uri.startswith(_SQLITE):
+        folder = Path(uri.removeprefix(_SQLITE)).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        artifacts = (folder / "mlruns" / experiment).as_uri()
+    try:
+        client = _client(uri)
+        found = client.get_experiment_by_name(experiment)
+        if found is None:
+            return RunStore(uri, client.create_experiment(experiment, artifacts))
+    except Exception as error:
+        raise ConnectionError(
+            f"the tracking store {uri} cannot be used. Start its server, or name another store, as "
+            f"in 'sqlite:///mlflow.db'. {reason(error)}"
+        ) from error
+    if found.lifecycle_stage == "deleted":
+        raise ValueError(
+            f"experiment {experiment!r} in {uri} was deleted; restore it with `mlflow experiments "
+            f"restore --experiment-id {found.experiment_id}`, or choose another name"
+        )
+    return RunStore(uri, found.experiment_id)
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """The runs of one experiment in one store. Made by `prepare_store`; pickles to any process.
+
+    Parameters
+    ----------
+    uri : str
+        Absolute address of the store.
+    experiment_id : str
+        The experiment.
+    """
+
+    uri: str
+    experiment_id: str
+
+    def runs(self, status: str | None = None, tags: Mapping[str, str] | None = None) -> list[Run]:
+        """Return the runs of this status, as in "FINISHED", and these tags, oldest first."""
+        wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
+        if status is not None:
+            wanted.append(f"attributes.status = '{status}'")
+        found: list[Run] = []
+        token = None
+        while True:
+            page = _client(self.uri).search_runs(
+                [self.experiment_id],
+                " and ".join(wanted),
+                max_results=1000,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+            found += page
+            token = page.token
+            if not token:
+                return found
+
+    def finished(self, keys: Collection[str], tags: Mapping[str, str]) -> dict[str, Run]:
+        """Return the FINISHED run of each key that has one; the newest where there are several."""
+        by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
+        return {key: by_key[key] for key in keys if key in by_key}
+
+    def kill_stale(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
+        """Mark the RUNNING runs of these keys KILLED.
+
+        A process that was killed leaves its run RUNNING. A study has one driver at a time, so
+        whatever runs under its keys when it starts is such a leftover.
+        """
+        for run in self.runs("RUNNING", tags):
+            if run.data.tags.get("tsformer.key") in keys:
+                _client(self.uri).set_terminated(run.info.run_id, "KILLED")
+
+    def start(
+        self,
+        name: str,
+        *,
+        kind: str,
+        key: str = "",
+        parent: TrackedRun | None = None,
+        tags: Mapping[str, str] | None = None,
+        again: bool = False,
+        flush_seconds: float = 5.0,
+    ) -> TrackedRun:
+        """Make a run, or with `again` go on with the one of that key.
+
+        If the store fails, warn and return a run that keeps nothing.
+
+        Parameters
+        ----------
+        name : str
+            Shown in MLflow.
+        kind : str
+            "fit", "encoding" (summary of its fits) or "study"; tag ``tsformer.kind``.
+        key : str, optional
+            What the run is of; tag ``tsformer.key``.
+        parent : TrackedRun, optional
+            Under which it is shown.
+        tags : mapping, optional
+            More tags.
+        again : bool, default=False
+            Whether to go on with an earlier run of this key, where there is one.
+        flush_seconds : float, default=5.0
+            As in `TrackedRun`.
+        """
+        everything = {
+            "tsformer.kind": kind,
+            "tsformer.version": tsformer.__version__,
+            "tsformer.host": socket.gethostname(),
+            **({"tsformer.key": key} if key else {}),
+            **({"tsformer.commit": _commit()} if _commit() else {}),
+            **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
+            **(tags or {}),
+        }
+        try:
+            client = _client(self.uri)
+            earlier = self.runs(tags={"tsformer.key": key}) if again else []
+            if earlier:
+                run_id = earlier[-1].info.run_id
+                client.update_run(run_id, status="RUNNING")
+            else:
+                run_id = client.create_run(
+                    self.experiment_id, tags=everything, run_name=name
+                ).info.run_id
+        except Exception as error:  # as in TrackedRun: tracking never fails what is tracked
+            warn_untracked(name, error)
+            return TrackedRun(None, "")
+        return TrackedRun(client, run_id, flush_seconds=flush_seconds)
+
+    def ui_command(self) -> str:
+        """Return the shell line that shows the store; of a server, the address to open."""
+        if not self.uri.startswith(_SQLITE):
+            return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}"
+        beside = Path(sys.executable).with_name("mlflow")
+        on_path = shutil.which("mlflow")
+        same = on_path is not None and Path(on_path).resolve() == beside.resolve()
+        program = "mlflow" if same or not beside.exists() else str(beside)
+        line = [program, "ui", "--backend-store-uri", self.uri, "--host", "127.0.0.1"]
+        return shlex.join(line)
+
+
+def _client(uri: str) -> Any:
+    # With MLflow's own settings a server that is down blocks one call for four minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    # Two lines on standard output at the end of every run would run through a progress bar.
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    return _cached_client(uri)
+
+
+@functools.lru_cache(maxsize=8)
+def _cached_client(uri: str) -> MlflowClient:
+    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    client: MlflowClient = mlflow.MlflowClient(tracking_uri=uri)
+    return client
+
+
+@functools.cache
+def _commit() -> str:
+    """Return the last commit of the package's own files, "" outside a checkout."""
+    package = Path(tsformer.__file__).parent
+    try:
+        return subprocess.run(
+            ["git", "log", "-1", "--format=%H", "--", "."],
+            cwd=package,
+            capture_output=True,
+            text=True,
+            timeout=5,
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):  # no git here
+        return ""

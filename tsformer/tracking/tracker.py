@@ -1,0 +1,171 @@
+"""MLflowTracker: the callback that keeps one training in MLflow."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib.util
+from time import perf_counter
+from typing import Any
+
+from torch import nn
+
+from tsformer.plots import encoding_color, plot_encoding_change, plot_history
+from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
+from tsformer.tracking.run import TrackedRun, warn_untracked
+from tsformer.tracking.store import prepare_store
+from tsformer.training.callbacks import Callback, TrainingState
+
+__all__ = ["MLflowTracker"]
+
+# A map of thousands of positions shows no more than one of so many.
+_MOST_POSITIONS = 256
+
+# What a fitted or running tracker has and a fresh one has not.
+_RUNTIME = ("run_", "summary_", "_begun", "_before")
+
+
+class MLflowTracker(Callback):
+    """Track a training in MLflow: parameters, a curve for each number, pictures of the encoding.
+
+    Each epoch gives ``train/loss`` and ``lr``, and with validation data ``val/loss`` and
+    ``val/score``, at step = epoch. The end gives ``fit_seconds``, ``seconds_per_epoch``,
+    ``n_epochs``, ``n_parameters``, ``n_parameters_encoding`` and ``peak_memory_mb``, and, where
+    matplotlib is installed, ``training.png`` and ``encoding.png``, the encoding before and after.
+    A store that fails gives one warning; the training goes on.
+
+    Where several processes track into one new SQLite file, as in a parallel grid search, call
+    `tsformer.tracking.prepare_store` first.
+
+    Parameters
+    ----------
+    tracking_uri : str, optional
+        The store: a SQLite file or a server's address, as `tsformer.tracking.resolve_uri` takes
+        it. By default ``mlflow.db`` in the working folder; ``mlflow ui`` started there shows it.
+    experiment : str, default="tsformer"
+        Experiment in which the run is made.
+    run_name : str, optional
+        Name of the run; the encoding's by default.
+    mlflow_run : TrackedRun, optional
+        Write to this run, which somebody else made and will end, instead of making one.
+    flush_seconds : float, default=5.0
+        Least time between two sendings.
+
+    Attributes
+    ----------
+    run_ : TrackedRun
+        The run of the newest training; ``run_.run_id`` is its id.
+    summary_ : dict
+        The numbers of the end.
+
+    Examples
+    --------
+    >>> from tsformer import TSTransformerClassifier
+    >>> classifier = TSTransformerClassifier(callbacks=[MLflowTracker(experiment="mine")])
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        *,
+        experiment: str = "tsformer",
+        run_name: str | None = None,
+        mlflow_run: TrackedRun | None = None,
+        flush_seconds: float = 5.0,
+    ):
+        self.tracking_uri = tracking_uri
+        self.experiment = experiment
+        self.run_name = run_name
+        self.mlflow_run = mlflow_run
+        self.flush_seconds = flush_seconds
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy is a fresh tracker: connections do not pickle, and two must not share a run.
+        return {name: value for name, value in self.__dict__.items() if name not in _RUNTIME}
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        self.run_ = self.mlflow_run or self._start(state)
+        encoding = _encoding(state.model)
+        learned = {} if encoding is None else encoding.state_dict()
+        self._before = {name: tensor.detach().cpu().clone() for name, tensor in learned.items()}
+        reset_peak_memory(state.plan.device)
+        self._begun = perf_counter()
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        row = state.history[-1]
+        names = {"loss": "train/loss", "lr": "lr", "val_loss": "val/loss", "val_score": "val/score"}
+        values = {names[key]: row[key] for key in names if key in row}
+        self.run_.metrics(values, step=state.epoch)
+
+    def on_train_end(self, state: TrainingState) -> None:
+        seconds = perf_counter() - self._begun
+        encoding = _encoding(state.model)
+        self.summary_ = {
+            "fit_seconds": seconds,
+            "seconds_per_epoch": seconds / max(state.epoch, 1),
+            "n_epochs": state.epoch,
+            "n_parameters": _count(state.model),
+            "n_parameters_encoding": 0 if encoding is None else _count(encoding),
+            "peak_memory_mb": peak_memory_mb(state.plan.device),
+        }
+        self.run_.metrics(self.summary_, step=state.epoch)
+        if state.history and importlib.util.find_spec("matplotlib"):
+            self.run_.figure(lambda: plot_history(state.history), "training.png")
+            if encoding is not None:
+                self.run_.figure(lambda: self._picture(state.model), "encoding.png")
+        del self._before
+        if self.mlflow_run is None:
+            self.run_.end(_status(state))
+
+    def _start(self, state: TrainingState) -> TrackedRun:
+        config = getattr(state.model, "config", None)
+        shape = _fields(config) if dataclasses.is_dataclass(config) else {}
+        encoding = _name(shape.get("encoding", type(state.model).__name__))
+        try:
+            store = prepare_store(self.tracking_uri, self.experiment)
+        except ConnectionError as error:
+            warn_untracked("this training", error)
+            return TrackedRun(None, "")
+        run = store.start(
+            self.run_name or encoding,
+            kind="fit",
+            tags={"mlflow.runColor": encoding_color(encoding)},
+            flush_seconds=self.flush_seconds,
+        )
+        run.params({**shape, **_fields(state.plan), "encoding": encoding})
+        return run
+
+    def _picture(self, model: Any) -> Any:
+        before = copy.deepcopy(model.encoding)
+        before.load_state_dict(self._before)
+        return plot_encoding_change(
+            before.at(0),
+            model.encoding.at(0),
+            min(model.max_tokens, _MOST_POSITIONS),
+            d_model=model.config.d_model,
+            n_heads=model.config.n_heads,
+            name=_name(model.config.encoding),
+        )
+
+
+def _encoding(model: nn.Module) -> Any:
+    """Return the encoding of a TSTransformer; other modules that train may have none."""
+    return getattr(model, "encoding", None)
+
+
+def _name(encoding: Any) -> str:
+    return encoding if isinstance(encoding, str) else getattr(encoding, "__name__", repr(encoding))
+
+
+def _fields(instance: Any) -> dict[str, Any]:
+    return {f.name: getattr(instance, f.name) for f in dataclasses.fields(instance)}
+
+
+def _count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _status(state: TrainingState) -> str:
+    if state.history.interrupted:
+        return "KILLED"
+    return "FINISHED" if state.stop or state.epoch >= state.n_epochs else "FAILED"
