@@ -45,6 +45,10 @@ class TransformerEstimator(
         ]  # an embedding is float32, whatever came
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a model: a `fit` that refused its arguments leaves other traces."""
+        return hasattr(self, "model_")
+
     @property
     def _n_features_out(self) -> int:
         return self.model_.config.d_model
@@ -84,7 +88,9 @@ class TransformerEstimator(
 
     def _seeds(self) -> tuple[int, int, int]:
         """Derive the seeds of weights, training and validation split from `random_state`."""
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        seed = None  # from the system: numpy's global generator is the user's
+        if self.random_state is not None:
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         init, training, split = np.random.SeedSequence(seed).generate_state(3)
         return int(init), int(training), int(split)
 
@@ -106,7 +112,7 @@ class TransformerEstimator(
         values, lengths = series
         plan = self._training_plan(
             n_cases=len(values),
-            validated=validation is not None and self.early_stopping is not False,
+            validated=validation is not None and self._stops_early(len(values), given=True),
             seed=seeds[1],
         )
         if self._continues():

@@ -1,11 +1,13 @@
-"""Batch norm that padding cannot reach."""
+"""Norms of features that come channels first, out of the reach of padding."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MaskedBatchNorm"]
+from tsformer._names import unknown
+
+__all__ = ["NORMS", "ChannelNorm", "MaskedBatchNorm", "make_norm"]
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
@@ -26,6 +28,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         # The fused norm knows no mask, and refuses a single value, whose variance is 0.
         if not self.training or (keep is None and x.shape[0] * x.shape[2] > 1):
             return super().forward(x)
+        x = x.to(torch.promote_types(x.dtype, torch.float32))  # 16 bits count to 256 only
         weight = torch.ones_like(x[:, :1]) if keep is None else keep[:, None].to(x.dtype)
         count = weight.sum()
         mean = (x * weight).sum(dim=(0, 2)) / count
@@ -39,3 +42,21 @@ class MaskedBatchNorm(nn.BatchNorm1d):
                 self.num_batches_tracked.add_(1)
         scale = self.weight * torch.rsqrt(var + self.eps)
         return centred * scale[:, None] + self.bias[:, None]
+
+
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm of each step on its own, channels first; its outcome depends on no other step."""
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Map ``[B, D, N]`` to the same shape."""
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+NORMS: dict[str, type[nn.Module]] = {"batch": MaskedBatchNorm, "layer": ChannelNorm}
+
+
+def make_norm(name: str, d_model: int) -> nn.Module:
+    """Return the norm of that name, or raise ValueError with the nearest match."""
+    if name not in NORMS:
+        raise ValueError(unknown("norm", name, NORMS))
+    return NORMS[name](d_model)

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._names import unknown
-from tsformer.model.norms import MaskedBatchNorm
+from tsformer.model.norms import make_norm
 
 __all__ = ["STEMS", "ConvStem", "LinearStem", "PatchStem", "Stem", "make_stem"]
 
@@ -101,9 +101,11 @@ class PatchStem(Stem):
 
 
 class DilatedConvolution(nn.Module):
-    """Convolutions of one kernel size and several dilations side by side, batch norm and GELU."""
+    """Convolutions of one kernel size and several dilations side by side, a norm and GELU."""
 
-    def __init__(self, n_in: int, n_out: int, kernel: int, dilations: tuple[int, ...], stride: int):
+    def __init__(
+        self, n_in: int, n_out: int, kernel: int, dilations: tuple[int, ...], stride: int, norm: str
+    ):
         super().__init__()
         self.stride = stride
         widths = [
@@ -114,7 +116,7 @@ class DilatedConvolution(nn.Module):
             for w, d in zip(widths, dilations, strict=True)
             if w
         )
-        self.norm = MaskedBatchNorm(n_out)
+        self.norm = make_norm(norm, n_out)
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Map ``[B, C, L]`` to ``[B, D, ceil(L / stride)]``, and the mask along with it."""
@@ -141,11 +143,13 @@ class ConvStem(Stem):
         One group of ``D / len(dilations)`` features for each.
     strides : pair of int, optional
         Of the two layers; by default as many steps a token as give about 64 tokens.
+    norm : {"batch", "layer"}, default="batch"
+        "batch" keeps the amplitude of a step; "layer" needs no other series.
 
     Raises
     ------
     ValueError
-        If `kernel_size` is even.
+        If `kernel_size` is even, or for an unknown `norm`.
     """
 
     def __init__(
@@ -156,13 +160,13 @@ class ConvStem(Stem):
         kernel_size: int = 9,
         dilations: tuple[int, ...] = (1, 2, 4, 8),
         strides: tuple[int, int] | None = None,
+        norm: str = "batch",
     ):
         super().__init__()
         if kernel_size % 2 == 0:
             raise ValueError(
                 "kernel_size of the conv stem must be odd, so that a token is centred on a step; "
-                "got "
-                f"{kernel_size}; use {kernel_size + 1}"
+                f"got {kernel_size}; use {kernel_size + 1}"
             )
         if strides is None:
             wanted = max(max_len / 64, 1.0)
@@ -170,8 +174,10 @@ class ConvStem(Stem):
             strides = (first, max(round(wanted / first), 1))
         self.stride = strides[0] * strides[1]
         dilations = tuple(dilations)
-        self.first = DilatedConvolution(n_channels, d_model, kernel_size, dilations, strides[0])
-        self.second = DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1])
+        self.first = DilatedConvolution(
+            n_channels, d_model, kernel_size, dilations, strides[0], norm
+        )
+        self.second = DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1], norm)
 
     def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
         x, inner = self.first(x.transpose(1, 2), keep)
