@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 import torch
 from torch import Tensor
@@ -16,26 +17,31 @@ _POOL = 8
 def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yield the indices of one epoch: every series once, in random order, like lengths together.
 
-    The order is drawn first; among every eight batches of it the series are then sorted
-    by length and cut into batches, which come in random order. Equal lengths keep the order drawn.
+    Batches differ in size by one at the most: a small rest would weigh each of its series
+    more than the others, and give a batch norm poor averages. The order is drawn first; among
+    every eight batches of it the series are then sorted by length, and the batches come in random
+    order. Equal lengths keep the order drawn.
 
     Parameters
     ----------
     lengths : Tensor [n] of int64
         Steps of each series, on the CPU.
     batch_size : int
-        Series in a batch; the last one may hold fewer.
+        The most series in a batch; there are ``ceil(n / batch_size)`` of them.
     generator : torch.Generator
         The only source of randomness.
     """
     order = torch.randperm(len(lengths), generator=generator)
+    drawn = order.tensor_split(ceil(len(order) / batch_size))
     if int(lengths.min()) == int(lengths.max()):
-        yield from order.split(batch_size)
+        yield from drawn
         return
     batches: list[Tensor] = []
-    for pool in order.split(_POOL * batch_size):
+    for start in range(0, len(drawn), _POOL):
+        together = drawn[start : start + _POOL]
+        pool = torch.cat(together)
         by_length = pool[lengths[pool].argsort(stable=True)]
-        batches.extend(by_length.split(batch_size))
+        batches.extend(by_length.split([len(batch) for batch in together]))
     for i in torch.randperm(len(batches), generator=generator).tolist():
         yield batches[i]
 

@@ -1,0 +1,47 @@
+# `make` alone lists what there is. Every target makes its own environment, .venv, on first use.
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+EPOCHS ?= 40
+
+.PHONY: help install demo test lint format ui
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+install: $(INSTALLED) ## make .venv with all that development and the tests need
+
+# The stamp comes last, so that an install that failed is tried again.
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "tsformer needs Python 3.11 or newer; name one: make install PYTHON=/path/to/python" >&2; exit 1; }
+	@rm -f $@
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,test,dev]"
+	@touch $@
+
+# One thread: models this small gain little from a second, and lose much where the cores are busy.
+demo test: export OMP_NUM_THREADS := 1
+
+demo: install ## train, track and compare four encodings on three real problems
+	$(BIN)/tsformer compare --datasets BasicMotions,ItalyPowerDemand,JapaneseVowels \
+		--encodings none,fixed,learnable,lspe --seeds 2 --max-epochs $(EPOCHS)
+
+test: install ## run all tests; those on the archive need TSFORMER_DATA=/its/folder
+	$(BIN)/python -m pytest -n 2
+
+lint: install ## check style, types and the direction of the imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+ui: install ## open the tracked runs of this folder in MLflow's pages
+	$(BIN)/tsformer ui

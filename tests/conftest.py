@@ -1,0 +1,39 @@
+"""What all tests share: one thread, and real problems from the archive where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+NEEDS_ARCHIVE = "needs the UCR and UEA archives: set TSFORMER_DATA to the folder that holds them"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    torch.set_num_threads(1)
+    if (
+        "TSFORMER_DATA" in os.environ
+    ):  # tests change the working folder; a relative name would be lost
+        os.environ["TSFORMER_DATA"] = str(Path(os.environ["TSFORMER_DATA"]).absolute())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if _archive_is_here():
+        return
+    for item in items:
+        if item.get_closest_marker("archive"):
+            item.add_marker(pytest.mark.skip(reason=NEEDS_ARCHIVE))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.getreports("skipped")
+    n_skipped = sum(NEEDS_ARCHIVE in str(report.longrepr) for report in skipped)
+    if n_skipped:
+        terminalreporter.write_line(f"{n_skipped} tests skipped, each {NEEDS_ARCHIVE}")
+
+
+def _archive_is_here() -> bool:
+    folder = os.environ.get("TSFORMER_DATA", "")
+    return bool(folder) and Path(folder).is_dir()

@@ -1,0 +1,136 @@
+"""What is shipped and what it drags in: extras, the wheel, the direction of imports."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+OPTIONAL = ["matplotlib", "mlflow", "rich", "sktime", "typer"]
+
+# Makes each optional library impossible to import, as where its extra is not installed.
+WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n"
+
+
+def python(code: str, cwd: Path, *, fails: bool = False) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def test_import_loads_no_optional_library(tmp_path):
+    code = (
+        "import sys, tsformer; tsformer.TSTransformerClassifier(); tsformer.load\n"
+        f"print([name for name in {OPTIONAL!r} if name in sys.modules])"
+    )
+    assert python(code, tmp_path).strip() == "[]"
+
+
+def test_import_is_quick(tmp_path):
+    code = (
+        "import torch; from time import perf_counter; begun = perf_counter()\n"
+        "import tsformer; print(perf_counter() - begun)"
+    )
+    # The quickest of three: the machine may be busy with something else.
+    assert min(float(python(code, tmp_path)) for _ in range(3)) < 0.3
+
+
+def test_every_public_name_is_there():
+    import tsformer
+
+    for name in tsformer.__all__:
+        assert getattr(tsformer, name).__name__ == name
+        assert name in dir(tsformer)
+    with pytest.raises(AttributeError, match="no attribute 'TSTransformerClasifier'"):
+        _ = tsformer.TSTransformerClasifier
+
+
+def test_core_runs_without_any_extra(tmp_path):
+    code = WITHOUT_EXTRAS + (
+        "import numpy as np\n"
+        "from tsformer import TSTransformerClassifier, load\n"
+        "X = np.random.default_rng(0).normal(size=(8, 2, 20)); y = np.arange(8) % 2\n"
+        "classifier = TSTransformerClassifier('tape+erpe', max_epochs=1).fit(X, y)\n"
+        "classifier.save('model')\n"
+        "print((load('model').predict(X) == classifier.predict(X)).all())"
+    )
+    assert python(code, tmp_path).strip() == "True"
+
+
+def test_the_command_line_names_the_extra_it_misses(tmp_path):
+    code = WITHOUT_EXTRAS + "from tsformer.cli import main; main(['encodings'])"
+    assert python(code, tmp_path, fails=True).splitlines() == [
+        "tsformer: the command line needs typer, which is not installed; "
+        'install it with: pip install "tsformer[cli]"'
+    ]
+
+
+def test_errors_name_extras_that_exist():
+    named = {
+        extra
+        for file in (ROOT / "tsformer").rglob("*.py")
+        for extra in re.findall(r'extra="([^"]+)"', file.read_text(encoding="utf-8"))
+    }
+    assert named >= {"cli", "tracking"}
+    assert named <= set(EXTRAS)
+
+
+def test_all_holds_every_extra_for_users():
+    (everything,) = EXTRAS["all"]
+    listed = set(re.fullmatch(r"tsformer\[(.*)\]", everything)[1].split(","))
+    assert listed == set(EXTRAS) - {"all", "test", "dev"}
+
+
+def test_constraints_pin_everything_that_is_asked_for():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.lower().split("==") for line in lines if not line.startswith("#"))
+    requirements = sum(EXTRAS.values(), PROJECT["project"]["dependencies"])
+    names = {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in requirements}
+    assert names - set(pins) == {"tsformer"}
+    # A local suffix, as in 2.13.0+cpu, is known to one index only.
+    assert all(re.fullmatch(r"[\w.]+", version) for version in pins.values())
+
+
+def test_imports_go_down():
+    pytest.importorskip("importlinter", reason='needs the extra "dev"')
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_wheel_holds_the_package_and_the_catalogue(tmp_path):
+    pytest.importorskip("setuptools", minversion="77")
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tsformer", source / "tsformer", symlinks=True, ignore=ignore)
+    (source / "data").mkdir()
+    shutil.copy(ROOT / "data/catalog.csv", source / "data")
+
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
+    subprocess.run([*build, "--wheel-dir", tmp_path, source], check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        shipped = set(wheel.namelist())
+        catalogue = wheel.read("tsformer/data/catalog.csv")
+    assert catalogue == (ROOT / "data/catalog.csv").read_bytes()
+    modules = {str(file.relative_to(ROOT)) for file in (ROOT / "tsformer").rglob("*.py")}
+    assert modules | {"tsformer/py.typed"} <= shipped
+    assert not [name for name in shipped if name.startswith(("tests/", "experiments/"))]

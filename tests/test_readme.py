@@ -1,0 +1,85 @@
+"""README.md: its examples run as they stand, and its tables are what their sources say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def readme_tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "readme_tables", ROOT / "experiments/readme_tables.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_example_runs(number, tmp_path):
+    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
+    (tmp_path / "example.py").write_text(EXAMPLES[number], encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    # Far above chance, 0.25 and 0.5 here: the example learns something.
+    assert float(re.search(r"accuracy ([\d.]+)", done.stdout)[1]) > 0.8
+
+
+def test_there_are_examples_to_run():
+    assert len(EXAMPLES) == 2
+    assert 'PositionalEncoding, name="ramp"' in EXAMPLES[1]
+
+
+@pytest.mark.parametrize("name", ["encodings", "results"])
+def test_table_is_fresh(name, readme_tables):
+    table = {
+        "encodings": readme_tables.encodings_table,
+        "results": readme_tables.results_table,
+    }[name]()
+    assert readme_tables.filled(README, name, table) == README, (
+        "stale; run: python experiments/readme_tables.py"
+    )
+
+
+def test_results_table_sets_means_beside_published_figures(tmp_path, readme_tables):
+    ours, others = tmp_path / "ours.csv", tmp_path / "others.csv"
+    ours.write_text(
+        "dataset,seed,accuracy,fit_seconds\nNATOPS,0,0.9,10\nNATOPS,1,1.0,14\nFish,0,0.8,3\n",
+        encoding="utf-8",
+    )
+    others.write_text(
+        "dataset,rocket,convtran\nFish,0.981,\nNATOPS,0.886,0.944\n", encoding="utf-8"
+    )
+    assert readme_tables.results_table(ours, others).splitlines() == [
+        "| data set | tsformer | seconds a fit | ROCKET | ConvTran |",
+        "| --- | --- | ---: | ---: | ---: |",
+        "| NATOPS | 0.950 ± 0.071 | 12 | 0.886 | 0.944 |",
+        "| Fish | 0.800 | 3 | 0.981 | – |",
+    ]
+
+
+def test_a_table_without_its_place_is_an_error(readme_tables):
+    with pytest.raises(ValueError, match="one place for the table 'costs'; it has 0"):
+        readme_tables.filled(README, "costs", "| a |\n")
+
+
+def test_the_map_lists_every_part_of_the_package():
+    parts = [path for path in (ROOT / "tsformer").iterdir() if path.name[0] not in "_."]
+    for part in parts:
+        if part.is_dir() or part.suffix == ".py":
+            name = f"tsformer/{part.name}{'/' if part.is_dir() else ''}"
+            assert f"| `{name}` |" in README, f"the map in README.md lacks {name}"

@@ -1,0 +1,68 @@
+"""The command line: parses and prints, decides nothing."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tsformer._optional import require
+
+__all__ = ["main"]
+
+#: What a user can cause and mend: the message says it all. Of other errors the type is shown too.
+USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit: with code 0, 2 after an error, 130 after Ctrl-C.
+
+    An error is one line on standard error; ``--debug``, anywhere, lets the traceback through.
+    """
+    args = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in args
+    args = [arg for arg in args if arg != "--debug"]
+    sys.exit(_run(args or ["--help"], debug=debug))
+
+
+def _run(args: list[str], *, debug: bool) -> int:
+    if not debug:
+        warnings.showwarning = _show_warning
+    try:
+        for library in ("typer", "rich"):
+            require(library, extra="cli", purpose="the command line")
+        from tsformer.cli.app import app
+
+        # Not standalone: Typer would print a usage error as a box of six lines.
+        code: int | None = app(args, prog_name="tsformer", standalone_mode=False)
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        if debug:
+            raise
+        _say(_message(error))
+        return 2
+    if code == 130:
+        _say("stopped by Ctrl-C")
+    return code or 0
+
+
+def _message(error: Exception) -> str:
+    if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "tsformer"
+        return f"{error.format_message()} (see {command} --help)"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, USER_ERRORS):
+        return str(error)
+    return f"{type(error).__name__}: {error} (--debug shows where)"
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    _say(f"warning: {message}")
+
+
+def _say(message: str) -> None:
+    print("tsformer:", " ".join(message.split()), file=sys.stderr)

@@ -1,0 +1,55 @@
+"""The commands by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import tsformer
+from tsformer.cli import lists, models, studies
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (
+    models.fit,
+    models.predict,
+    models.evaluate,
+    studies.compare,
+    studies.ui,
+    lists.encodings,
+    lists.plot_encoding,
+    lists.datasets,
+):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tsformer {tsformer.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+    debug: Annotated[  # taken out of the arguments by `main`, and here for the help text
+        bool, typer.Option("--debug", help="On an error, print the whole traceback.")
+    ] = False,
+) -> None:
+    """Classify time series with a transformer, under a positional encoding you choose by name.
+
+    [bold]Start with[/bold]
+
+      tsformer compare --datasets BasicMotions --encodings none,fixed,lspe
+      tsformer fit BasicMotions --encoding lspe --out model
+      tsformer evaluate model BasicMotions
+    """

@@ -1,0 +1,100 @@
+"""What there is to choose from: encodings and problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsformer.cli import parsing
+from tsformer.cli.printing import table
+
+__all__ = ["datasets", "encodings", "plot_encoding"]
+
+
+def encodings() -> None:
+    """List the positional encodings.
+
+    The hook is where attention is told of time: embed adds to the tokens,
+    rotate turns queries and keys, bias adds to the scores before the softmax,
+    mix adds to the output after it. Names join into sums: tape+erpe.
+
+    [bold]Example[/bold]
+
+      tsformer encodings
+    """
+    from tsformer.encodings import available
+
+    table(
+        ["name", "hook", "past the trained length", "reference"],
+        [(row["name"], row["kind"], row["beyond"], row["reference"]) for row in available()],
+    )
+
+
+def plot_encoding(
+    encoding: Annotated[str, typer.Argument(help="A name or a sum; see `tsformer encodings`.")],
+    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("encoding.png"),
+    positions: Annotated[int, typer.Option(min=1, help="How many positions to draw.")] = 128,
+    d_model: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 64,
+    n_heads: Annotated[int, typer.Option(min=1, help="Number of heads.")] = 4,
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", metavar="NAME=VALUE", help="An option of the encoding; repeatable."),
+    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+) -> None:
+    """Draw an encoding as it is before training.
+
+    [bold]Examples[/bold]
+
+      tsformer plot-encoding lspe --out lspe.png
+      tsformer plot-encoding fixed --positions 256 --set base=100
+    """
+    from tsformer.plots import plot_encoding
+
+    options = parsing.settings(set_)
+    figure = plot_encoding(encoding, positions, d_model=d_model, n_heads=n_heads, **options)
+    figure.savefig(out)
+    typer.echo(f"{encoding} drawn in {out}")
+
+
+def datasets(
+    available: Annotated[
+        bool, typer.Option("--available", help="Only those found on this machine.")
+    ] = False,
+) -> None:
+    """List the classification problems of the UCR and UEA archives.
+
+    A problem is read from the folder $TSFORMER_DATA, from data/,
+    from those that sktime brings, or else downloaded into data/.
+
+    [bold]Examples[/bold]
+
+      tsformer datasets --available
+      TSFORMER_DATA=/my/archive tsformer datasets
+    """
+    from tsformer.data import list_datasets
+
+    catalogue = list_datasets()
+    if available:
+        catalogue = catalogue[catalogue["available"] != ""]
+    shown = catalogue.astype(object).where(catalogue.notna(), "?")  # left open in the catalogue
+    table(
+        ["name", " train", " test", " dims", " length", " classes", "available"],
+        (
+            (
+                row.name,
+                row.train_size,
+                row.test_size,
+                row.channels,
+                _between(row.length_min, row.length_max),
+                row.classes,
+                row.available,
+            )
+            for row in shown.itertuples(index=False)
+        ),
+    )
+
+
+def _between(low: object, high: object) -> str:
+    return str(low) if low == high else f"{low}-{high}"

@@ -1,0 +1,123 @@
+"""One model: fit, predict, evaluate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsformer._names import unknown
+from tsformer.cli import parsing
+
+__all__ = ["Set", "evaluate", "fit", "predict"]
+
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A parameter of the classifier, as stem=linear or encoding_params.d_hidden=32; "
+        "can be repeated.",
+    ),
+]
+Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.")]
+
+
+def fit(
+    dataset: Annotated[str, typer.Argument(help="A problem's name; see `tsformer datasets`.")],
+    encoding: Annotated[
+        str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
+    ] = "lspe",
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("model"),
+    max_epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data; chosen by its size if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
+    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+) -> None:
+    """Train on a problem's train split and save the model.
+
+    [bold]Examples[/bold]
+
+      tsformer fit BasicMotions --encoding lspe --out model
+      tsformer fit ECG200 --encoding tape+erpe --max-epochs 100 --set n_layers=1
+      tsformer fit NATOPS --set stem=patch --set encoding_params.d_hidden=32
+    """
+    from tsformer import TSTransformerClassifier, load_dataset
+
+    options = {"encoding": encoding, "random_state": seed, **parsing.settings(set_)}
+    if max_epochs is not None:
+        options["max_epochs"] = max_epochs
+    known = TSTransformerClassifier().get_params()
+    for name in options:
+        if name not in known:
+            raise ValueError(unknown("parameter", name, known))
+    out.mkdir(parents=True, exist_ok=True)  # if it cannot be written, say so before the training
+    X, y = load_dataset(dataset, "train")
+    classifier = TSTransformerClassifier(**{"verbose": 1, **options}).fit(X, y)
+    classifier.save(out)
+    history = classifier.history_
+    n_parameters = sum(weight.numel() for weight in classifier.model_.parameters())
+    typer.echo(
+        f"{classifier.encoding} on {dataset}: {len(y)} series, {classifier.n_iter_} epochs in "
+        f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
+        f"loss {history[-1]['loss']:.3f}"
+    )
+    typer.echo(f"saved in {out}; next: tsformer evaluate {out} {dataset}")
+    if history.interrupted:
+        raise KeyboardInterrupt
+
+
+def predict(
+    model: Model,
+    file: Annotated[Path, typer.Argument(help="Series in the .ts format; labels are ignored.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV file to write; standard output if not given.")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Add the probability of every class.")
+    ] = False,
+) -> None:
+    """Classify the series of a .ts file: one row of CSV a series.
+
+    [bold]Examples[/bold]
+
+      tsformer predict model new.ts
+      tsformer predict model new.ts --proba --out predictions.csv
+    """
+    import pandas as pd
+
+    import tsformer
+    from tsformer.data.tsfile import read_ts
+
+    classifier = tsformer.load(model)
+    series, _ = read_ts(file)
+    rows = pd.DataFrame({"label": classifier.predict(series)})
+    if proba:
+        columns = [f"p({label})" for label in classifier.classes_]
+        rows[columns] = classifier.predict_proba(series).round(6)
+    rows.to_csv(out or sys.stdout, index_label="series")
+    if out:
+        typer.echo(f"{len(rows)} predictions written to {out}")
+
+
+def evaluate(
+    model: Model,
+    dataset: Annotated[str, typer.Argument(help="The problem whose test split is scored.")],
+) -> None:
+    """Score a saved model on a problem's test split.
+
+    [bold]Example[/bold]
+
+      tsformer evaluate model BasicMotions
+    """
+    from sklearn.metrics import classification_report
+
+    import tsformer
+
+    classifier = tsformer.load(model)
+    X, y = tsformer.load_dataset(dataset, "test")
+    typer.echo(f"{classifier.encoding} on the {len(y)} test series of {dataset}")
+    typer.echo(classification_report(y, classifier.predict(X), digits=4, zero_division=0))

@@ -1,0 +1,54 @@
+"""From the words of a command line to values."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+__all__ = ["names", "seeds", "settings"]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split ``"a,b"`` at the commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """Read how many seeds, ``"3"`` for 0, 1, 2, or which, ``"0,5"`` or ``"7,"``."""
+    try:
+        numbers = tuple(int(part) for part in names(text))
+    except ValueError:
+        numbers = ()
+    if "," not in text and len(numbers) == 1:
+        numbers = tuple(range(numbers[0]))
+    if not numbers or min(numbers) < 0:
+        raise ValueError(
+            f"--seeds takes a number of seeds, as in 3, or the seeds themselves, as in 0,1,2; "
+            f"got {text!r}"
+        )
+    return numbers
+
+
+def settings(pairs: list[str]) -> dict[str, Any]:
+    """Read ``name=value`` pairs; a value is a Python literal, or else text.
+
+    ``encoding_params.d_hidden=32`` sets one entry of a value that is a dict.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        name, dot, entry = path.strip().partition(".")
+        if not equals or not name:
+            raise ValueError(f"--set takes name=value, as in --set stem=linear; got {pair!r}")
+        if dot:
+            found.setdefault(name, {})[entry] = _value(text.strip())
+        else:
+            found[name] = _value(text.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

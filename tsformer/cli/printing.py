@@ -1,0 +1,74 @@
+"""Tables and the progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from tsformer.studies import Progress
+
+__all__ = ["markdown", "study_bar", "table"]
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print `rows` under `header`; a column whose name starts with a blank is set to the right."""
+    # Narrow: the longest names of the archives and six numbers make 78 columns.
+    shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    for name in header:
+        shown.add_column(name.strip(), justify="right" if name.startswith(" ") else "left")
+    for row in rows:
+        # As Text: in a string Rich would read [B, D] as markup.
+        shown.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(shown)
+
+
+def markdown(text: str) -> None:
+    """Print Markdown as it is meant to look."""
+    Console().print(Markdown(text))
+
+
+@contextmanager
+def study_bar() -> Iterator[Callable[[Progress], None]]:
+    """Show on standard error how far a comparison is; yields what `on_progress` takes.
+
+    Every fit that ends leaves a line above the bar, which is all of it where there is no terminal.
+    """
+    console = Console(stderr=True, highlight=False)
+    bar = Bar(
+        TextColumn("{task.fields[fits]}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    task = bar.add_task("reading data, opening mlflow.db", total=1.0, fits="", left="")
+
+    def show(progress: Progress) -> None:
+        name = "  ".join(map(str, progress.cell or ()))
+        if progress.event == "fit-end":
+            outcome = progress.error or f"accuracy {progress.accuracy:.3f}"
+            console.print(Text(f"{name}  {outcome}"))
+        left = progress.seconds_left
+        bar.update(
+            task,
+            completed=progress.fraction,
+            fits=f"{progress.done}/{progress.total} fits",
+            left="" if left is None else f"{timedelta(seconds=round(left))} left",
+            description=name,
+        )
+
+    with bar:
+        yield show
