@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,9 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 import tsformer
 from tsformer import safetensors
 from tsformer.data.panel import Scaler
-from tsformer.encodings import PositionalEncoding
-from tsformer.model import TSTransformer
+from tsformer.encodings import PositionalEncoding, names
+from tsformer.encodings.registry import find
+from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import History
+from tsformer.training.plan import resolve_device
 
 if TYPE_CHECKING:
     from tsformer.estimators.base import TransformerEstimator
@@ -64,7 +67,8 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
         raise ValueError(
             f"{path} exists and is not a saved estimator; choose another path, or remove it first"
         )
-    text = json.dumps(_describe(estimator), indent=2, default=_refuse)
+    state = _describe(estimator)
+    json.dumps(state, default=_refuse)  # before anything is written
     tensors = {f"model.{k}": v for k, v in estimator.model_.state_dict().items()}
     if estimator.scaler_.mean is not None:
         tensors["scaler.mean"] = torch.from_numpy(estimator.scaler_.mean)
@@ -72,13 +76,19 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
-        (temporary / _JSON).write_text(text + "\n", encoding="utf-8")
         safetensors.write(tensors, temporary / _WEIGHTS)
+        state["weights_sha256"] = _digest(temporary / _WEIGHTS)
+        text = json.dumps(state, indent=2, default=_refuse)
+        (temporary / _JSON).write_text(text + "\n", encoding="utf-8")
         temporary.chmod(0o755)  # mkdtemp makes folders that only their owner can read
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
             os.replace(path, old)
-            os.replace(temporary, path)
+            try:
+                os.replace(temporary, path)
+            except BaseException:
+                os.rename(old, path)
+                raise
             shutil.rmtree(old)
         else:
             os.replace(temporary, path)
@@ -121,11 +131,15 @@ def load(
     if version != FORMAT:
         raise ValueError(
             f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
-            "is tsformer "
-            f"{tsformer.__version__}, which reads format {FORMAT}: install the newer one"
+            f"is {tsformer.__version__}, which reads format {FORMAT}: install the newer one"
         )
     if not (path / _WEIGHTS).is_file():
         raise ValueError(f"{path} is not whole: {_WEIGHTS} is missing")
+    if _digest(path / _WEIGHTS) != state.get("weights_sha256"):
+        raise ValueError(
+            f"{path / _WEIGHTS} is corrupted or truncated: it is not the file that {_JSON} was "
+            "written with; save the estimator again"
+        )
     tensors = safetensors.read(path / _WEIGHTS)
     try:
         return _restore(state, tensors, device)
@@ -135,9 +149,10 @@ def load(
 
 def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
     parameters = estimator.get_params(deep=False) | _NOT_SAVED
-    encoding = parameters["encoding"]
-    if isinstance(encoding, type) and issubclass(encoding, PositionalEncoding) and encoding.name:
-        parameters["encoding"] = encoding.name
+    parameters["encoding"] = _by_name(parameters["encoding"])
+    # Not to be derived from the parameters, which may have been set anew since the fit.
+    model = dict(vars(estimator.model_.config))
+    model["encoding"] = _by_name(model["encoding"])
     if isinstance(parameters["class_weight"], dict):
         # JSON keys are strings; pairs keep the labels' types.
         parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
@@ -152,10 +167,12 @@ def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
         "columns_are_steps": estimator._columns_are_steps,
         "n_features_in": estimator.n_features_in_,
         "n_channels": estimator.n_channels_,
-        "n_outputs": estimator.model_.config.n_outputs,
-        "max_len": estimator.model_.config.max_len,
+        "model": model,
+        "scaling": estimator.scaler_.how,
         "feature_names_in": getattr(estimator, "feature_names_in_", np.empty(0)).tolist(),
         "history": list(estimator.history_),
+        "best_epoch": estimator.history_.best_epoch,
+        "interrupted": estimator.history_.interrupted,
     }
 
 
@@ -167,7 +184,7 @@ def _restore(
     parameters = dict(state["parameters"])
     if isinstance(parameters["class_weight"], dict):
         parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
-    estimator = TSTransformerClassifier(**parameters)
+    estimator = TSTransformerClassifier(**parameters | {"device": device})
     classes = state["classes"]
     estimator.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
     estimator._columns_are_steps = state["columns_are_steps"]
@@ -176,19 +193,37 @@ def _restore(
     if state["feature_names_in"]:
         estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
     estimator.history_ = History(state["history"])
+    estimator.history_.best_epoch = state["best_epoch"]
+    estimator.history_.interrupted = state["interrupted"]
     estimator.n_iter_ = max(len(estimator.history_), 1)
-    estimator.scaler_ = Scaler(estimator.scaling)
+    estimator.scaler_ = Scaler(state["scaling"])
     if "scaler.mean" in tensors:
         estimator.scaler_.mean = tensors.pop("scaler.mean").numpy()
         estimator.scaler_.std = tensors.pop("scaler.std").numpy()
-    config = estimator._model_config(
-        n_channels=state["n_channels"], n_outputs=state["n_outputs"], max_len=state["max_len"]
-    )
+    config = ModelConfig(**state["model"])
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
-        estimator.model_ = TSTransformer(config).eval()
+        try:
+            estimator.model_ = TSTransformer(config).eval()
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. If the encoding {config.encoding!r} is your own, import the module that "
+                "defines it, then load"
+            ) from error
     estimator.model_.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
-    estimator._place(device)
+    estimator._place(resolve_device(device))
     return estimator
+
+
+def _by_name(encoding: Any) -> Any:
+    """Return the name of an encoding's class, where that name would find it again."""
+    named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
+    if named and encoding.name in names() and find(encoding.name) is encoding:
+        return encoding.name
+    return encoding
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _refuse(value: object) -> Any:
@@ -196,6 +231,5 @@ def _refuse(value: object) -> Any:
         return value.item()
     raise ValueError(
         f"a parameter holds {value!r} of type {type(value).__name__}, which cannot be written as "
-        "JSON. Give the "
-        "encoding by a registered name, and random_state as an int"
+        "JSON. Give the encoding by a registered name, and random_state as an int"
     )

@@ -29,17 +29,31 @@ _DTYPES = {
     "BF16": torch.bfloat16,
     "I64": torch.int64,
     "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
     "BOOL": torch.bool,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 def write(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write named tensors to `path`."""
+    """Write named tensors to `path`.
+
+    Raises
+    ------
+    ValueError
+        If a tensor is of a type that the format lacks.
+    """
     header: dict[str, Any] = {}
     chunks = []
     offset = 0
     for name, tensor in tensors.items():
+        if tensor.dtype not in _NAMES:
+            raise ValueError(
+                f"tensor {name!r} is of type {tensor.dtype}, which the safetensors format lacks; "
+                f"it has {', '.join(map(str, _NAMES))}"
+            )
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         data = flat.view(torch.uint8).numpy().tobytes()
         header[name] = {
@@ -65,6 +79,8 @@ def read(path: Path) -> dict[str, Tensor]:
     content = bytearray(path.read_bytes())
     try:
         (length,) = struct.unpack_from("<Q", content)
+        if length > len(content) - 8:
+            raise ValueError(f"its header should have {length} bytes")
         header = json.loads(content[8 : 8 + length])
         data = memoryview(content)[8 + length :]
         header.pop("__metadata__", None)
@@ -73,7 +89,15 @@ def read(path: Path) -> dict[str, Tensor]:
         ) != len(data):
             raise ValueError("its tensors do not add up to its size")
         return {name: _tensor(entry, data) for name, entry in header.items()}
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (
+        struct.error,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        RuntimeError,
+    ) as error:
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
 
 

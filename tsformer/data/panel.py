@@ -96,8 +96,7 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
         if array.ndim not in (2, 3):
             raise ValueError(
                 "X must be (n, length), (n, channels, length), or a list of (channels, length) "
-                "arrays; got "
-                f"an array with {array.ndim} dimensions and shape {array.shape}"
+                f"arrays; got an array with {array.ndim} dimensions and shape {array.shape}"
             )
         if array.shape[0] == 0:
             raise ValueError("X holds no series: Found array with 0 sample(s)")
@@ -105,8 +104,7 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
         if array.shape[1] == 0 or array.shape[2] == 0:
             raise ValueError(
                 f"X holds series without values: 0 feature(s) in an array of shape {array.shape}, "
-                "while a "
-                "minimum of 1 is required for channels and time steps"
+                "while a minimum of 1 is required for channels and time steps"
             )
         _refuse_non_finite(array)
         values = np.array(array.transpose(0, 2, 1), dtype=np.float64, order="C")
@@ -117,8 +115,7 @@ def to_panel(X: Floats | Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64
         if len(x) != n_channels:
             raise ValueError(
                 f"all series need the same channels: series 0 has {n_channels}, series {i} has "
-                f"{len(x)} "
-                f"(its shape is {x.shape}, read as (channels, length))"
+                f"{len(x)} (its shape is {x.shape}, read as (channels, length))"
             )
         if x.shape[1] == 0:
             raise ValueError(f"series {i} is empty; every series needs at least one time step")

@@ -121,6 +121,8 @@ class Sum(PositionalEncoding):
         self.parts = nn.ModuleList(parts)
         self.kind = "+".join(part.kind for part in parts)
         self.symmetric = all(part.symmetric for part in parts)
+        # Past the trained length a sum is limited as its first limited part.
+        self.beyond = next((p.beyond for p in parts if p.beyond != "extends"), "extends")
         references = [part.reference for part in parts if part.reference]
         self.reference = "; ".join(dict.fromkeys(references))
 

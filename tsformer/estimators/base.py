@@ -159,8 +159,8 @@ class TransformerEstimator(
             if getattr(fitted, name) != value:
                 raise ValueError(
                     f"warm_start=True goes on with the fitted model, but {name} changed from "
-                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or warm_start=False to "
-                    "start anew"
+                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or start anew with "
+                    "warm_start=False"
                 )
 
     def _warn_if_blind(self, model: TSTransformer) -> None:

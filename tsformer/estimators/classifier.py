@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,13 +9,14 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import Tensor
 
 from tsformer.estimators.base import Series, TransformerEstimator
 from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.weights import series_weights
 
 __all__ = ["TSTransformerClassifier"]
 
@@ -168,7 +168,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         if not continues:
             self.classes_ = np.unique(labels)
         targets = self._encode(labels, "y")
-        weights = self._weights(labels, sample_weight, series)
+        weights = series_weights(sample_weight, self.class_weight, targets, self.classes_)
         seeds = self._seeds()
         validation = self._given_validation(X_val, y_val)
         if validation is None and self._stops_early(len(labels), given=False):
@@ -248,40 +248,6 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             )
         return index.astype(np.int64)
 
-    def _weights(
-        self, labels: npt.NDArray[Any], sample_weight: npt.ArrayLike | None, series: Series
-    ) -> npt.NDArray[np.float64] | None:
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weights = _check_sample_weight(
-            sample_weight, series[0], dtype=np.float64, ensure_non_negative=True
-        )
-        if isinstance(self.class_weight, Mapping):
-            weights = weights * self._given_class_weights(self.class_weight, labels)
-        else:
-            weights = weights * compute_sample_weight(self.class_weight, labels)
-        if weights.sum() <= 0:
-            raise ValueError(
-                "all weights are zero; sample_weight and class_weight must leave some series a "
-                "weight"
-            )
-        return weights
-
-    def _given_class_weights(
-        self, given: Mapping[Any, float], labels: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float64]:
-        """Return the weight of each label; scikit-learn's own look-up takes "1" for the int 1."""
-        classes = self.classes_.tolist()
-        strange = [key for key in given if key not in classes]
-        missing = [label for label in classes if label not in given]
-        if strange and missing:  # strange keys alone are classes that a part of the data lacks
-            raise ValueError(
-                f"class_weight has keys that are no labels, {strange[:10]}, and lacks the labels "
-                f"{missing[:10]}; its keys must be labels, of the same type"
-            )
-        weights = np.array([given.get(label, 1.0) for label in classes], dtype=np.float64)
-        return weights[self._encode(labels, "y")]
-
     def _given_validation(
         self, X_val: Any, y_val: Any
     ) -> tuple[Series, npt.NDArray[np.int64]] | None:
@@ -299,6 +265,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
 def _labels(y: Any) -> npt.NDArray[Any]:
     labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return labels
 

@@ -112,7 +112,15 @@ class DilatedConvolution(nn.Module):
             n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
         ]
         self.branches = nn.ModuleList(
-            nn.Conv1d(n_in, w, kernel, stride, padding=d * (kernel // 2), dilation=d)
+            nn.Conv1d(
+                n_in,
+                w,
+                kernel,
+                stride,
+                padding=d * (kernel // 2),
+                dilation=d,
+                bias=norm != "batch",  # a batch norm takes a constant away again
+            )
             for w, d in zip(widths, dilations, strict=True)
             if w
         )

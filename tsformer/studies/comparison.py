@@ -11,7 +11,7 @@ import pandas as pd
 
 from tsformer._optional import require
 from tsformer.plots import encoding_color, plot_comparison
-from tsformer.studies.fit import COLUMNS, COUNTS, Problem, fit_cell, read_back
+from tsformer.studies.fit import COLUMNS, COUNTS, Problem, fit_cell, read_back, warm_up
 from tsformer.studies.progress import Progress, ProgressReporter
 from tsformer.studies.report import summary_table, to_csv, to_markdown, write_atomically
 from tsformer.studies.study import Cell, Study
@@ -112,6 +112,8 @@ def compare(
     failures: list[dict[str, object]] = []
     write_atomically(to_csv(_frame(rows, cells)), csv_path)
     progress = ProgressReporter(on_progress, cells, skipped=set(rows))
+    if len(rows) < len(cells):
+        warm_up(problems[study.datasets[0]])  # or the first encoding's fit would look slow
     with store.start(study.name, kind="study", key=study.name, again=True) as parent:
         parent.params(study.as_dict())
         parent.json(study.as_dict(), "study.json")

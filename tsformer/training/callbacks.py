@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ class History(list[dict[str, float]]):
         import pandas as pd
 
         columns = ["epoch", "loss", "lr", "seconds"]
-        columns += [c for c in ("val_loss", "val_score") if self and c in self[0]]
+        columns += [c for c in ("val_loss", "val_score") if any(c in row for row in self)]
         return pd.DataFrame(self, columns=columns).set_index("epoch")
 
 
@@ -129,12 +129,8 @@ class ProgressBar(Callback):
 @contextmanager
 def running(callbacks: Sequence[Callback], state: TrainingState) -> Iterator[None]:
     """Call `on_train_begin` of all before the block, `on_train_end` of those begun after it."""
-    begun: list[Callback] = []
-    try:
+    with ExitStack() as stack:
         for callback in callbacks:
             callback.on_train_begin(state)
-            begun.append(callback)
+            stack.callback(callback.on_train_end, state)
         yield
-    finally:
-        for callback in reversed(begun):
-            callback.on_train_end(state)

@@ -22,6 +22,8 @@ from tsformer.training.seeds import seeded
 __all__ = ["Diverged", "Validation", "forward", "train"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+#: An epoch and the weights at its end.
+Snapshot = tuple[int, dict[str, Tensor]]
 
 #: Padded steps in a batch of `forward`: large enough to fill a device, small enough for any.
 _STEPS_AT_ONCE = 2**16
@@ -108,8 +110,7 @@ def train(
             state.history.interrupted = True
             warnings.warn(
                 f"training was interrupted after {state.epoch} of {state.n_epochs} epochs; what "
-                "was "
-                "trained so far is kept",
+                "was trained so far is kept",
                 stacklevel=2,
             )
         finally:
@@ -133,8 +134,8 @@ def _run(
     generator = torch.Generator().manual_seed(plan.seed)
     n_steps = plan.n_epochs * math.ceil(len(panel) / plan.batch_size)
     step = 0
-    good = best = copy.deepcopy(model.state_dict())
-    best_loss = math.inf
+    snapshots = [(state.epoch, copy.deepcopy(model.state_dict()))]
+    best, best_loss = snapshots[0][1], math.inf
     try:
         while state.epoch < state.n_epochs and not state.stop:
             start = perf_counter()
@@ -152,14 +153,14 @@ def _run(
                 "seconds": 0.0,
             }
             if not math.isfinite(row["loss"]):
-                model.load_state_dict(good)
+                kept = _return_to_last_good(model, snapshots, panel, plan)
                 raise Diverged(
                     f"the training loss became {row['loss']} in epoch {row['epoch']} of "
-                    f"{state.n_epochs}; the "
-                    f"weights of epoch {row['epoch'] - 1} are kept. A lower learning_rate (it was "
-                    f"{plan.learning_rate:g}) usually helps"
+                    f"{state.n_epochs}; the weights of epoch {kept} are kept. A lower "
+                    f"learning_rate (it was {plan.learning_rate:g}) usually helps"
                 )
             good = copy.deepcopy(model.state_dict())
+            snapshots = [snapshots[0], snapshots[-1], (state.epoch + 1, good)]
             if validation is not None:
                 row |= _validate(model, validation, loss, plan)
             row["seconds"] = perf_counter() - start
@@ -203,6 +204,21 @@ def _step(
     nn.utils.clip_grad_norm_(parameters, plan.max_grad_norm)
     optimizer.step()
     return losses.detach().sum()
+
+
+def _return_to_last_good(
+    model: nn.Module, snapshots: Sequence[Snapshot], panel: Panel, plan: TrainingPlan
+) -> int:
+    """Load the newest weights whose outputs are finite; return their epoch.
+
+    An epoch's last step can spoil the weights after all its losses were taken, so that not even
+    an epoch with a finite loss ends in weights that are known to be good.
+    """
+    for epoch, weights in reversed(snapshots):
+        model.load_state_dict(weights)
+        if forward(model, panel, bfloat16=plan.bfloat16).isfinite().all():
+            return epoch
+    return snapshots[0][0]
 
 
 def _optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.Optimizer:

@@ -1,0 +1,83 @@
+"""Each encoding against its formula, forward and gradient, inside one attention in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from brute_force import FORMULAS, encode_and_attend
+from torch import nn
+
+from tsformer.encodings import names, resolve
+from tsformer.model.attention import SelfAttention
+
+N = 6
+REGULAR = [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]] * 2
+IRREGULAR = [[0.0, 0.5, 1.75, 3.0, 3.25, 4.9], [0.3, 1.0, 1.0, 2.5, 6.5, 9.0]]
+
+ENCODINGS = [
+    ("none", {}),
+    ("fixed", {}),
+    ("fixed", {"base": 20.0}),
+    ("learnable", {}),
+    ("lspe", {}),
+    ("lspe", {"apply_to": "sum"}),
+    ("lspe", {"d_hidden": 3, "base": 20.0}),
+    ("tape", {}),
+    ("rope", {}),
+    ("rope", {"fraction": 0.5, "base": 20.0}),
+    ("alibi", {}),
+    ("alibi", {"signed": True}),
+    ("erpe", {}),
+    ("tape+erpe", {}),
+    ("lspe+rope+alibi", {"apply_to": "sum", "signed": True}),
+]
+LABELS = ["-".join([name, *(f"{k}={v}" for k, v in params.items())]) for name, params in ENCODINGS]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_registered_encoding_has_a_formula_that_is_tested(name):
+    assert name in FORMULAS, f"write the formula of {name!r} in tests/encodings/brute_force.py"
+    assert name in [tested for tested, _ in ENCODINGS]
+
+
+@pytest.mark.parametrize("max_len", [N, 4], ids=["trained-length", "past-it"])
+@pytest.mark.parametrize("times", [REGULAR, IRREGULAR], ids=["regular", "irregular"])
+@pytest.mark.parametrize(("d_model", "n_heads"), [(5, 1), (6, 2), (7, 1), (8, 2)])
+@pytest.mark.parametrize(("name", "params"), ENCODINGS, ids=LABELS)
+def test_values_and_gradients(name, params, d_model, n_heads, times, max_len):
+    torch.manual_seed(0)
+    sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
+    encoding = resolve(name, **sizes, **params).double().eval()
+    attention = SelfAttention(d_model, n_heads).double()
+    for parameter in encoding.parameters():
+        nn.init.normal_(parameter)
+    x = torch.randn(2, N, d_model, dtype=torch.float64, requires_grad=True)
+    t = torch.tensor(times, dtype=torch.float64)
+    leaves = [x, *encoding.parameters(), *attention.parameters()]
+    probe = torch.randn(2, N, d_model, dtype=torch.float64)
+
+    ours = attention(encoding.embed(x, t), t, encoding)
+    expected = encode_and_attend(encoding, attention, x, t)
+
+    torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-11)
+    for got, wanted in zip(
+        torch.autograd.grad((ours * probe).sum(), leaves),
+        torch.autograd.grad((expected * probe).sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", [row for row in FORMULAS if FORMULAS[row]])
+def test_only_the_stated_hooks_act(name):
+    encoding = resolve(name, d_model=8, n_heads=2, max_len=N)
+    for parameter in encoding.parameters():
+        nn.init.normal_(parameter)
+    x, heads, t = torch.randn(2, N, 8), torch.randn(2, 2, N, 4), torch.arange(N * 1.0)[None]
+    acts = {
+        "embed": not torch.equal(encoding.embed(x, t), x),
+        "rotate": not torch.equal(encoding.rotate(heads, heads, t)[0], heads),
+        "bias": encoding.bias(heads, heads, t) is not None,
+        "mix": encoding.mix(heads, t) is not None,
+    }
+    assert [hook for hook, does in acts.items() if does] == list(FORMULAS[name]) == [encoding.kind]

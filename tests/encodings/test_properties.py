@@ -1,0 +1,272 @@
+"""What must hold for every registered encoding, through the whole model with a pointwise stem."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tsformer import ModelConfig, TSTransformer
+from tsformer.encodings import available, names, resolve
+
+ENCODINGS = [*names(), "tape+erpe"]
+EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
+
+# The table of properties: every encoding not named in a set must lack the property.
+PERMUTATION_INVARIANT = {"none"}
+REVERSAL_INVARIANT = {"none", "alibi"}
+SHIFT_INVARIANT = {"none", "rope", "alibi", "erpe"}
+
+LENGTH, CHANNELS = 10, 3
+
+every_encoding = pytest.mark.parametrize("name", ENCODINGS)
+
+
+def make_model(name: str, *, random_tables: bool = True, seed: int = 0, **config) -> TSTransformer:
+    """A model in float64 whose learned encoding has left its start, where it may be zero."""
+    torch.manual_seed(seed)
+    sizes = {"n_channels": CHANNELS, "n_outputs": 4, "max_len": LENGTH, "d_model": 8, "n_heads": 2}
+    model = TSTransformer(ModelConfig(**sizes | {"encoding": name, "stem": "linear"} | config))
+    if random_tables:
+        for parameter in model.encoding.parameters():
+            nn.init.normal_(parameter)
+    return model.double().eval()
+
+
+def series(n: int = 4, length: int = LENGTH) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(n, length, CHANNELS, generator=generator, dtype=torch.float64)
+
+
+def steps(length: int = LENGTH, start: float = 0.0) -> Tensor:
+    return start + torch.arange(length, dtype=torch.float64)[None]
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-8, atol=1e-8)
+
+
+@every_encoding
+@pytest.mark.parametrize("length", [1, 6, LENGTH, 3 * LENGTH])
+def test_padding_changes_nothing(name, length):
+    model, x = make_model(name), series(length=length)
+    padded = torch.cat([x, torch.full((4, 5, CHANNELS), 7.0, dtype=x.dtype)], dim=1)
+    keep = torch.arange(length + 5)[None] < torch.full((4, 1), length)
+    assert same(model(padded, keep), model(x))
+
+
+@every_encoding
+def test_series_of_unequal_length_do_not_meet(name):
+    model, x = make_model(name), series()
+    lengths = [10, 7, 1, 4]
+    together = model(x, torch.arange(LENGTH)[None] < torch.tensor(lengths)[:, None])
+    alone = [model(x[i : i + 1, :n]) for i, n in enumerate(lengths)]
+    assert same(together, torch.cat(alone))
+
+
+@every_encoding
+def test_order_of_the_batch_is_irrelevant(name):
+    model, x = make_model(name), series()
+    order = torch.tensor([2, 0, 3, 1])
+    assert same(model(x[order]), model(x)[order])
+    assert same(model(x[:1]), model(x)[:1])
+
+
+@every_encoding
+def test_permutation_of_the_steps(name):
+    model, x = make_model(name), series()
+    order = torch.randperm(LENGTH, generator=torch.Generator().manual_seed(2))
+    assert same(model(x[:, order]), model(x)) == (name in PERMUTATION_INVARIANT)
+
+
+@every_encoding
+def test_reversal_of_the_steps(name):
+    model, x = make_model(name), series()
+    assert same(model(x.flip(1)), model(x)) == (name in REVERSAL_INVARIANT)
+    assert model.encoding.symmetric == (name in REVERSAL_INVARIANT)
+    sizes = {"d_model": 8, "n_heads": 2, "max_len": LENGTH}
+    assert resolve(name, **sizes).symmetric == (name in REVERSAL_INVARIANT)
+
+
+def test_signed_alibi_knows_direction():
+    model, x = make_model("alibi", encoding_params={"signed": True}), series()
+    assert not same(model(x.flip(1)), model(x))
+    assert not model.encoding.symmetric
+
+
+@every_encoding
+def test_shift_in_time(name):
+    model, x = make_model(name), series()
+    shifted = model(x, times=steps(start=5.0))
+    assert same(shifted, model(x, times=steps())) == (name in SHIFT_INVARIANT)
+
+
+@every_encoding
+def test_default_times_are_the_steps(name):
+    model, x = make_model(name).float(), series().float()
+    torch.testing.assert_close(model(x), model(x, times=steps().float()), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", EMBEDS)
+def test_constant_series_varies_over_time_alike_in_every_series(name):
+    encoding = make_model(name).encoding
+    coded = encoding.embed(torch.ones(4, LENGTH, 8, dtype=torch.float64), steps())
+    assert same(coded, coded[:1].expand_as(coded))
+    gaps = torch.cdist(coded[0], coded[0]) + torch.eye(LENGTH)
+    assert gaps.min() > 1e-3, "two steps share a code"
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 3, 15, 16])
+@pytest.mark.parametrize("name", [*EMBEDS, "tape+erpe"])
+def test_any_width(name, d_model):
+    model = make_model(name, d_model=d_model, n_heads=1)
+    x = torch.zeros(1, LENGTH, d_model, dtype=torch.float64)
+    coded = model.encoding.embed(x, steps())
+    assert coded.shape == x.shape
+    assert (coded.std(dim=1) > 0).all(), "a feature tells nothing of time"
+    assert model(series()).isfinite().all()
+
+
+@every_encoding
+@pytest.mark.parametrize("n_heads", [1, 2, 4, 16])
+def test_any_number_of_heads(name, n_heads):
+    model = make_model(name, d_model=32, n_heads=n_heads)
+    assert model(series()).isfinite().all()
+    heads = torch.randn(1, n_heads, LENGTH, 32 // n_heads, dtype=torch.float64)
+    bias = model.encoding.at(0).bias(heads, heads, steps())
+    assert bias is None or bias.shape == (1, n_heads, LENGTH, LENGTH)
+
+
+@every_encoding
+@pytest.mark.parametrize("length", [1, 3 * LENGTH])
+def test_any_length(name, length):
+    assert make_model(name)(series(length=length)).isfinite().all()
+
+
+@pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
+def test_beyond_the_trained_length(row):
+    """`extends`: known steps keep their code; `interpolates`: the ends do; `clamps`: repeats."""
+    hooks = make_model(row["name"]).encoding.at(0)
+    long = 3 * LENGTH
+    x, v = series(1, long).repeat(1, 1, 3)[..., :8], torch.zeros(1, 2, long, 4).double()
+    v[:, :, 0] = 1.0
+    if row["beyond"] == "extends":
+        for n in (LENGTH, long):
+            heads, t = v[:, :, :n] + 1, steps(n)
+            outs = [
+                hooks.embed(x[:, :n], t),
+                *hooks.rotate(heads, heads, t),
+                hooks.bias(heads, heads, t),
+            ]
+            if n == LENGTH:
+                known = outs
+        assert same(outs[0][:, :LENGTH], known[0])
+        assert same(outs[1][:, :, :LENGTH], known[1])
+        assert same(outs[2][:, :, :LENGTH], known[2])
+        assert outs[3] is None or same(outs[3][..., :LENGTH, :LENGTH], known[3])
+    elif row["beyond"] == "interpolates":
+        trained = hooks.embed(x[:, :1].expand(-1, LENGTH, -1), steps())
+        stretched = hooks.embed(x[:, :1].expand(-1, long, -1), steps(long))
+        assert same(stretched[:, [0, -1]], trained[:, [0, -1]])
+        assert not same(stretched[:, LENGTH - 1], trained[:, LENGTH - 1])
+    else:
+        assert row["beyond"] == "clamps"
+        weight = hooks.mix(v, steps(long))[0, :, :, 0]  # of the distance to the one step that is 1
+        assert same(weight[:, LENGTH:], weight[:, LENGTH - 1 : LENGTH].expand(-1, 2 * LENGTH))
+        assert not same(weight[:, LENGTH - 2], weight[:, LENGTH - 1])
+
+
+@every_encoding
+def test_positions_survive_16_bits(name):
+    """bf16 has no 4001: an angle or a distance taken in it would be that of 4000."""
+    torch.manual_seed(0)
+    encoding = resolve(name, d_model=8, n_heads=2, max_len=4096).eval()
+    x, heads = torch.zeros(1, 3, 8), torch.randn(1, 2, 3, 4)
+    t = torch.tensor([[0.0, 4000.0, 4001.0]])
+
+    def hooks(x, heads):
+        outs = [encoding.embed(x, t), *encoding.rotate(heads, heads, t)]
+        outs += [encoding.bias(heads, heads, t), encoding.mix(heads, t)]
+        return [out for out in outs if out is not None]
+
+    exact = hooks(x, heads)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = hooks(x.bfloat16(), heads.bfloat16())
+    for ours, wanted in zip(rounded, exact, strict=True):
+        assert ours.dtype == torch.bfloat16
+        torch.testing.assert_close(ours.float(), wanted, rtol=0.02, atol=0.02)
+    if "embed" in encoding.kind:
+        assert (rounded[0][:, 1] != rounded[0][:, 2]).any()
+
+
+@every_encoding
+def test_autocast_of_the_whole_model(name):
+    model, x = make_model(name, random_tables=False).float(), series().float()
+    keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(x, keep)
+    torch.testing.assert_close(rounded.float(), model(x, keep), rtol=0.05, atol=0.05)
+
+
+@every_encoding
+def test_state_dict_holds_what_is_learned_and_nothing_else(name):
+    model = make_model(name)
+    assert set(model.state_dict()) == {key for key, _ in model.named_parameters()}
+    other = make_model(name, seed=1)
+    assert not same(other(series()), model(series()))
+    other.load_state_dict(model.state_dict())
+    for length in (LENGTH, 3 * LENGTH):
+        assert torch.equal(other(series(length=length)), model(series(length=length)))
+
+
+@pytest.mark.parametrize("name", [n for n in ENCODINGS if "erpe" not in n and n != "learnable"])
+def test_weights_without_a_table_fit_any_trained_length(name):
+    make_model(name, max_len=LENGTH).load_state_dict(make_model(name, max_len=50).state_dict())
+
+
+@every_encoding
+def test_copies_compute_the_same(name):
+    model, x = make_model(name), series()
+    assert torch.equal(copy.deepcopy(model)(x), model(x))
+    assert torch.equal(pickle.loads(pickle.dumps(model))(x), model(x))
+
+
+@every_encoding
+def test_gradient_reaches_every_parameter(name):
+    model = make_model(name).train()
+    model(series()).square().sum().backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.any(), key
+    for key, parameter in model.encoding.named_parameters():
+        assert parameter.grad.all(), f"a part of {key} is never used"
+
+
+@every_encoding
+def test_two_predictions_agree(name):
+    model, x = make_model(name), series()
+    first = model(x)
+    model(series(length=3 * LENGTH))  # nothing is remembered from call to call
+    assert torch.equal(model(x), first)
+
+
+@every_encoding
+def test_traces_as_one_graph(name):
+    torch.compiler.reset()  # it counts the models that one forward() is traced for, and has a limit
+    model, x = make_model(name), series()
+    keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
+    traced = torch.compile(model, backend="eager", fullgraph=True)
+    assert same(traced(x, keep), model(x, keep))
+
+
+def test_rope_needs_a_pair_to_rotate():
+    with pytest.raises(
+        ValueError, match=r"a head is 1 wide \(d_model=4, n_heads=4\); use at most 2"
+    ):
+        resolve("rope", d_model=4, n_heads=4, max_len=5)
+    for fraction in (0, 1.5, -1):
+        with pytest.raises(ValueError, match="fraction of rope"):
+            resolve("rope", d_model=4, n_heads=2, max_len=5, fraction=fraction)

@@ -1,0 +1,43 @@
+"""Real problems, cut down, and a classifier that trains on them in a moment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tsformer import TSTransformerClassifier, load_dataset
+
+
+def _part(name: str, every: int):
+    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
+    X, y = load_dataset(name, split="train")
+    return X[::every], y[::every]
+
+
+@pytest.fixture(scope="session")
+def italy() -> tuple[np.ndarray, np.ndarray]:
+    """67 series of 24 steps and one channel in two classes."""
+    return _part("ItalyPowerDemand", 1)
+
+
+@pytest.fixture(scope="session")
+def motions() -> tuple[np.ndarray, np.ndarray]:
+    """20 series of 100 steps and 6 channels in four classes."""
+    return _part("BasicMotions", 2)
+
+
+@pytest.fixture(scope="session")
+def vowels() -> tuple[list[np.ndarray], np.ndarray]:
+    """90 series of 7 to 29 steps and 12 channels in nine classes."""
+    return _part("JapaneseVowels", 3)
+
+
+@pytest.fixture
+def make():
+    """A small classifier, seeded, with other parameters as asked."""
+
+    def make_classifier(encoding="lspe", **parameters) -> TSTransformerClassifier:
+        small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
+        return TSTransformerClassifier(encoding, **small | parameters)
+
+    return make_classifier

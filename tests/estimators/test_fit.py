@@ -1,0 +1,247 @@
+"""What `fit` does with weights, earlier fits, callbacks, failure, precision and display."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer.estimators.parameters import AUTO_MIN_EPOCHS, AUTO_STEPS
+from tsformer.training import Callback, Diverged
+
+
+def state_of(clf) -> dict[str, torch.Tensor]:
+    return clf.model_.state_dict()
+
+
+def same_weights(a, b) -> bool:
+    return all(torch.equal(value, state_of(b)[key]) for key, value in state_of(a).items())
+
+
+class Stops(Callback):
+    def on_epoch_end(self, state):
+        self.n_epochs, self.model = state.n_epochs, state.model
+        state.stop = True
+
+
+class Raises(Callback):
+    def __init__(self, error: BaseException, epoch: int = 2):
+        self.error, self.epoch = error, epoch
+
+    def on_epoch_end(self, state):
+        if state.epoch == self.epoch:
+            raise self.error
+
+
+class SpoilsTheLoss(Callback):
+    def on_epoch_end(self, state):
+        if state.epoch == 2:
+            torch.nn.init.constant_(state.model.head.bias, float("nan"))
+
+
+# Weights
+
+
+@pytest.mark.parametrize("level", [1.0, 3.0])
+def test_equal_sample_weights_change_nothing(level, make, italy):
+    X, y = italy
+    weighed = make().fit(X, y, sample_weight=np.full(len(X), level))
+    assert same_weights(weighed, make().fit(X, y))
+
+
+def test_sample_weights_decide(make, italy):
+    X, y = italy
+    clf = make(max_epochs=15, learning_rate=5e-3).fit(X, y, sample_weight=(y == "2") + 1e-9)
+    assert set(clf.predict(X)) == {"2"}
+
+
+def test_class_weights_decide_and_are_sample_weights(make, italy):
+    X, y = italy
+    plain = make().fit(X, y)
+    uneven = make(class_weight={"1": 1, "2": 30}).fit(X, y)
+    assert (uneven.predict(X) == "2").sum() > (plain.predict(X) == "2").sum()
+    by_sample = make().fit(X, y, sample_weight=np.where(y == "2", 30.0, 1.0))
+    assert same_weights(uneven, by_sample)
+    assert same_weights(uneven, make(class_weight={"2": 30}).fit(X, y))
+    assert same_weights(uneven, make(class_weight={"1": 1, "2": 30, "3": 9}).fit(X, y))
+    count = {label: (y == label).sum() for label in ("1", "2")}
+    inverse = {label: len(y) / (2 * n) for label, n in count.items()}
+    assert same_weights(
+        make(class_weight="balanced").fit(X, y), make(class_weight=inverse).fit(X, y)
+    )
+
+
+def test_weights_that_cannot_be(make, italy):
+    X, y = italy
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        make().fit(X, y, sample_weight=-np.ones(len(X)))
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        make().fit(X, y, sample_weight=np.zeros(len(X)))
+    with pytest.raises(ValueError, match="all weights are zero"):
+        make(class_weight={"1": 0, "2": 5}).fit(X, y, sample_weight=y == "1")
+    with pytest.raises(ValueError, match=r"no labels, \[1, 2\], and lacks the labels \['1', '2'\]"):
+        make(class_weight={1: 1, 2: 5}).fit(X, y)
+    with pytest.raises(ValueError, match=r"sample_weight.shape"):
+        make().fit(X, y, sample_weight=np.ones(3))
+    with pytest.raises(ValueError, match="class_weight"):
+        make(class_weight="balance").fit(X, y)
+
+
+# Earlier fits
+
+
+def test_fit_starts_anew(make, italy, motions):
+    clf = make().fit(*motions).fit(*italy)
+    assert same_weights(clf, make().fit(*italy))
+    assert clf.n_iter_ == 3
+    assert clf.n_channels_ == 1
+
+
+def test_warm_start_goes_on(make, italy):
+    X, y = italy
+    clf = make(warm_start=True, max_epochs=4, learning_rate=5e-3).fit(X, y)
+    model, early = clf.model_, clf.history_
+    clf.set_params(max_epochs=2).fit(X, y)
+    assert clf.model_ is model
+    assert clf.n_iter_ == 6
+    assert [row["epoch"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
+    assert clf.history_[:4] == early
+    assert len(early) == 4, "the history of the first fit was written into"
+    assert clf.history_[4]["loss"] < early[0]["loss"]
+
+
+def test_warm_start_refuses_what_does_not_fit(make, motions):
+    X, y = motions
+    clf = make(warm_start=True).fit(X, y)
+    before = clf.predict_proba(X)
+    with pytest.raises(ValueError, match=r"labels that the training data lack: \['Swim'\]"):
+        clf.fit(X, np.where(y == "Walking", "Swim", y))
+    with pytest.raises(ValueError, match="X has 5 channels"):
+        clf.fit(X[:, 1:], y)
+    with pytest.raises(ValueError, match=r"n_layers changed from 1 to 2; set it back"):
+        clf.set_params(n_layers=2).fit(X, y)
+    np.testing.assert_array_equal(clf.set_params(n_layers=1).predict_proba(X), before)
+    some = np.isin(y, ["Walking", "Standing"])  # a part of the classes, and another length
+    clf.fit(X[some, :, :40], y[some])
+    assert len(clf.classes_) == 4
+
+
+# Callbacks and failure
+
+
+def test_callbacks_see_the_model(make, italy):
+    stops = Stops()
+    clf = make(callbacks=[stops]).fit(*italy)
+    assert stops.model is clf.model_
+    assert stops.n_epochs == 3
+    assert clf.n_iter_ == 1
+
+
+def test_auto_epochs_give_a_budget_of_steps(make, italy):
+    X, y = italy
+    for n, batch_size in ((len(X), 16), (12, 32)):
+        stops = Stops()
+        make(max_epochs="auto", batch_size=batch_size, callbacks=[stops]).fit(X[:n], y[:n])
+        batches = -(-n // batch_size)
+        assert stops.n_epochs == max(-(-AUTO_STEPS // batches), AUTO_MIN_EPOCHS)
+    stops = Stops()
+    make(max_epochs="auto", batch_size=1, stem="linear", d_model=4, callbacks=[stops]).fit(
+        np.tile(X, (2, 1, 1)), np.tile(y, 2)
+    )
+    assert stops.n_epochs == max(-(-AUTO_STEPS // 134), AUTO_MIN_EPOCHS)
+
+
+def test_an_error_in_a_callback_passes_and_leaves_a_fitted_estimator(make, italy):
+    X, y = italy
+    clf = make(callbacks=[Raises(OSError("disk is full"))])
+    with pytest.raises(OSError, match="disk is full"):
+        clf.fit(X, y)
+    assert clf.predict(X).shape == y.shape
+    assert clf.n_iter_ == 2
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_ctrl_c_leaves_a_fitted_estimator_and_a_warning(epoch, make, italy):
+    X, y = italy
+    clf = make(callbacks=[Raises(KeyboardInterrupt(), epoch)], max_epochs=9)
+    with pytest.warns(
+        UserWarning, match=f"interrupted after {epoch} of 9 epochs; what was trained"
+    ):
+        assert clf.fit(X, y) is clf
+    assert clf.history_.interrupted
+    assert clf.n_iter_ == epoch
+    assert np.isfinite(clf.predict_proba(X)).all()
+    assert not make().fit(X, y).history_.interrupted
+
+
+def test_divergence_leaves_a_fitted_estimator(make, italy):
+    X, y = italy
+    clf = make(callbacks=[SpoilsTheLoss()])
+    with pytest.raises(Diverged, match="epoch 3 of 3; the weights of epoch 2 are kept"):
+        clf.fit(X, y)
+    assert clf.n_iter_ == 2
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+# Device and display
+
+
+def test_bfloat16(make, motions):
+    X, y = motions
+    clf = make(precision="bfloat16", max_epochs=12, learning_rate=5e-3, d_model=32).fit(X, y)
+    assert clf.score(X, y) > 0.9
+    rounded = clf.predict_proba(X)
+    exact = clf.set_params(precision="float32").predict_proba(X)
+    assert not np.array_equal(rounded, exact)
+    np.testing.assert_allclose(rounded, exact, atol=0.1)
+
+
+def test_compile_trains_the_same_model(make, vowels, monkeypatch):
+    X, y = vowels
+    asked = []
+
+    def traced(model, real=torch.compile):
+        asked.append(model)
+        return real(model, backend="eager")  # the real backend would call a C++ compiler
+
+    torch.compiler.reset()
+    monkeypatch.setattr(torch, "compile", traced)
+    clf = make(compile=True).fit(X, y)
+    assert asked == [clf.model_]
+    np.testing.assert_allclose(clf.predict_proba(X), make().fit(X, y).predict_proba(X), atol=1e-5)
+
+
+def test_verbose_shows_a_bar(make, italy, capsys):
+    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+    clf = make(verbose=1).fit(*italy)
+    shown = capsys.readouterr()
+    assert "3/3" in shown.err
+    assert f"loss {clf.history_[-1]['loss']:.4f}" in shown.err
+    make().fit(*italy)
+    assert capsys.readouterr().err == ""
+
+
+blind = partial(
+    pytest.warns, UserWarning, match="cannot tell a series from its reverse.*stem='conv'"
+)
+
+
+def test_a_model_blind_to_direction_warns(make, italy, recwarn):
+    X, y = italy
+    with blind():
+        clf = make("alibi", stem="linear").fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X[..., ::-1]), clf.predict_proba(X), atol=1e-5)
+    recwarn.clear()
+    for encoding, options in (
+        ("tape+alibi", {"stem": "linear"}),
+        ("alibi", {"stem": "linear", "encoding_params": {"signed": True}}),
+        ("alibi", {"stem": "conv"}),
+        ("alibi", {"stem": "patch"}),
+        ("none", {"stem": "linear"}),
+    ):
+        clf = make(encoding, **options).fit(X, y)
+        backwards, forwards = clf.predict_proba(X[..., ::-1]), clf.predict_proba(X)
+        assert np.allclose(backwards, forwards, atol=1e-5) == (encoding == "none")
+    assert not recwarn.list

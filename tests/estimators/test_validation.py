@@ -1,0 +1,72 @@
+"""Data that judge the training: given to `fit`, or held out by `early_stopping`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer.estimators.parameters import AUTO_EARLY_STOPPING_CASES
+
+
+def same_weights(a, b) -> bool:
+    ours, theirs = a.model_.state_dict(), b.model_.state_dict()
+    return all(torch.equal(value, theirs[key]) for key, value in ours.items())
+
+
+def test_given_validation_data_are_scored_and_never_train(make, vowels):
+    X, y = vowels
+    X_val, y_val = [3 * x for x in X[::4]], y[::4]
+    judged = make(early_stopping=False).fit(X, y, X_val=X_val, y_val=y_val)
+    assert same_weights(judged, make().fit(X, y))
+    last = judged.history_[-1]
+    assert last["val_score"] == pytest.approx(judged.score(X_val, y_val))
+    assert list(judged.history_.to_frame().columns)[-2:] == ["val_loss", "val_score"]
+    assert judged.history_.best_epoch is None
+
+
+@pytest.mark.parametrize("early_stopping", ["auto", True])
+def test_given_validation_data_stop_the_training(early_stopping, make, italy):
+    X, y = italy
+    wrong = np.where(y == "1", "2", "1")  # learning makes these worse
+    clf = make(max_epochs=60, n_iter_no_change=4, learning_rate=0.01, early_stopping=early_stopping)
+    clf.fit(X, y, X_val=X, y_val=wrong)
+    losses = clf.history_.to_frame()["val_loss"]
+    assert clf.history_.best_epoch == losses.idxmin()
+    assert clf.n_iter_ == losses.idxmin() + 4 < 60
+    assert clf.score(X, wrong) == pytest.approx(clf.history_[losses.idxmin() - 1]["val_score"])
+
+
+def test_early_stopping_holds_out_a_part(make, italy):
+    X, y = italy
+    clf = make(early_stopping=True, validation_fraction=0.3).fit(X, y)
+    assert "val_loss" in clf.history_[0]
+    assert clf.history_.best_epoch is not None
+    assert not same_weights(clf, make().fit(X, y))
+    scores = 20 * np.array([row["val_score"] for row in clf.history_])  # 0.3 * 67 series
+    np.testing.assert_allclose(scores, scores.round(), atol=1e-4)
+
+
+def test_auto_holds_out_of_large_data_only(make):
+    X = np.random.default_rng(0).normal(size=(AUTO_EARLY_STOPPING_CASES, 4))
+    y = np.arange(len(X)) % 2
+    clf = make(stem="linear", d_model=4, max_epochs=1, batch_size=1000)
+    assert "val_loss" in clf.fit(X, y).history_[0]
+    assert "val_loss" not in clf.fit(X[1:], y[1:]).history_[0]
+    assert "val_loss" not in clf.set_params(early_stopping=False).fit(X, y).history_[0]
+
+
+def test_validation_data_that_do_not_fit(make, motions):
+    X, y = motions
+    with pytest.raises(ValueError, match="X_val and y_val go together; y_val is missing"):
+        make().fit(X, y, X_val=X)
+    with pytest.raises(ValueError, match="X_val and y_val go together; X_val is missing"):
+        make().fit(X, y, y_val=y)
+    with pytest.raises(
+        ValueError, match=r"y_val has labels that the training data lack: \['Swim'\]"
+    ):
+        make().fit(X, y, X_val=X, y_val=np.where(y == "Walking", "Swim", y))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        make().fit(X, y, X_val=X, y_val=y[1:])
+    with pytest.raises(ValueError, match=r"X has 5 channels, but .* fitted with 6"):
+        make().fit(X, y, X_val=X[:, 1:], y_val=y)

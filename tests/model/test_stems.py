@@ -1,0 +1,145 @@
+"""From values to tokens: how many, when, and untouched by padding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tsformer.model.stems import STEMS, make_stem
+
+CHANNELS, D = 2, 6
+STEM_OPTIONS = [
+    ("linear", {}),
+    ("patch", {"stride": 1}),
+    ("patch", {"stride": 2}),
+    ("patch", {"stride": 5}),
+    ("patch", {}),
+    ("conv", {}),
+    ("conv", {"strides": (1, 3), "kernel_size": 3}),
+    ("conv", {"strides": (2, 1), "kernel_size": 5, "dilations": (1, 3)}),
+    ("conv", {"strides": (2, 3), "kernel_size": 1}),
+    ("conv", {"strides": (2, 1), "norm": "layer"}),
+]
+every_stem = pytest.mark.parametrize(
+    ("name", "options"), STEM_OPTIONS, ids=[f"{n}-{tuple(o.values())}" for n, o in STEM_OPTIONS]
+)
+
+
+def make(name: str, options: dict, max_len: int = 40) -> nn.Module:
+    torch.manual_seed(0)
+    stem = make_stem(name, CHANNELS, D, max_len, **options)
+    for norm in (module for module in stem.modules() if isinstance(module, nn.BatchNorm1d)):
+        nn.init.normal_(norm.bias)  # zero to zero would hide padding that leaks
+        nn.init.normal_(norm.running_mean)
+    return stem.double().eval()
+
+
+def series(n: int, length: int) -> Tensor:
+    generator = torch.Generator().manual_seed(length)
+    return torch.randn(n, length, CHANNELS, generator=generator, dtype=torch.float64)
+
+
+def steps(length: int) -> Tensor:
+    return torch.arange(length, dtype=torch.float64)[None]
+
+
+def test_all_stems_are_tested():
+    assert {name for name, _ in STEM_OPTIONS} == set(STEMS)
+
+
+@every_stem
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 12, 39, 40, 41])
+def test_number_and_times_of_tokens(name, options, length):
+    stem = make(name, options)
+    tokens, keep, times = stem(series(3, length), None, steps(length))
+    assert tokens.shape == (3, stem.n_tokens(length), D)
+    assert times.shape == (1, stem.n_tokens(length))
+    assert keep is None
+    whole = length // stem.stride  # the last token may stand for fewer steps, and be nearer
+    torch.testing.assert_close(times[:, :whole], steps(whole))
+    assert (times.diff() > 0).all()
+
+
+@every_stem
+@pytest.mark.parametrize("lengths", [(12, 12, 12), (12, 7, 1), (11, 6, 5)])
+def test_padding_changes_nothing(name, options, lengths):
+    stem, x = make(name, options), series(3, 20)
+    keep = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
+    tokens, kept, times = stem(x * keep[..., None], keep, steps(20))
+    for i, length in enumerate(lengths):
+        alone, _, when = stem(x[i : i + 1, :length], None, steps(length))
+        assert kept[i].sum() == alone.shape[1] == stem.n_tokens(length)
+        torch.testing.assert_close(tokens[i, kept[i]], alone[0])
+        torch.testing.assert_close(times.expand(3, -1)[i, kept[i]], when[0])
+
+
+@every_stem
+def test_gradient_reaches_every_parameter(name, options):
+    stem = make(name, options).train()
+    keep = torch.arange(20)[None] < torch.tensor([20, 13])[:, None]
+    tokens, kept, _ = stem(series(2, 20) * keep[..., None], keep, steps(20))
+    tokens[kept].square().sum().backward()
+    batch_norm = any(isinstance(module, nn.BatchNorm1d) for module in stem.modules())
+    for key, parameter in stem.named_parameters():
+        assert parameter.grad is not None, key
+        # A batch norm takes out the bias before it; all else must learn.
+        if not (batch_norm and "branches" in key and key.endswith("bias")):
+            assert parameter.grad.any(), key
+
+
+@every_stem
+def test_default_strides_give_about_64_tokens(name, options):
+    for max_len in (10, 64, 100, 500, 3000):
+        stem = make(name, {}, max_len)
+        if name == "linear":
+            assert stem.n_tokens(max_len) == max_len
+        elif max_len >= 128:
+            assert 40 <= stem.n_tokens(max_len) <= 96
+
+
+def test_irregular_times():
+    x, t = series(1, 7), torch.tensor([[0.0, 1.0, 4.0, 5.0, 6.0, 8.0, 20.0]], dtype=torch.float64)
+    _, _, patched = make("patch", {"stride": 2})(x, None, t)
+    expected = [[(0.5 - 0.5) / 2, (4.5 - 0.5) / 2, (7 - 0.5) / 2, (20 - 0.5) / 2]]
+    torch.testing.assert_close(patched, torch.tensor(expected).double())
+    _, _, centred = make("conv", {"strides": (2, 1)})(x, None, t)
+    torch.testing.assert_close(centred, t[:, ::2] / 2)
+    assert make("linear", {})(x, None, t)[2] is t
+
+
+def test_linear_sees_one_step_and_the_others_more():
+    for name, sees in (("linear", False), ("patch", True), ("conv", True)):
+        stem, x = make(name, {}), series(1, 20)
+        nudged = x.clone()
+        nudged[:, 3] += 1
+        moved = (stem(nudged, None, steps(20))[0] != stem(x, None, steps(20))[0]).any(-1)[0]
+        assert stem.pointwise is not sees
+        assert moved.sum() == (1 if name in ("linear", "patch") else moved.sum())
+        assert (moved.sum() > 1) == (name == "conv")
+
+
+@pytest.mark.parametrize("kernel_size", [2, 8])
+def test_an_even_kernel_is_refused(kernel_size):
+    with pytest.raises(ValueError, match=f"must be odd.*got {kernel_size}; use {kernel_size + 1}"):
+        make("conv", {"kernel_size": kernel_size})
+
+
+def test_unknown_names_get_the_nearest():
+    with pytest.raises(ValueError, match="unknown stem 'convv': did you mean 'conv'"):
+        make("convv", {})
+    with pytest.raises(
+        ValueError, match="unknown option of the conv stem 'kernel': did you mean 'ker"
+    ):
+        make("conv", {"kernel": 3})
+    with pytest.raises(ValueError, match="unknown norm 'bach': did you mean 'batch'"):
+        make("conv", {"norm": "bach"})
+    with pytest.raises(ValueError, match="the linear stem takes no options; got 'stride'"):
+        make("linear", {"stride": 3})
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_widths_that_dilations_do_not_divide(width):
+    torch.manual_seed(0)
+    stem = make_stem("conv", CHANNELS, width, 40).double().eval()
+    assert stem(series(1, 9), None, steps(9))[0].shape == (1, 9, width)

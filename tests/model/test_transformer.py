@@ -1,0 +1,115 @@
+"""TSTransformer alone, as a torch module."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from tsformer import ModelConfig, TSTransformer
+from tsformer.encodings import names
+from tsformer.model.pooling import POOLINGS
+from tsformer.model.stems import STEMS
+
+SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads": 2}
+KEEP = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
+
+
+def make_model(**config) -> TSTransformer:
+    torch.manual_seed(0)
+    return TSTransformer(ModelConfig(**SIZES | config)).eval()
+
+
+def series() -> Tensor:
+    return torch.randn(3, 30, 3, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("stem", STEMS)
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_values_keep_and_times_to_logits(stem, pooling, norm_first):
+    model, x = make_model(stem=stem, pooling=pooling, norm_first=norm_first), series()
+    times = torch.arange(30.0)[None]
+    logits = model(x, KEEP, times)
+    assert logits.shape == (3, 4)
+    torch.testing.assert_close(model(x, KEEP), logits)
+    torch.testing.assert_close(model(x, KEEP, times.expand(3, -1)), logits)
+    alone = [model(x[i : i + 1, :n]) for i, n in enumerate((30, 17, 2))]
+    torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_times_are_times_of_steps(stem):
+    model, x = make_model(stem=stem, encoding="fixed"), series()
+    default = model(x)
+    assert not torch.allclose(model(x, times=2 * torch.arange(30.0)[None]), default, atol=1e-4)
+    each = torch.arange(30.0) + torch.tensor([[0.0], [100.0], [200.0]])
+    torch.testing.assert_close(model(x, times=each)[0], default[0], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(model(x, times=each)[1], default[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_what_stands_at_padding_is_ignored_even_nan(stem):
+    model, x = make_model(stem=stem).train(), series()
+    model.load_state_dict(make_model(stem=stem, dropout=0.0).state_dict())
+    model = make_model(stem=stem, dropout=0.0, encoding="tape+erpe").train()
+    clean = model(x.where(KEEP[..., None], 0.0), KEEP)
+    dirty = model(x.where(KEEP[..., None], float("nan")), KEEP)
+    torch.testing.assert_close(dirty, clean)
+    dirty.sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_embedding_is_what_the_head_sees():
+    model, x = make_model(), series()
+    embedding = model.embed(x, KEEP)
+    assert embedding.shape == (3, 8)
+    torch.testing.assert_close(model.head(embedding), model(x, KEEP))
+
+
+@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+@pytest.mark.parametrize("stem", STEMS)
+def test_models_that_differ_in_encoding_share_all_other_weights(encoding, stem):
+    reference = make_model(encoding="none", stem=stem).state_dict()
+    model = make_model(encoding=encoding, stem=stem).state_dict()
+    assert set(reference) == {key for key in model if not key.startswith("encoding.")}
+    assert all(torch.equal(model[key], value) for key, value in reference.items())
+
+
+def test_max_tokens_is_what_the_encoding_is_made_for():
+    model = make_model(stem="patch", stem_params={"stride": 4}, encoding="learnable")
+    assert model.max_tokens == 8
+    assert model.encoding.at(0).table.shape == (8, 8)
+
+
+@pytest.mark.parametrize(("encoding", "n_layers"), [("lspe", 0), ("tape+erpe", 0), ("erpe", 3)])
+def test_any_depth(encoding, n_layers):
+    model = make_model(encoding=encoding, n_layers=n_layers)
+    assert len(model.blocks) == n_layers
+    assert model(series(), KEEP).isfinite().all()
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ValueError, match=r"n_heads=3, d_model=8; .*one of \[1, 2, 4, 8\]"):
+        make_model(n_heads=3)
+
+
+def test_feed_forward_is_twice_the_width_unless_told():
+    assert make_model().blocks[0].feed_forward[0].out_features == 16
+    assert make_model(d_ff=5).blocks[0].feed_forward[0].out_features == 5
+
+
+def test_config_is_complete_and_frozen():
+    config = make_model().config
+    assert dataclasses.replace(config, encoding="rope").encoding == "rope"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.d_model = 3
+
+
+def test_drawing_weights_is_reproducible():
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(make_model().parameters(), make_model().parameters(), strict=True)
+    )

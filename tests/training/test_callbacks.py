@@ -1,0 +1,148 @@
+"""Callbacks: when they are called, and the ones that come with the package."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from tsformer.data.panel import Panel
+from tsformer.training import Callback, History, ProgressBar, TrainingPlan, train
+
+
+class Flat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x, keep=None):
+        return self.layer(x.mean(1))
+
+
+def run(*callbacks: Callback, n_epochs: int = 2) -> History:
+    plan = TrainingPlan(
+        n_epochs=n_epochs,
+        batch_size=4,
+        learning_rate=0.01,
+        weight_decay=0.0,
+        device=torch.device("cpu"),
+        seed=0,
+    )
+    panel = Panel(torch.randn(8, 5, 3), torch.full((8,), 5))
+    loss = nn.CrossEntropyLoss(reduction="none")
+    return train(Flat(), panel, torch.arange(8) % 2, loss, plan, callbacks=callbacks)
+
+
+class Logs(Callback):
+    def __init__(self, name: str, log: list[str], fails_at: str = "", error: type = RuntimeError):
+        self.name, self.log, self.fails_at, self.error = name, log, fails_at, error
+
+    def on_train_begin(self, state):
+        assert state.epoch == 0
+        self._note("begin")
+
+    def on_epoch_end(self, state):
+        assert state.history[-1]["epoch"] == state.epoch
+        assert state.n_epochs == state.plan.n_epochs
+        assert isinstance(state.model, Flat)
+        self._note(f"epoch{state.epoch}")
+
+    def on_train_end(self, state):
+        self._note("end")
+
+    def _note(self, event: str):
+        self.log.append(f"{event} {self.name}")
+        if event == self.fails_at:
+            raise self.error
+
+
+def test_called_in_order_and_ended_like_nested_blocks():
+    log = []
+    run(Logs("a", log), Logs("b", log))
+    assert log == [
+        *("begin a", "begin b"),
+        *("epoch1 a", "epoch1 b"),
+        *("epoch2 a", "epoch2 b"),
+        *("end b", "end a"),
+    ]
+
+
+def test_ended_when_one_fails():
+    log = []
+    with pytest.raises(RuntimeError):
+        run(Logs("a", log), Logs("b", log, fails_at="epoch1"))
+    assert log == ["begin a", "begin b", "epoch1 a", "epoch1 b", "end b", "end a"]
+
+
+def test_only_those_begun_are_ended():
+    log = []
+    with pytest.raises(RuntimeError):
+        run(Logs("a", log), Logs("b", log, fails_at="begin"), Logs("c", log))
+    assert log == ["begin a", "begin b", "end a"]
+
+
+def test_all_are_ended_when_one_fails_to_end():
+    log = []
+    with pytest.raises(RuntimeError):
+        run(Logs("a", log), Logs("b", log, fails_at="end"))
+    assert log[-2:] == ["end b", "end a"]
+
+
+def test_ended_on_ctrl_c():
+    log = []
+    with pytest.warns(UserWarning, match="interrupted after 1 of 2"):
+        run(Logs("a", log, fails_at="epoch1", error=KeyboardInterrupt))
+    assert log == ["begin a", "epoch1 a", "end a"]
+
+
+def test_stop_ends_the_training_after_this_epoch():
+    class Stops(Callback):
+        def on_epoch_end(self, state):
+            state.stop = state.epoch == 3
+
+    assert len(run(Stops(), n_epochs=10)) == 3
+
+
+def test_base_does_nothing():
+    assert len(run(Callback())) == 2
+
+
+def test_history_as_a_frame():
+    history = run()
+    frame = history.to_frame()
+    assert list(frame.index) == [1, 2]
+    assert list(frame.columns) == ["loss", "lr", "seconds"]
+    assert frame.loc[2, "loss"] == history[1]["loss"]
+    empty = History().to_frame()
+    assert list(empty.columns) == ["loss", "lr", "seconds"]
+    assert len(empty) == 0
+
+
+def test_history_as_a_frame_has_validation_from_where_it_began():
+    plain = {"epoch": 1, "loss": 1.0, "lr": 0.1, "seconds": 0.5}
+    judged = plain | {"epoch": 2, "val_loss": 2.0, "val_score": 0.5}
+    frame = History([plain, judged]).to_frame()
+    assert frame["val_loss"].isna().tolist() == [True, False]
+    assert frame.loc[2, "val_score"] == 0.5
+
+
+def test_progress_bar_says_where_it_is(capsys):
+    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+    bar = ProgressBar()
+    history = run(bar)
+    shown = capsys.readouterr()
+    assert "2/2" in shown.err
+    assert f"loss {history[-1]['loss']:.4f}" in shown.err
+    assert shown.out == ""
+    pickle.dumps(bar)
+
+
+def test_progress_bar_is_put_away_on_error(capsys):
+    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+    bar = ProgressBar()
+    with pytest.raises(RuntimeError):
+        run(bar, Logs("a", [], fails_at="epoch1"))
+    assert "1/2" in capsys.readouterr().err
+    run(bar)  # a second live display at once would be an error

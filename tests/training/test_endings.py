@@ -1,0 +1,146 @@
+"""How a training ends before its time: divergence, Ctrl-C, early stopping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_problem import (
+    Remembers,
+    accuracy,
+    cross_entropy,
+    equal,
+    fit,
+    make_model,
+    make_panel,
+    make_plan,
+    weights_of,
+    wrong_labels,
+)
+from torch import nn
+
+from tsformer.training import Callback, Diverged, History, forward
+
+
+class SpoilsTheLoss(Callback):
+    def __init__(self, epoch: int):
+        self.epoch = epoch
+
+    def on_epoch_end(self, state):
+        if state.epoch == self.epoch:
+            self.weights = weights_of(state.model)
+            nn.init.constant_(state.model.head.bias, float("nan"))
+
+
+def test_nan_loss_raises_and_keeps_the_last_good_weights():
+    model, (panel, targets), spoils = make_model(), make_panel(), SpoilsTheLoss(2)
+    history = History()
+    with pytest.raises(
+        Diverged, match=r"loss became nan in epoch 3 of 4; the weights of epoch 2 ar"
+    ):
+        fit(model, panel, targets, make_plan(), callbacks=[spoils], history=history)
+    assert equal(weights_of(model), spoils.weights)
+    assert len(history) == 2
+    assert not model.training
+
+
+@pytest.mark.parametrize("batch_size", [4, 20])
+@pytest.mark.parametrize("learning_rate", [1e5, 1e10, 1e30])
+def test_weights_kept_after_divergence_predict(learning_rate, batch_size):
+    """The last step of an epoch can spoil the weights after all its losses were finite."""
+    model, (panel, targets) = make_model(), make_panel()
+    with pytest.raises(Diverged, match=r"A lower learning_rate \(it was 1.*\) usually"):
+        fit(
+            model,
+            panel,
+            targets,
+            make_plan(learning_rate=learning_rate, batch_size=batch_size, n_epochs=8),
+        )
+    assert forward(model, panel).isfinite().all()
+
+
+class InterruptedModel(nn.Module):
+    """Stands for Ctrl-C in the middle of a step."""
+
+    def __init__(self, at_call: int):
+        super().__init__()
+        self.model, self.calls, self.at_call = make_model(), 0, at_call
+
+    def forward(self, x, keep=None):
+        self.calls += 1
+        if self.calls == self.at_call:
+            raise KeyboardInterrupt
+        return self.model(x, keep)
+
+
+@pytest.mark.parametrize(("at_call", "epochs"), [(1, 0), (8, 1), (12, 2)])
+def test_ctrl_c_in_a_step_keeps_what_was_trained(at_call, epochs):
+    model, (panel, targets) = InterruptedModel(at_call), make_panel()
+    start = weights_of(model)
+    with pytest.warns(
+        UserWarning, match=f"interrupted after {epochs} of 4 epochs; what was trained"
+    ):
+        history = fit(model, panel, targets, make_plan())
+    assert history.interrupted
+    assert len(history) == epochs
+    assert equal(weights_of(model), start) == (at_call == 1)
+    assert not model.training
+
+
+class Interrupts(Callback):
+    def on_epoch_end(self, state):
+        if state.epoch == 2:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_a_callback_keeps_what_was_trained():
+    with pytest.warns(UserWarning, match="interrupted after 2 of 4 epochs"):
+        history = fit(make_model(), *make_panel(), make_plan(), callbacks=[Interrupts()])
+    assert history.interrupted
+    assert len(history) == 2
+
+
+def test_early_stopping_returns_to_the_best_epoch():
+    model, remembers = make_model(), Remembers()
+    history = fit(
+        model,
+        *make_panel(),
+        make_plan(n_epochs=20, n_iter_no_change=3),
+        validation=wrong_labels(),
+        callbacks=[remembers],
+    )
+    losses = [row["val_loss"] for row in history]
+    best = int(np.argmin(losses)) + 1
+    assert history.best_epoch == best
+    assert len(history) == best + 3 < 20
+    assert equal(weights_of(model), remembers.weights[best - 1])
+    assert not equal(weights_of(model), remembers.weights[-1])
+    outputs = forward(model, wrong_labels().panel)
+    got = cross_entropy(outputs, wrong_labels().targets).mean().item()
+    assert got == pytest.approx(min(losses))
+    assert history[best - 1]["val_score"] == accuracy(outputs, wrong_labels().targets)
+
+
+def test_early_stopping_returns_to_the_best_epoch_after_ctrl_c_and_errors():
+    for error, catches in (
+        (KeyboardInterrupt(), pytest.warns(UserWarning, match="interrupted after 5")),
+        (OSError("disk full"), pytest.raises(OSError, match="disk full")),
+    ):
+        model, remembers = make_model(), Remembers()
+
+        class Fails(Callback):
+            def on_epoch_end(self, state, error=error):
+                if state.epoch == 5:
+                    raise error
+
+        with catches:
+            fit(
+                model,
+                *make_panel(),
+                make_plan(n_epochs=20, n_iter_no_change=10),
+                validation=wrong_labels(),
+                callbacks=[remembers, Fails()],
+                history=(history := History()),
+            )
+        assert len(history) == 5
+        assert history.best_epoch < 5
+        assert equal(weights_of(model), remembers.weights[history.best_epoch - 1])

@@ -1,0 +1,67 @@
+"""TrainingPlan: the schedule, the budget, device and precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer.training import TrainingPlan
+from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
+
+CPU = torch.device("cpu")
+
+
+def rates(n_steps: int, **options) -> np.ndarray:
+    plan = TrainingPlan(
+        n_epochs=1, batch_size=1, learning_rate=0.5, weight_decay=0.0, device=CPU, seed=0, **options
+    )
+    return np.array([plan.rate(step, n_steps) for step in range(n_steps + 1)])
+
+
+def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
+    rate = rates(100)
+    np.testing.assert_allclose(rate[:10], 0.05 * np.arange(1, 11))
+    assert rate.max() == rate[9] == rate[10] == 0.5
+    assert (np.diff(rate[10:]) < 0).all()
+    assert rate[55] == pytest.approx(0.25)
+    assert rate[99] < 0.001
+    assert rate[100] == 0
+    assert rates(100, warmup=0.5).argmax() == 49
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3])
+def test_rate_of_a_very_short_training(n_steps):
+    rate = rates(n_steps)[:-1]
+    assert rate[0] == 0.5
+    assert (rate > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("n_cases", "batch_size", "epochs"),
+    [(12, 32, 1000), (64, 32, 500), (8000, 32, 4), (33, 32, 500)],
+)
+def test_budget_is_in_steps(n_cases, batch_size, epochs):
+    assert epochs_for(1000, n_cases, batch_size) == epochs
+
+
+def test_device():
+    assert resolve_device("cpu") == resolve_device(CPU) == CPU
+    assert resolve_device("auto").type in ("cpu", "cuda", "mps")
+    with pytest.raises(
+        ValueError, match=r"device 'gpu' cannot be used here .* choose 'auto', 'cpu'"
+    ):
+        resolve_device("gpu")
+    with pytest.raises(ValueError, match="device None cannot be used here"):
+        resolve_device(None)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device 'cuda' cannot be used here"):
+            resolve_device("cuda")
+
+
+def test_precision():
+    assert not resolve_precision("auto", CPU)
+    assert not resolve_precision("float32", CPU)
+    assert resolve_precision("bfloat16", CPU)
+    with pytest.raises(ValueError, match="unknown precision 'bf16': did you mean 'bfloat16'"):
+        resolve_precision("bf16", CPU)

@@ -1,0 +1,65 @@
+"""How much each series' loss counts: sample weights times class weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight
+
+__all__ = ["series_weights"]
+
+
+def series_weights(
+    sample_weight: npt.ArrayLike | None,
+    class_weight: Mapping[Any, float] | str | None,
+    targets: npt.NDArray[np.int64],
+    classes: npt.NDArray[Any],
+) -> npt.NDArray[np.float64] | None:
+    """Return the weight of each series, or None where all weigh the same.
+
+    Parameters
+    ----------
+    sample_weight : array-like (n,), optional
+        A weight for each series.
+    class_weight : dict, "balanced" or None
+        A weight for each label, 1 for those that a dict leaves out.
+    targets : ndarray (n,)
+        Class index of each series.
+    classes : ndarray (n_classes,)
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, all are zero, or the keys of `class_weight` are no labels.
+    """
+    if sample_weight is None and class_weight is None:
+        return None
+    weights = _check_sample_weight(
+        sample_weight, targets, dtype=np.float64, ensure_non_negative=True
+    )
+    if isinstance(class_weight, Mapping):
+        weights = weights * _by_label(class_weight, classes.tolist())[targets]
+    else:
+        weights = weights * compute_sample_weight(class_weight, targets)
+    if weights.sum() <= 0:
+        raise ValueError(
+            "all weights are zero; sample_weight and class_weight must leave some series a weight"
+        )
+    return weights
+
+
+def _by_label(given: Mapping[Any, float], labels: list[Any]) -> npt.NDArray[np.float64]:
+    """Return the weight of each label; scikit-learn's own look-up takes "1" for the int 1."""
+    strange = [key for key in given if key not in labels]
+    missing = [label for label in labels if label not in given]
+    if strange and missing:  # strange keys alone are classes that a part of the data lacks
+        raise ValueError(
+            f"class_weight has keys that are no labels, {strange[:10]}, and lacks the labels "
+            f"{missing[:10]}; its keys must be labels, of the same type"
+        )
+    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
