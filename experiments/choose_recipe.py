@@ -23,14 +23,16 @@ from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.training.plan import epochs_for
 
 CSV = Path(__file__).parent / "results" / "choose_recipe.csv"
-DATASETS = ["OSULeaf", "NATOPS", "ECG200", "ArrowHead", "SelfRegulationSCP1", "Epilepsy"]
+DATASETS = ["ArrowHead", "FaceFour", "OSULeaf", "ECG200", "NATOPS", "SelfRegulationSCP1"]
 FOLDS = 3
-# What each variant changes; `steps` is the budget of optimizer steps.
+# What each variant says; `steps` is the budget of optimizer steps.
+_BATCH_16 = {"batch_size": 16, "steps": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "default": {"batch_size": 16, "steps": 1000},
-    "batch 32, 500 steps": {"batch_size": 32, "steps": 500},
-    "layer norm": {"batch_size": 16, "steps": 1000, "stem_params": {"norm": "layer"}},
-    "rate 1e-3": {"batch_size": 16, "steps": 1000, "learning_rate": 1e-3},
+    "lspe": {**_BATCH_16, "encoding": "lspe"},
+    "fixed": {**_BATCH_16, "encoding": "fixed"},
+    "tape": {**_BATCH_16, "encoding": "tape"},
+    "fixed, batch 32, 500 steps": {"encoding": "fixed", "batch_size": 32, "steps": 500},
+    "fixed, layer norm": {**_BATCH_16, "encoding": "fixed", "stem_params": {"norm": "layer"}},
 }
 
 
@@ -69,8 +71,8 @@ def main() -> None:
         done = set(
             pd.read_csv(CSV)[["variant", "dataset", "fold"]].itertuples(index=False, name=None)
         )
-    cells = itertools.product(DATASETS, VARIANTS, range(FOLDS))
-    todo = [(v, d, f) for d, v, f in cells if (v, d, f) not in done]
+    cells = itertools.product(VARIANTS, DATASETS, range(FOLDS))
+    todo = [cell for cell in cells if cell not in done]
     rows = joblib.Parallel(jobs, return_as="generator_unordered")(
         joblib.delayed(fit)(*cell) for cell in todo
     )

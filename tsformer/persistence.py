@@ -30,7 +30,7 @@ from tsformer.training.plan import resolve_device
 if TYPE_CHECKING:
     from tsformer.estimators.base import TransformerEstimator
 
-__all__ = ["load", "save"]
+__all__ = ["check_destination", "load", "save"]
 
 FORMAT = 1
 _JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
@@ -59,14 +59,7 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(estimator)
     path = Path(path)
-    if (
-        path.exists()
-        and not (path / _JSON).is_file()
-        and (not path.is_dir() or any(path.iterdir()))
-    ):
-        raise ValueError(
-            f"{path} exists and is not a saved estimator; choose another path, or remove it first"
-        )
+    check_destination(path)
     state = _describe(estimator)
     json.dumps(state, default=_refuse)  # before anything is written
     tensors = {f"model.{k}": v for k, v in estimator.model_.state_dict().items()}
@@ -94,6 +87,16 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
             os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
+
+
+def check_destination(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if `save` would refuse `path`; worth a call before a long training."""
+    path = Path(path)
+    ours = (path / _JSON).is_file()
+    if path.exists() and not ours and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(
+            f"{path} exists and is not a saved estimator; choose another path, or remove it first"
+        )
 
 
 def load(

@@ -50,7 +50,8 @@ def fit(model: nn.Module, panel: Panel, targets: Tensor, plan: TrainingPlan, **o
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    return copy.deepcopy(model.state_dict())
+    """What is learned; the averages of batch norms are settled after it."""
+    return copy.deepcopy(dict(model.named_parameters()))
 
 
 def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:

@@ -46,6 +46,7 @@ def fit(
       tsformer fit NATOPS --set stem=patch --set encoding_params.d_hidden=32
     """
     from tsformer import TSTransformerClassifier, load_dataset
+    from tsformer.persistence import check_destination
 
     options = {"encoding": encoding, "random_state": seed, **parsing.settings(set_)}
     if max_epochs is not None:
@@ -54,7 +55,8 @@ def fit(
     for name in options:
         if name not in known:
             raise ValueError(unknown("parameter", name, known))
-    out.mkdir(parents=True, exist_ok=True)  # if it cannot be written, say so before the training
+    check_destination(out)  # what cannot be written is better said before the training
+    out.mkdir(parents=True, exist_ok=True)
     X, y = load_dataset(dataset, "train")
     classifier = TSTransformerClassifier(**{"verbose": 1, **options}).fit(X, y)
     classifier.save(out)

@@ -22,6 +22,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
     running_mean: Tensor
     running_var: Tensor
+    num_batches_tracked: Tensor
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         """Map ``[B, D, N]`` to the same shape; `keep` ``[B, N]`` is False at padding."""
@@ -36,10 +37,11 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         var = (centred.square() * weight).sum(dim=(0, 2)) / count
         with torch.no_grad():
             unbiased = var * count / (count - 1).clamp(min=1)
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum or 0.0)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum or 0.0)
-            if self.num_batches_tracked is not None:
-                self.num_batches_tracked.add_(1)
+            self.num_batches_tracked.add_(1)
+            # As in torch, no momentum means the plain average of all batches.
+            part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), part)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), part)
         scale = self.weight * torch.rsqrt(var + self.eps)
         return centred * scale[:, None] + self.bias[:, None]
 

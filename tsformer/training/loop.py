@@ -18,6 +18,7 @@ from tsformer.data.panel import Panel
 from tsformer.training.callbacks import Callback, History, TrainingState, running
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.seeds import seeded
+from tsformer.training.settling import settle_norms
 
 __all__ = ["Diverged", "Validation", "forward", "train"]
 
@@ -105,14 +106,17 @@ def train(
     state = TrainingState(model, plan, History() if history is None else history)
     with seeded(plan.seed, device), running(callbacks, state):
         try:
-            _run(state, panel, targets, loss, weights, validation, callbacks)
-        except KeyboardInterrupt:
-            state.history.interrupted = True
-            warnings.warn(
-                f"training was interrupted after {state.epoch} of {state.n_epochs} epochs; what "
-                "was trained so far is kept",
-                stacklevel=2,
-            )
+            try:
+                _run(state, panel, targets, loss, weights, validation, callbacks)
+            except KeyboardInterrupt:
+                state.history.interrupted = True
+                warnings.warn(
+                    f"training was interrupted after {state.epoch} of {state.n_epochs} epochs; "
+                    "what was trained so far is kept",
+                    stacklevel=2,
+                )
+            if state.history.best_epoch is None:  # else they are those that validation judged
+                settle_norms(model, panel, plan)
         finally:
             model.eval()
     return state.history

@@ -1,0 +1,50 @@
+"""Batch norms predict with averages that belong to the final weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.training.small_problem import make_model, make_panel, make_plan
+from tsformer.data.batching import shuffled
+from tsformer.model.norms import MaskedBatchNorm
+from tsformer.training.settling import settle_norms
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
+    model = make_model()
+    panel, _ = make_panel(24, ragged=ragged)
+    plan = make_plan(batch_size=5)
+    norm = model.stem.first.norm
+    assert isinstance(norm, MaskedBatchNorm)
+    seen = []
+    norm.register_forward_hook(lambda module, args, out: seen.append(args))
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    settle_norms(model, panel, plan)
+    assert len(seen) == 5
+    means = []
+    for x, *keep in seen:
+        there = x.transpose(1, 2)
+        means.append(there[keep[0]].mean(0) if keep and keep[0] is not None else there.mean((0, 1)))
+    torch.testing.assert_close(norm.running_mean, torch.stack(means).mean(0))
+    assert norm.momentum == nn.BatchNorm1d(1).momentum
+    for name, value in model.named_parameters():
+        assert torch.equal(value, before[name])
+
+
+def test_a_model_without_batch_norm_is_left_alone():
+    model = nn.Linear(3, 2).eval()
+    settle_norms(model, make_panel()[0], make_plan())
+    assert not model.training
+
+
+def test_batches_are_those_of_training():
+    panel, _ = make_panel(23)
+    sizes = []
+    model = make_model()
+    model.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
+    settle_norms(model, panel, make_plan(batch_size=5))
+    expected = shuffled(panel.lengths, 5, torch.Generator().manual_seed(0))
+    assert sorted(sizes) == sorted(map(len, expected))

@@ -1,0 +1,49 @@
+"""What a batch norm predicts with: averages that belong to the final weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tsformer.data.batching import shuffled
+from tsformer.data.panel import Panel
+from tsformer.training.plan import TrainingPlan
+
+__all__ = ["settle_norms"]
+
+
+def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
+    """Set the running averages of batch norms to their mean over one more pass without training.
+
+    Averages kept while training lag behind the weights: after a short training they are still on
+    their way from where they began, and on small data they rest on the last few batches.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Changed in place, in nothing but these averages.
+    panel : Panel
+        The training series, on the plan's device.
+    plan : TrainingPlan
+        Its batches are of the size that the weights were trained with.
+    """
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    model.train()
+    generator = torch.Generator().manual_seed(plan.seed)
+    try:
+        with (
+            torch.no_grad(),
+            torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
+        ):
+            batches = shuffled(panel.lengths, plan.batch_size, generator)
+            for count, index in enumerate(batches, start=1):
+                for norm in norms:
+                    norm.momentum = 1 / count  # so that the average is the plain mean
+                model(*panel.take(index))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
