@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_problem import make_model, make_panel, make_plan
 from torch import nn
 
-from tests.training.small_problem import make_model, make_panel, make_plan
 from tsformer.data.batching import shuffled
 from tsformer.model.norms import MaskedBatchNorm
 from tsformer.training.settling import settle_norms
