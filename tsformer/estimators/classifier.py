@@ -110,9 +110,9 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
     Notes
     -----
-    The recipe was chosen on train splits alone, by the three-fold cross-validation of
-    ``experiments/choose_recipe.py`` over six problems, whose outcome is in
-    ``experiments/results/choose_recipe.csv``; test splits were read once the choice was made.
+    The recipe (encoding, the stem's norm, batch size, learning rate, budget) was chosen by
+    three-fold cross-validation on train splits. ``experiments/choose_recipe.py`` is that
+    comparison; what it gave, and how far to trust it, is in ``experiments/results``.
 
     Examples
     --------
