@@ -56,18 +56,6 @@ def test_every_public_name_is_there():
         _ = tsformer.TSTransformerClasifier
 
 
-def test_core_runs_without_any_extra(tmp_path):
-    code = WITHOUT_EXTRAS + (
-        "import numpy as np\n"
-        "from tsformer import TSTransformerClassifier, load\n"
-        "X = np.random.default_rng(0).normal(size=(8, 2, 20)); y = np.arange(8) % 2\n"
-        "classifier = TSTransformerClassifier('tape+erpe', max_epochs=1).fit(X, y)\n"
-        "classifier.save('model')\n"
-        "print((load('model').predict(X) == classifier.predict(X)).all())"
-    )
-    assert python(code, tmp_path).strip() == "True"
-
-
 def test_the_command_line_names_the_extra_it_misses(tmp_path):
     code = WITHOUT_EXTRAS + "from tsformer.cli import main; main(['encodings'])"
     assert python(code, tmp_path, fails=True).splitlines() == [
