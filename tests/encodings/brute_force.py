@@ -2,12 +2,14 @@
 
 An encoding is stated by up to four functions, one for each place where it acts:
 
-- ``embed(e, x, t, t_end)``: the encoded token ``[D]`` from the token `x` at time `t`;
-- ``rotate(e, x, t)``: the rotated query or key ``[E]`` from `x` at time `t`;
-- ``bias(e, h, t_i, t_j)``: what is added to the scaled score of head `h` (from 1);
-- ``mix(e, h, i, j)``: what is added to the weight of head `h` (from 1) after the softmax.
+- ``embed(e, x, i, t)``: the encoded token ``[D]`` number `i` of the tokens `x` at the times `t`;
+- ``rotate(e, x, role, h, i, t)``: the rotated query or key of token `i` from `x` ``[E]``;
+- ``bias(e, q, h, i, j, t)``: what is added to the scaled score of query `i`, `q` ``[E]``, and key
+  `j`;
+- ``mix(e, h, i, j)``: what is added to the weight of query `i` and key `j` after the softmax.
 
-`e` is the module, read for its learned tensors and options only. `t_end` is the series' last time.
+`e` is the module, read for its learned tensors and options only; `t` is a list of the series'
+times; heads `h` count from 1; `role` is "q" or "k".
 """
 
 from __future__ import annotations
@@ -30,47 +32,242 @@ def sine_and_cosine(t: float, width: int, base: float) -> Tensor:
     return torch.tensor(code, dtype=torch.float64)
 
 
-def embed_fixed(e, x, t, t_end):
-    return x + sine_and_cosine(t, len(x), e.base)
-
-
-def embed_tape(e, x, t, t_end):
-    return x + sine_and_cosine(t * len(x) / e.max_len, len(x), e.base)
-
-
-def embed_learnable(e, x, t, t_end):
-    last = len(e.table) - 1
+def table_row(table: Tensor, t: float, t_end: float) -> Tensor:
+    last = len(table) - 1
     if t_end > last:
         t = t * last / t_end
     low = math.floor(t)
     if low == t:
-        return x + e.table[low]
-    return x + (low + 1 - t) * e.table[low] + (t - low) * e.table[low + 1]
+        return table[low]
+    return (low + 1 - t) * table[low] + (t - low) * table[low + 1]
 
 
-def embed_lspe(e, x, t, t_end):
+def linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    return layer.weight @ x + layer.bias
+
+
+def scalar(value: float) -> Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def softplus(x: Tensor) -> Tensor:
+    return torch.log(1 + torch.exp(x))
+
+
+def gelu(x: Tensor) -> Tensor:
+    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+
+
+def embed_fixed(e, x, i, t):
+    return x[i] + sine_and_cosine(t[i], len(x[i]), e.base)
+
+
+def embed_tape(e, x, i, t):
+    width = len(x[i])
+    return x[i] + sine_and_cosine(t[i] * width / e.max_len, width, e.base)
+
+
+def embed_learnable(e, x, i, t):
+    return x[i] + table_row(e.table, t[i], t[-1])
+
+
+def embed_lspe(e, x, i, t):
     first, _, _, second = e.ffn
-    code = sine_and_cosine(t, len(x), e.base)
-    inner = x + code if e.apply_to == "sum" else code
-    hidden = 1 / (1 + torch.exp(-(first.weight @ inner + first.bias)))
-    out = second.weight @ hidden + second.bias
-    return out if e.apply_to == "sum" else x + out
+    code = sine_and_cosine(t[i], len(x[i]), e.base)
+    inner = x[i] + code if e.apply_to == "sum" else code
+    hidden = 1 / (1 + torch.exp(-linear(first, inner)))
+    out = linear(second, hidden)
+    return out if e.apply_to == "sum" else x[i] + out
 
 
-def rotate_rope(e, x, t):
+def embed_fourier(e, x, i, t):
+    first, _, second = e.mlp
+    features = [torch.cos(w * t[i]) for w in e.frequencies]
+    features += [torch.sin(w * t[i]) for w in e.frequencies]
+    features = torch.stack(features) / math.sqrt(len(e.frequencies))
+    return x[i] + linear(second, gelu(linear(first, features)))
+
+
+def embed_time2vec(e, x, i, t):
+    code = []
+    for k in range(len(x[i])):
+        line = e.weight[k] * t[i] / e.max_len + e.phase[k]
+        code.append(line if k == 0 else torch.sin(line))
+    return x[i] + torch.stack(code)
+
+
+def embed_conv(e, x, i, t):
+    out = []
+    for d in range(len(x[i])):
+        total = x[i][d] + e.conv.bias[d]
+        kernel = e.conv.weight[d, 0]
+        for p in range(len(kernel)):
+            neighbour = i + p - len(kernel) // 2
+            if 0 <= neighbour < len(x):
+                total = total + kernel[p] * x[neighbour][d]
+        out.append(total)
+    return torch.stack(out)
+
+
+def smoothed(signal: list[Tensor], filter_: Tensor, n_levels: int) -> list[Tensor]:
+    """The signal's orthogonal projection on shifts, 2^J apart, of the scaling function's filter."""
+    if n_levels == 0:
+        return signal
+    wide, offset = len(filter_), len(filter_) - 2
+    coarse = []
+    for k in range((len(signal) + wide - 1) // 2):
+        total = scalar(0.0)
+        for m in range(wide):
+            if 0 <= 2 * k + m - offset < len(signal):
+                total = total + filter_[m] * signal[2 * k + m - offset]
+        coarse.append(total)
+    coarse = smoothed(coarse, filter_, n_levels - 1)
+    out = []
+    for n in range(len(signal)):
+        total = scalar(0.0)
+        for k in range(len(coarse)):
+            if 0 <= n + offset - 2 * k < wide:
+                total = total + filter_[n + offset - 2 * k] * coarse[k]
+        out.append(total)
+    return out
+
+
+def embed_wavelet(e, x, i, t):
+    signal = [e.project.weight[0] @ token for token in x]
+    levels = [smoothed(signal, e.low_pass, j)[i] for j in range(e.n_levels + 1)]
+    out = x[i]
+    for j in range(e.n_levels + 1):  # scale 0 is the rest, scale J the finest detail
+        part = levels[-1] if j == 0 else levels[e.n_levels - j] - levels[e.n_levels - j + 1]
+        gate = 1 / (1 + torch.exp(-linear(e.gate, e.scale_table[j])))
+        out = out + part * gate * torch.tanh(linear(e.value, e.scale_table[j]))
+    return out
+
+
+def rotate_rope(e, x, role, h, i, t, scale=lambda k: 1.0):
     turned = list(x)
     for k in range(e.rotated // 2):
-        angle = t * e.base ** (-2 * k / e.rotated)
-        turned[2 * k] = math.cos(angle) * x[2 * k] - math.sin(angle) * x[2 * k + 1]
-        turned[2 * k + 1] = math.sin(angle) * x[2 * k] + math.cos(angle) * x[2 * k + 1]
+        angle = t[i] * e.base ** (-2 * k / e.rotated)
+        even = math.cos(angle) * x[2 * k] - math.sin(angle) * x[2 * k + 1]
+        odd = math.sin(angle) * x[2 * k] + math.cos(angle) * x[2 * k + 1]
+        turned[2 * k], turned[2 * k + 1] = scale(k) * even, scale(k) * odd
     return torch.stack(turned)
 
 
-def bias_alibi(e, h, t_i, t_j):
+def rotate_xpos(e, x, role, h, i, t):
+    power = (t[i] - (t[0] + t[-1]) / 2) / e.scale_base
+    if role == "k":
+        power = -power
+    fade = lambda k: ((2 * k / e.rotated + e.gamma) / (1 + e.gamma)) ** power  # noqa: E731
+    return rotate_rope(e, x, role, h, i, t, fade)
+
+
+def rotate_tupe(e, x, role, h, i, t):
+    row = table_row(e.table, t[i], t[-1])
+    centred = row - row.mean()
+    position = centred / torch.sqrt((centred**2).mean() + e.norm.eps) * e.norm.weight + e.norm.bias
+    width = len(row) // e.n_heads
+    start = (h - 1) * width + (len(row) if role == "k" else 0)
+    projected = linear(e.project, position)[start : start + width]
+    # The score is (q k + p_q p_k) / sqrt(2 E), and attention divides by sqrt(E).
+    return torch.cat([x, projected]) / 2**0.25
+
+
+def with_gate(e, x, h, code):
+    """Sum of feature times code, a share of each code replaced by one that no position changes."""
+    n_realizations = e.gate_noise.shape[-1]
+    out = []
+    for r in range(n_realizations):
+        total = scalar(0.0)
+        for feature in range(len(x)):
+            share = 1 / (1 + torch.exp(-e.gate[h - 1, feature]))
+            passed = torch.sqrt(share) * e.gate_noise[h - 1, feature, r]
+            total = total + x[feature] * (torch.sqrt(1 - share) * code(feature, r) + passed)
+        out.append(total / math.sqrt(n_realizations))
+    return torch.stack(out)
+
+
+def rotate_sine_spe(e, x, role, h, i, t):
+    n_sines = e.offset.shape[-1]
+
+    def code(feature, r):
+        total = scalar(0.0)
+        for k in range(n_sines):
+            raw = e.frequency_raw[h - 1, feature, k]
+            angle = 2 * math.pi * t[i] / 2 / (1 + torch.exp(-raw))
+            if role == "q":
+                angle = angle + e.offset[h - 1, feature, k]
+            z, z_prime = (e.noise[h - 1, feature, k + half, r] for half in (0, n_sines))
+            gain = softplus(e.gain_raw[h - 1, feature, k])
+            total = total + gain * (torch.cos(angle) * z + torch.sin(angle) * z_prime)
+        return total / math.sqrt(n_sines)
+
+    return with_gate(e, x, h, code)
+
+
+def rotate_conv_spe(e, x, role, h, i, t):
+    kernel = e.filter_q if role == "q" else e.filter_k
+
+    def code(feature, r):
+        total = scalar(0.0)
+        for p in range(kernel.shape[-1]):
+            total = (
+                total + kernel[h - 1, feature, p] * e.noise[feature, (i + p) % e.noise.shape[1], r]
+            )
+        return total
+
+    return with_gate(e, x, h, code)
+
+
+def bias_alibi(e, q, h, i, j, t):
     slope = 2 ** (-8 * h / e.n_heads)
-    if e.signed and t_j > t_i:
+    if e.signed and t[j] > t[i]:
         slope = slope / 2
-    return -slope * abs(t_j - t_i)
+    return -slope * abs(t[j] - t[i])
+
+
+def bias_kerple(e, q, h, i, j, t):
+    distance = abs(t[j] - t[i])
+    r1 = softplus(e.r1_raw[h - 1])
+    if e.variant == "log":
+        return -r1 * torch.log(1 + softplus(e.r2_raw[h - 1]) * distance)
+    if distance == 0:
+        return 0 * r1
+    return -r1 * distance ** (2 / (1 + torch.exp(-e.r2_raw[h - 1])))
+
+
+def bias_gaussian(e, q, h, i, j, t):
+    width = torch.exp(e.log_width[h - 1])
+    return -((t[j] - t[i]) ** 2) / (2 * width**2)
+
+
+def bias_shaw(e, q, h, i, j, t):
+    furthest = (len(e.table) - 1) // 2
+    distance = max(-furthest, min(furthest, round(t[j] - t[i])))
+    return q @ e.table[distance + furthest] / math.sqrt(len(q))
+
+
+def bias_t5(e, q, h, i, j, t):
+    per_side = (len(e.table) + 1) // 2
+    exact = per_side // 2
+    distance = min(math.floor(abs(t[j] - t[i])), e.max_distance)
+    bucket = distance
+    if distance >= exact:
+        reach = math.log(max(e.max_distance, exact + 1) / exact)
+        bucket = exact + math.floor(math.log(distance / exact) / reach * (per_side - exact))
+        bucket = min(bucket, per_side - 1)
+    if t[j] > t[i] and bucket > 0:
+        bucket += per_side - 1
+    return e.table[bucket, h - 1]
+
+
+def bias_fire(e, q, h, i, j, t):
+    c, threshold = torch.exp(e.log_c), torch.exp(e.log_threshold)
+    longest = max(threshold, scalar(t[-1] - t[0]))
+    u = torch.log(1 + c * abs(t[j] - t[i])) / torch.log(1 + c * longest)
+    sign = scalar((t[j] > t[i]) - (t[j] < t[i]))
+    first, _, second = e.mlp
+    hidden = linear(first, torch.stack([u, sign] if e.signed else [u]))
+    return linear(second, hidden.clamp(min=0))[h - 1]
 
 
 def mix_erpe(e, h, i, j):
@@ -85,8 +282,22 @@ FORMULAS = {
     "learnable": {"embed": embed_learnable},
     "lspe": {"embed": embed_lspe},
     "tape": {"embed": embed_tape},
+    "fourier": {"embed": embed_fourier},
+    "time2vec": {"embed": embed_time2vec},
+    "cape": {"embed": embed_fixed},  # at predict; its draws in training have tests of their own
+    "conv": {"embed": embed_conv},
+    "wavelet": {"embed": embed_wavelet},
     "rope": {"rotate": rotate_rope},
+    "xpos": {"rotate": rotate_xpos},
+    "tupe": {"rotate": rotate_tupe},
+    "sine_spe": {"rotate": rotate_sine_spe},
+    "conv_spe": {"rotate": rotate_conv_spe},
     "alibi": {"bias": bias_alibi},
+    "kerple": {"bias": bias_kerple},
+    "gaussian": {"bias": bias_gaussian},
+    "shaw": {"bias": bias_shaw},
+    "t5": {"bias": bias_t5},
+    "fire": {"bias": bias_fire},
     "erpe": {"mix": mix_erpe},
 }
 
@@ -109,33 +320,31 @@ def _one_series(
     E = D // H
     acting = [(part, FORMULAS[part.name]) for part in parts]
 
-    tokens = []
-    for i in range(N):
-        token = x[i]
-        for part, formula in acting:
-            if "embed" in formula:
-                token = formula["embed"](part, token, t[i], t[-1])
-        tokens.append(token)
+    tokens = list(x)
+    for part, formula in acting:
+        if "embed" in formula:
+            tokens = [formula["embed"](part, tokens, i, t) for i in range(N)]
 
     rows = [[] for _ in range(N)]
     for h in range(H):
-        q, k, v = [], [], []
+        asked, q, k, v = [], [], [], []
         for i in range(N):
             qkv = attention.qkv.weight @ tokens[i] + attention.qkv.bias
-            q.append(qkv[h * E : (h + 1) * E])
+            asked.append(qkv[h * E : (h + 1) * E])
+            q.append(asked[i])
             k.append(qkv[D + h * E : D + (h + 1) * E])
             v.append(qkv[2 * D + h * E : 2 * D + (h + 1) * E])
             for part, formula in acting:
                 if "rotate" in formula:
-                    q[i] = formula["rotate"](part, q[i], t[i])
-                    k[i] = formula["rotate"](part, k[i], t[i])
+                    q[i] = formula["rotate"](part, q[i], "q", h + 1, i, t)
+                    k[i] = formula["rotate"](part, k[i], "k", h + 1, i, t)
         for i in range(N):
             powers = []
             for j in range(N):
                 score = (q[i] @ k[j]) / math.sqrt(E)
                 for part, formula in acting:
                     if "bias" in formula:
-                        score = score + formula["bias"](part, h + 1, t[i], t[j])
+                        score = score + formula["bias"](part, asked[i], h + 1, i, j, t)
                 powers.append(torch.exp(score))
             out = 0
             for j in range(N):

@@ -1,6 +1,17 @@
 """Where a step is: every positional encoding, one name away. Imports torch and nothing else."""
 
-from tsformer.encodings import absolute, convolutional, relative, rotary
+from tsformer.encodings import (
+    absolute,
+    continuous,
+    convolutional,
+    learned_bias,
+    mixing,
+    relative,
+    rotary,
+    stochastic,
+    untied,
+    wavelet,
+)
 from tsformer.encodings.base import PositionalEncoding, Sum
 from tsformer.encodings.registry import available, names
 from tsformer.encodings.resolve import EncodingSpec, EncodingStack, resolve
@@ -12,9 +23,15 @@ __all__ = [
     "Sum",
     "absolute",
     "available",
+    "continuous",
     "convolutional",
+    "learned_bias",
+    "mixing",
     "names",
     "relative",
     "resolve",
     "rotary",
+    "stochastic",
+    "untied",
+    "wavelet",
 ]

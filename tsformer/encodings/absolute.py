@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["LSPE", "TAPE", "FixedEncoding", "LearnableEncoding", "sinusoid"]
+__all__ = [
+    "LSPE",
+    "TAPE",
+    "FixedEncoding",
+    "LearnableEncoding",
+    "interpolated_rows",
+    "sinusoid",
+]
 
 
 def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:
@@ -35,6 +42,31 @@ def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:
     k = torch.arange(0, d_model, 2, device=t.device, dtype=t.dtype)
     angle = t[..., None] * base ** (-k / d_model)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., :d_model]
+
+
+def interpolated_rows(table: Tensor, t: Tensor) -> Tensor:
+    """Return the rows of a table of positions at real times, interpolated linearly.
+
+    Parameters
+    ----------
+    table : Tensor [M, D]
+        One row for each of the positions ``0 .. M - 1``.
+    t : Tensor [..., N]
+        Times; a series that ends after `M - 1` is scaled to end there.
+
+    Returns
+    -------
+    Tensor [..., N, D]
+    """
+    last = len(table) - 1
+    end = t.amax(dim=-1, keepdim=True)
+    t = (t * (last / end.clamp(min=max(last, 1)))).clamp(0, last)
+    low = t.floor().long()
+    high = (low + 1).clamp(max=last)
+    # embedding, not indexing: the gradient of indexing is summed in no fixed order.
+    return torch.lerp(
+        F.embedding(low, table), F.embedding(high, table), (t - low)[..., None].to(table.dtype)
+    )
 
 
 class FixedEncoding(PositionalEncoding, name="fixed"):
@@ -119,18 +151,7 @@ class LearnableEncoding(PositionalEncoding, name="learnable"):
         self.table = nn.Parameter(init_std * torch.randn(max_len, d_model))
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
-        last = len(self.table) - 1
-        end = t.amax(dim=-1, keepdim=True)
-        t = (t * (last / end.clamp(min=max(last, 1)))).clamp(0, last)
-        low = t.floor().long()
-        high = (low + 1).clamp(max=last)
-        # embedding, not indexing: the gradient of indexing is summed in no fixed order.
-        rows = torch.lerp(
-            F.embedding(low, self.table),
-            F.embedding(high, self.table),
-            (t - low)[..., None].to(self.table.dtype),
-        )
-        return x + rows.to(x.dtype)
+        return x + interpolated_rows(self.table, t).to(x.dtype)
 
 
 class LSPE(PositionalEncoding, name="lspe"):

@@ -80,7 +80,10 @@ class PositionalEncoding(nn.Module):
         return q, k
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        """Return ``[1 | B, 1 | H, N, N]`` to add to the scaled scores, or None."""
+        """Return ``[1 | B, 1 | H, N, N]`` to add to the scaled scores, or None.
+
+        `q` and `k` ``[B, H, N, E]`` are as projected, before any rotation.
+        """
         return None
 
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None:

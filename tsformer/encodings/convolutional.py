@@ -1,10 +1,12 @@
-"""Encodings that leave position to convolutions: so far the control, `none`."""
+"""Encodings that leave position to convolutions: `conv`, and the control, `none`."""
 
 from __future__ import annotations
 
+from torch import Tensor, nn
+
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["NoEncoding"]
+__all__ = ["ConvEncoding", "NoEncoding"]
 
 
 class NoEncoding(PositionalEncoding, name="none"):
@@ -40,3 +42,57 @@ class NoEncoding(PositionalEncoding, name="none"):
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int):
         super().__init__()
+
+
+class ConvEncoding(PositionalEncoding, name="conv"):
+    """Add a trained depthwise convolution of the tokens: ``x + DepthwiseConv_k(x)``.
+
+    The conditional positional encoding: each feature of a token ``[D]`` gets a weighted sum of that
+    feature in the `k` tokens around it, and a constant. Zeros stand past both ends, padding
+    included, and tell the ends from the middle. What is farther than ``k // 2`` tokens away is
+    not ordered. It counts tokens, not time.
+
+    The paper's convolution is over the two axes of an image and comes after the first block; here
+    it is over time and comes before, where encodings act.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `n_heads` and `max_len` are unused here.
+    kernel_size : int, default=9
+        Width `k` of the convolution in tokens; odd, so that the length stays.
+
+    Raises
+    ------
+    ValueError
+        If `kernel_size` is even or below 1.
+
+    References
+    ----------
+    Chu et al., "Conditional Positional Encodings for Vision Transformers", ICLR 2023 (CPVT).
+
+    Examples
+    --------
+    >>> import torch
+    >>> encoding = ConvEncoding(d_model=8, n_heads=2, max_len=5)
+    >>> encoding.embed(torch.randn(2, 5, 8), torch.arange(5.0)[None]).shape
+    torch.Size([2, 5, 8])
+    """
+
+    kind = "embed"
+    beyond = "extends"
+    symmetric = False
+    reference = "Chu et al. 2023"
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, kernel_size: int = 9):
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(
+                f"kernel_size of conv must be odd, so that the length stays; got {kernel_size!r}"
+            )
+        self.conv = nn.Conv1d(
+            d_model, d_model, kernel_size, padding=kernel_size // 2, groups=d_model
+        )
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        return x + self.conv(x.transpose(1, 2)).transpose(1, 2)

@@ -1,16 +1,24 @@
-"""Encodings of the distance between two tokens: `alibi` on the scores, `erpe` after the softmax.
+"""Functions of the distance between two tokens, added to the scores: `alibi`, `kerple`, `gaussian`.
 
-`q`, `k`, `v` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
+`q`, `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's. A bias
+``[1 | B, H, N, N]`` is made of times alone, so one matrix a head serves a batch of regular series.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["ERPE", "ALiBi"]
+__all__ = ["ALiBi", "GaussianBias", "Kerple", "ahead"]
+
+
+def ahead(t: Tensor) -> Tensor:
+    """Return how far keys are ahead of queries in time: ``t_j - t_i``, ``[1 | B, 1, N, N]``."""
+    return t[:, None, None, :] - t[:, None, :, None]
 
 
 class ALiBi(PositionalEncoding, name="alibi"):
@@ -53,66 +61,116 @@ class ALiBi(PositionalEncoding, name="alibi"):
         self.symmetric = not signed
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        ahead = t[:, None, None, :] - t[:, None, :, None]
-        distance = torch.where(ahead > 0, ahead / 2, -ahead) if self.signed else ahead.abs()
+        gap = ahead(t)
+        distance = torch.where(gap > 0, gap / 2, -gap) if self.signed else gap.abs()
         head = torch.arange(1, self.n_heads + 1, device=t.device, dtype=t.dtype)
         slope = 2.0 ** (-8.0 * head / self.n_heads)
         return (-slope[:, None, None] * distance).to(q.dtype)
 
 
-class ERPE(PositionalEncoding, name="erpe"):
-    """Add a trained weight per distance to the attention weights, after the softmax.
+class Kerple(PositionalEncoding, name="kerple"):
+    """Subtract from each score a trained concave function of the distance.
 
-    The efficient relative position encoding of ConvTran:
-    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]``, `w` ``[H, 2 M - 1]`` for
-    `M` = `max_len`, zero at the start, one table per block. A distance past `M - 1` takes the
-    outermost weight.
+    ``-r1_h log(1 + r2_h abs(t_j - t_i))`` (`variant` "log") or ``-r1_h abs(t_j - t_i)^(r2_h)``
+    ("power"), with ``r1, r2`` ``[H]`` above zero, and `r2` at most 2 for "power": then the bias is
+    a conditionally positive definite kernel. Both are kept in their ranges by a softplus, or a
+    sigmoid, of what is trained; the authors' code cuts them off at 0.01, where the gradient ends.
 
-    The second term is a depthwise convolution over `v`, done by FFT: no matrix of
-    weights is made, the fused attention kernel stays, and memory grows linearly with `N`.
+    The paper's model is causal; here attention looks both ways, and the distance alone cannot
+    tell past from future: the encoding is symmetric.
 
-    It counts tokens, not time: with irregular times combine it with an encoding that sees
-    them, as in "tape+erpe".
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `d_model` and `max_len` are unused here.
+    variant : {"log", "power"}, default="log"
+        The function; the paper finds the logarithm better.
+
+    Raises
+    ------
+    ValueError
+        If `variant` is neither.
+
+    References
+    ----------
+    Chi, Fan, Ramadge and Rudnicky, "KERPLE: Kernelized Relative Positional Embedding for Length
+    Extrapolation", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> encoding = Kerple(d_model=8, n_heads=2, max_len=3)
+    >>> q = torch.zeros(1, 2, 3, 4)
+    >>> encoding.bias(q, q, torch.arange(3.0)[None]).shape
+    torch.Size([1, 2, 3, 3])
+    """
+
+    kind = "bias"
+    beyond = "extends"
+    symmetric = True
+    reference = "Chi et al. 2022"
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, variant: str = "log"):
+        super().__init__()
+        if variant not in ("log", "power"):
+            raise ValueError(unknown("variant of kerple", variant, ("log", "power")))
+        self.variant = variant
+        self.r1_raw = nn.Parameter(torch.empty(n_heads).uniform_(-2.0, 2.0))
+        self.r2_raw = nn.Parameter(torch.empty(n_heads).uniform_(-2.0, 0.5))
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        r1 = F.softplus(self.r1_raw)[:, None, None]
+        distance = ahead(t).abs()
+        if self.variant == "log":
+            scaled = (F.softplus(self.r2_raw)[:, None, None] * distance).log1p()
+        else:
+            # A distance of zero stays zero, and its gradient is not that of 0 ** r.
+            exponent = 2 * self.r2_raw.sigmoid()[:, None, None]
+            scaled = distance.clamp(min=1e-12) ** exponent * (distance > 0)
+        return (-r1 * scaled).to(q.dtype)
+
+
+class GaussianBias(PositionalEncoding, name="gaussian"):
+    """Subtract from each score the squared distance: ``-(t_j - t_i)^2 / (2 s_h^2)``.
+
+    After the softmax this multiplies the attention weights by a Gaussian window around the query.
+    The widths `s` ``[H]``, in tokens, are trained as logarithms and start spread evenly over the
+    scales, from half the trained length for the first head down to two tokens for the last.
+
+    The distance alone cannot tell past from future: the encoding is symmetric.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` is unused here.
+    trainable : bool, default=True
+        Whether the widths are trained. False keeps the fused attention kernel, which gives
+        no gradient to a bias.
 
     References
     ----------
-    Foumani, Tan, Webb and Salehi, "Improving Position Encoding of Transformers for
-    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024
-    (ConvTran).
+    Guo, Zhang and Liu, "Gaussian Transformer: A Lightweight Approach for Natural Language
+    Inference", AAAI 2019.
 
     Examples
     --------
-    >>> encoding = ERPE(d_model=4, n_heads=1, max_len=3)
-    >>> encoding.mix(torch.randn(1, 1, 3, 4), torch.arange(3.0)[None]).abs().sum().item()
-    0.0
+    >>> encoding = GaussianBias(d_model=8, n_heads=1, max_len=8)
+    >>> q = torch.zeros(1, 1, 3, 8)
+    >>> encoding.bias(q, q, torch.arange(3.0)[None])[0, 0, 0].detach() * 32
+    tensor([-0., -1., -4.])
     """
 
-    kind = "mix"
-    beyond = "clamps"
-    symmetric = False
-    per_block = True
-    reference = "Foumani et al. 2024"
+    kind = "bias"
+    beyond = "extends"
+    symmetric = True
+    reference = "Guo et al. 2019"
 
-    def __init__(self, *, d_model: int, n_heads: int, max_len: int):
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, trainable: bool = True):
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(n_heads, 2 * max_len - 1))
+        widest, narrowest = max(max_len / 2, 2.0), 2.0
+        share = torch.arange(n_heads) / max(n_heads - 1, 1)
+        start = (narrowest / widest) ** share * widest
+        self.log_width = nn.Parameter(start.log(), requires_grad=trainable)
 
-    def mix(self, v: Tensor, t: Tensor) -> Tensor:
-        n = v.shape[-2]
-        reach = self.table.shape[-1] // 2
-        # The circular kernel of length 2 n holds the distances 0 .. n-1, one unused, -(n-1) .. -1.
-        distance = torch.arange(2 * n, device=v.device)
-        distance = torch.where(distance < n, distance, distance - 2 * n)
-        kernel = self.table.index_select(1, distance.clamp(-reach, reach) + reach)
-        with torch.autocast(v.device.type, enabled=False):  # FFTs know no 16-bit types
-            wide = v if v.dtype == torch.float64 else v.float()
-            spectrum = torch.fft.rfft(kernel.to(wide.dtype), n=2 * n)[..., None]
-            mixed = torch.fft.irfft(
-                spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2), n=2 * n, dim=-2
-            )
-        return mixed[..., :n, :].to(v.dtype)
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        width = self.log_width.exp()[:, None, None]
+        return ((ahead(t) / width).square() / -2).to(q.dtype)

@@ -95,9 +95,17 @@ class EncodingStack(nn.Module):
         parts: list[Any] = [part[min(block, len(part) - 1)] for part in self.parts]  # type: ignore[arg-type,index]
         return parts[0] if len(parts) == 1 else Chain(parts)
 
-    def embed(self, x: Tensor, t: Tensor) -> Tensor:
-        """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``."""
-        return self.at(0).embed(x, t)
+    def embed(self, x: Tensor, t: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
+
+        `keep` ``[B, N]`` is False where a token is padding. It is zero before each part: one
+        part's code of a padded token must not reach the neighbours that the next part sees.
+        """
+        for part in self.parts:
+            x = part[0].embed(x, t)  # type: ignore[index]
+            if keep is not None:
+                x = x * keep[..., None]
+        return x
 
 
 def _makers(

@@ -1,4 +1,4 @@
-"""Encodings that act on queries and keys: `rope`.
+"""Encodings that rotate queries and keys: `rope`, `xpos`.
 
 `q` and `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["RoPE"]
+__all__ = ["RoPE", "XPos"]
 
 
 class RoPE(PositionalEncoding, name="rope"):
@@ -66,25 +66,109 @@ class RoPE(PositionalEncoding, name="rope"):
     ):
         super().__init__()
         width = d_model // n_heads
+        label = self.name or type(self).__name__
         if width < 2:
             raise ValueError(
-                f"rope rotates pairs of features, but a head is {width} wide (d_model={d_model}, "
-                f"n_heads={n_heads}); use at most {d_model // 2} heads"
+                f"{label} rotates pairs of features, but a head is {width} wide "
+                f"(d_model={d_model}, n_heads={n_heads}); use at most {d_model // 2} heads"
             )
         if not 0 < fraction <= 1:
-            raise ValueError(f"fraction of rope must be above 0 and at most 1; got {fraction!r}")
+            raise ValueError(f"fraction of {label} must be above 0 and at most 1; got {fraction!r}")
         self.rotated = max(int(fraction * width) // 2, 1) * 2
         self.base = base
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = self._cos_sin(t)
+        return self._turn(q, cos, sin), self._turn(k, cos, sin)
+
+    def _cos_sin(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of every pair's angle, ``[1 | B, 1, N, R / 2]``, in float32 at least."""
         t = t if t.dtype == torch.float64 else t.float()
         pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=t.dtype)
         angle = t[:, None, :, None] * self.base ** (-pair / self.rotated)
-        cos, sin = angle.cos(), angle.sin()
-        return self._turn(q, cos, sin), self._turn(k, cos, sin)
+        return angle.cos(), angle.sin()
 
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         turned, rest = x[..., : self.rotated], x[..., self.rotated :]
         even, odd = turned[..., 0::2], turned[..., 1::2]
         pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
         return torch.cat([pairs.flatten(-2).to(x.dtype), rest], dim=-1)
+
+
+class XPos(RoPE, name="xpos"):
+    """Rotate as `rope` does, and scale each pair by how far the query is after the key.
+
+    Besides the rotation, pair `k` of a query at `t_i` is multiplied by ``z_k^(t_i / s)`` and of a
+    key at `t_j` by ``z_k^(-t_j / s)``, ``z_k = (2 k / R + gamma) / (1 + gamma)``, so that its share
+    of the product is scaled by ``z_k^((t_i - t_j) / s)``: pairs that turn fast fade sooner.
+
+    The paper's model is causal, where a key is never later than the query and the factor only
+    fades. Attention here looks both ways, and towards later keys the same factor grows; this is
+    what the formula says, it tells past from future, and one product cannot fade both ways. To keep
+    the factor near one, `s` is the trained length by default; the paper takes 512 for texts of
+    1,024. Times are counted from the middle of the series, which changes no product and keeps the
+    factors small.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes. ``d_model / n_heads`` must be at least 2.
+    base : float, default=10000.0
+        As in `rope`.
+    fraction : float, default=1.0
+        As in `rope`.
+    gamma : float, default=0.4
+        The larger, the less any pair fades.
+    scale_base : float, optional
+        The distance `s` in tokens; `max_len` by default.
+
+    Raises
+    ------
+    ValueError
+        As `rope`, and if `gamma` or `scale_base` is not above zero.
+
+    References
+    ----------
+    Sun et al., "A Length-Extrapolatable Transformer", ACL 2023.
+
+    Examples
+    --------
+    >>> encoding = XPos(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(1, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([1, 2, 5, 4])
+    """
+
+    kind = "rotate"
+    beyond = "extends"
+    symmetric = False
+    reference = "Sun et al. 2023"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        base: float = 10000.0,
+        fraction: float = 1.0,
+        gamma: float = 0.4,
+        scale_base: float | None = None,
+    ):
+        super().__init__(
+            d_model=d_model, n_heads=n_heads, max_len=max_len, base=base, fraction=fraction
+        )
+        scale_base = float(max_len) if scale_base is None else scale_base
+        for name, value in (("gamma", gamma), ("scale_base", scale_base)):
+            if not value > 0:
+                raise ValueError(f"{name} of xpos must be above 0; got {value!r}")
+        self.gamma = gamma
+        self.scale_base = scale_base
+
+    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = self._cos_sin(t)
+        middle = (t[:, :1] + t.amax(dim=1, keepdim=True)) / 2  # the same with padding or without
+        after = ((t - middle) / self.scale_base).to(cos.dtype)[:, None, :, None]
+        pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=cos.dtype)
+        scale = ((pair / self.rotated + self.gamma) / (1 + self.gamma)) ** after
+        return self._turn(q, cos * scale, sin * scale), self._turn(k, cos / scale, sin / scale)

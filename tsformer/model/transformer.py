@@ -141,7 +141,7 @@ class TSTransformer(nn.Module):
         if keep is not None:
             t = _hold_last(t, keep)
             x = x * keep[..., None]
-        x = self.dropout(self.encoding.embed(x, t))
+        x = self.dropout(self.encoding.embed(x, t, keep))
         for i, block in enumerate(self.blocks):
             x = block(x, t, self.encoding.at(i), keep)
         return self.pooling(self.norm(x), keep)

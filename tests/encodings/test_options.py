@@ -1,0 +1,188 @@
+"""What is particular to one encoding: its options, its draws, the traps of its own formula."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tsformer.encodings import resolve
+
+SIZES = {"d_model": 8, "n_heads": 2, "max_len": 12}
+
+
+def steps(n: int) -> torch.Tensor:
+    return torch.arange(float(n))[None]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value", "message"),
+    [
+        ("fourier", "gamma", 0.0, "gamma of fourier is a distance in tokens, above 0; got 0.0"),
+        ("cape", "max_shift", -1.0, "max_shift of cape must be at least 0; got -1.0"),
+        ("cape", "max_jitter", -1.0, "max_jitter of cape must be at least 0; got -1.0"),
+        ("cape", "max_scale", 0.5, "max_scale of cape must be at least 1; got 0.5"),
+        ("conv", "kernel_size", 4, "kernel_size of conv must be odd, .* got 4"),
+        ("conv", "kernel_size", -1, "kernel_size of conv must be odd, .* got -1"),
+        ("rope", "fraction", 0, "fraction of rope must be above 0 and at most 1; got 0"),
+        ("rope", "fraction", 1.5, "fraction of rope must be above 0 and at most 1; got 1.5"),
+        ("xpos", "fraction", -1, "fraction of xpos must be above 0 and at most 1; got -1"),
+        ("xpos", "gamma", 0.0, "gamma of xpos must be above 0; got 0.0"),
+        ("xpos", "scale_base", -5.0, "scale_base of xpos must be above 0; got -5.0"),
+        ("kerple", "variant", "pow", "variant of kerple 'pow': did you mean 'power'"),
+        ("shaw", "max_distance", 0, "max_distance of shaw must be at least 1 token; got 0"),
+        ("t5", "max_distance", 0, "max_distance of t5 must be at least 1 token; got 0"),
+        ("t5", "n_buckets", 7, "n_buckets of t5 must be even and at least 4; got 7"),
+        ("t5", "n_buckets", 2, "n_buckets of t5 must be even and at least 4; got 2"),
+    ],
+)
+def test_options_out_of_range_are_refused(name, option, value, message):
+    with pytest.raises(ValueError, match=message):
+        resolve(name, **SIZES, **{option: value})
+
+
+@pytest.mark.parametrize("name", ["rope", "xpos"])
+def test_a_rotation_needs_a_pair(name):
+    message = rf"{name} rotates .* 1 wide \(d_model=4, n_heads=4\); use at most 2 heads"
+    with pytest.raises(ValueError, match=message):
+        resolve(name, d_model=4, n_heads=4, max_len=5)
+
+
+def test_tape_keeps_its_length_at_predict():
+    """Half a series at predict: the same code for the same step."""
+    encoding = resolve("tape", **SIZES)
+    whole, half = (encoding.embed(torch.zeros(1, n, 8), steps(n)) for n in (12, 6))
+    assert torch.equal(whole[:, :6], half)
+
+
+def test_fourier_features_need_not_be_trained():
+    encoding = resolve("fourier", **SIZES, trainable=False)
+    encoding.embed(torch.zeros(1, 12, 8), steps(12)).sum().backward()
+    assert encoding.frequencies.grad is None
+    assert "frequencies" in encoding.state_dict(), "drawn at random, they must be kept"
+
+
+def test_fourier_codes_stay_alike_over_gamma():
+    torch.manual_seed(0)
+    encoding = resolve("fourier", **SIZES, n_frequencies=20000, gamma=5.0)
+    features = []
+    encoding.mlp.register_forward_pre_hook(lambda module, args: features.append(args[0][0]))
+    encoding.embed(torch.zeros(1, 12, 8), steps(12))
+    gap = steps(12) - steps(12).T
+    expected = torch.exp(-gap.square() / (2 * 5.0**2))
+    torch.testing.assert_close(features[0] @ features[0].T, expected, atol=0.02, rtol=0)
+
+
+def test_cape_draws_in_training_only():
+    encoding = resolve("cape", **SIZES, max_shift=3.0, max_jitter=0.5, max_scale=1.2)
+    x, t = torch.zeros(64, 12, 8), steps(12)
+    torch.manual_seed(0)
+    first, second = encoding.embed(x, t), encoding.embed(x, t)
+    assert not torch.equal(first, second)
+    assert not torch.equal(first[0], first[1]), "each series is shifted and stretched by itself"
+    encoding.eval()
+    assert torch.equal(encoding.embed(x, t), resolve("fixed", **SIZES).embed(x, t))
+
+
+def test_cape_draws_keep_to_their_ranges():
+    torch.manual_seed(0)
+    t = steps(12).expand(5000, -1)
+    sizes = SIZES | {"max_jitter": 0.0, "max_scale": 1.0, "max_shift": 0.0}
+    shift = resolve("cape", **sizes | {"max_shift": 3.0}).augmented(t) - t
+    assert torch.allclose(shift, shift[:, :1].expand_as(shift), atol=1e-5)
+    assert -3 <= shift.min() < -2.9 < 2.9 < shift.max() <= 3
+    jitter = resolve("cape", **sizes | {"max_jitter": 0.5}).augmented(t) - t
+    assert -0.5 <= jitter.min() < -0.49 < 0.49 < jitter.max() <= 0.5
+    assert jitter.std(dim=1).min() > 0.05, "each token is jittered by itself"
+    scale = resolve("cape", **sizes | {"max_scale": 1.25}).augmented(t)[:, 1:] / t[:, 1:]
+    assert 0.8 <= scale.min() < 0.81 < 1.24 < scale.max() <= 1.2501
+    assert scale.std(dim=1).max() < 1e-5
+    assert scale.log().mean().abs() < 0.01, "stretching is as likely as shrinking"
+
+
+def test_time2vec_starts_with_periods_from_two_tokens_to_the_trained_length():
+    torch.manual_seed(0)
+    encoding = resolve("time2vec", d_model=1000, n_heads=1, max_len=50)
+    period = 2 * math.pi * 50 / encoding.weight[1:].detach()
+    assert 2 <= period.min() < 2.1
+    assert 48 < period.max() <= 50
+
+
+def test_t5_buckets_are_those_of_its_authors():
+    """Expected: relative_position_bucket of the authors' code, 32 buckets, both ways, up to 128."""
+    encoding = resolve("t5", d_model=8, n_heads=2, max_len=500)
+    gaps = [0, -1, -7, -8, -15, -20, -64, -127, -128, -500, 1, 7, 8, 15, 20, 64, 127, 128, 500]
+    theirs = [0, 1, 7, 8, 9, 10, 14, 15, 15, 15, 17, 23, 24, 25, 26, 30, 31, 31, 31]
+    # Theirs has an empty bucket, number 16, for a later key at a distance of zero.
+    expected = [bucket - (bucket > 16) for bucket in theirs]
+    assert encoding.bucket(torch.tensor(gaps).float()).tolist() == expected
+
+
+@pytest.mark.parametrize("max_len", [1, 2, 5, 9, 10, 100, 5000])
+@pytest.mark.parametrize("n_buckets", [4, 6, 32])
+def test_t5_buckets_stay_in_the_table(max_len, n_buckets):
+    encoding = resolve("t5", d_model=8, n_heads=2, max_len=max_len, n_buckets=n_buckets)
+    gap = torch.cat([torch.arange(-6000.0, 6000.0), torch.linspace(-3, 3, 100)])
+    bucket = encoding.bucket(gap)
+    assert bucket.min() == 0
+    assert bucket.max() < len(encoding.table) == n_buckets - 1
+    earlier, later = gap < 0, gap > 0
+    assert (bucket[later].diff() >= 0)[: 6000 - 2].all(), "farther is never a nearer bucket"
+    assert (bucket[earlier][:6000].diff() <= 0).all()
+    assert encoding.bucket(torch.tensor([1e30, -1e30])).tolist() == [
+        bucket[gap == 5999].item(),
+        bucket[gap == -6000].item(),
+    ]
+
+
+def test_gaussian_widths_are_spread_over_the_scales():
+    encoding = resolve("gaussian", d_model=8, n_heads=4, max_len=128)
+    expected = torch.tensor([64.0, 64 / 32 ** (1 / 3), 64 / 32 ** (2 / 3), 2.0])
+    torch.testing.assert_close(encoding.log_width.exp().detach(), expected)
+    fixed = resolve("gaussian", d_model=8, n_heads=1, max_len=3, trainable=False)
+    assert not fixed.bias(torch.zeros(1, 1, 5, 8), None, steps(5)).requires_grad
+
+
+def test_fire_counts_parts_of_the_length_past_its_threshold():
+    """The longest distance is part of the threshold up to it, and the whole range beyond."""
+    torch.manual_seed(0)
+    encoding = resolve("fire", **SIZES).double()
+    q = torch.zeros(1, 2, 12, 4).double()
+    at_one = encoding.mlp(torch.tensor([1.0, 1.0]).double())  # all of the range, a later key
+    for scale in (1, 3, 100):
+        bias = encoding.bias(q, q, scale * steps(12).double())
+        torch.testing.assert_close(bias[0, :, 0, -1], at_one)
+    half = encoding.bias(q, q, steps(12).double() / 2)
+    part = math.log1p(0.1 * 5.5) / math.log1p(0.1 * 11)
+    expected = encoding.mlp(torch.tensor([part, 1.0]).double())
+    torch.testing.assert_close(half[0, :, 0, -1], expected)
+
+
+def test_unsigned_fire_is_symmetric():
+    torch.manual_seed(0)
+    q = torch.zeros(1, 2, 12, 4)
+    encoding = resolve("fire", **SIZES, signed=False)
+    bias = encoding.bias(q, q, steps(12))
+    assert torch.equal(bias, bias.mT)
+    assert encoding.symmetric
+
+
+def test_xpos_fades_with_the_distance():
+    """The share of a pair in the product is scaled by z_k^((t_i - t_j) / s)."""
+    encoding = resolve("xpos", d_model=2, n_heads=1, max_len=10, base=1e30, scale_base=4.0)
+    ones = torch.ones(1, 1, 9, 2)  # a base that large turns nothing
+    q, k = encoding.rotate(ones, ones, torch.linspace(0, 0, 9)[None] + steps(9))
+    fade = 0.4 / 1.4
+    turn = steps(9).T - steps(9)
+    expected = 2 * turn.cos() * fade ** (turn / 4)
+    torch.testing.assert_close((q @ k.mT)[0, 0], expected)
+
+
+def test_xpos_stays_finite_far_out():
+    encoding = resolve("xpos", d_model=8, n_heads=2, max_len=100)
+    heads = torch.ones(1, 2, 3, 4)
+    q, k = encoding.rotate(heads, heads, torch.tensor([[0.0, 1000.0, 2000.0]]))
+    assert q.isfinite().all()
+    assert k.isfinite().all()
+    assert (q @ k.mT).isfinite().all()

@@ -1,0 +1,237 @@
+"""Trained functions of the signed distance, added to the scores: `shaw`, `t5`, `fire`.
+
+`q`, `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.relative import ahead
+
+__all__ = ["FIRE", "T5", "Shaw"]
+
+
+class Shaw(PositionalEncoding, name="shaw"):
+    """Add to each score the query's product with a trained vector of the distance.
+
+    ``q_i . a[clip(t_j - t_i, -K, K)] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table a block that
+    its heads share, as in the paper. Distances in time are rounded to whole tokens.
+
+    The paper also adds vectors of the distance to the values, and finds that they change
+    nothing; they are left out.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes.
+    max_distance : int, optional
+        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is less,
+        so that every vector is trained.
+    init_std : float, default=0.02
+        Standard deviation of the initial vectors.
+
+    Raises
+    ------
+    ValueError
+        If `max_distance` is below 1.
+
+    References
+    ----------
+    Shaw, Uszkoreit and Vaswani, "Self-Attention with Relative Position Representations", NAACL
+    2018.
+
+    Examples
+    --------
+    >>> encoding = Shaw(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(3, 2, 5, 4)
+    >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
+    torch.Size([3, 2, 5, 5])
+    """
+
+    kind = "bias"
+    beyond = "clamps"
+    symmetric = False
+    per_block = True
+    reference = "Shaw et al. 2018"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        max_distance: int | None = None,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        self.max_distance = _distance("shaw", max_distance, min(16, max_len - 1))
+        self.table = nn.Parameter(
+            init_std * torch.randn(2 * self.max_distance + 1, d_model // n_heads)
+        )
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        products = q @ self.table.to(q.dtype).T * self.table.shape[1] ** -0.5
+        row = ahead(t).round().clamp(-self.max_distance, self.max_distance).long()
+        row = (row + self.max_distance).expand(*q.shape[:2], -1, -1)
+        return products.gather(-1, row)
+
+
+class T5(PositionalEncoding, name="t5"):
+    """Add to each score a trained value for the bucket of the distance and the head.
+
+    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later keys, half for earlier ones.
+    Of the `m` buckets of one side half are exact, one for each whole distance below
+    ``m / 2``; the others widen logarithmically up to `max_distance`, and the last one goes on for
+    ever. A distance that is not whole counts as the next whole one towards zero. One table
+    ``[2 m - 1, H]`` serves the whole stack.
+
+    The authors' layout also has a bucket for a distance of zero among the later keys, which nothing
+    falls into; it is left out.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `d_model` is unused here.
+    n_buckets : int, default=32
+        Even and at least 4: twice `m`.
+    max_distance : int, optional
+        Where the last bucket begins; by default 128 as in the paper, or `max_len - 1` if that is
+        less, so that the last bucket is trained.
+    init_std : float, default=0.02
+        Standard deviation of the initial values.
+
+    Raises
+    ------
+    ValueError
+        If `n_buckets` is odd or below 4, or `max_distance` is below 1.
+
+    References
+    ----------
+    Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    Transformer", JMLR 21, 2020.
+
+    Examples
+    --------
+    >>> encoding = T5(d_model=8, n_heads=2, max_len=200)
+    >>> encoding.bucket(torch.tensor([-3.0, -2.5, 0.0, 1.0, 20.0, 127.0, 1000.0]))
+    tensor([ 3,  2,  0, 16, 25, 30, 30])
+    """
+
+    kind = "bias"
+    beyond = "clamps"
+    symmetric = False
+    reference = "Raffel et al. 2020"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        n_buckets: int = 32,
+        max_distance: int | None = None,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        if n_buckets < 4 or n_buckets % 2:
+            raise ValueError(f"n_buckets of t5 must be even and at least 4; got {n_buckets!r}")
+        self.n_side = n_buckets // 2
+        self.max_distance = _distance("t5", max_distance, min(128, max_len - 1))
+        self.table = nn.Parameter(init_std * torch.randn(2 * self.n_side - 1, n_heads))
+
+    def bucket(self, gap: Tensor) -> Tensor:
+        """Return the number of the bucket for each gap ``t_j - t_i``, 0 to ``2 m - 2``."""
+        distance = gap.abs().floor().clamp(max=self.max_distance)
+        n_exact = self.n_side // 2
+        n_wide = self.n_side - n_exact
+        # Clamped before the logarithm: that of zero is minus infinity, which is no integer.
+        log_ratio = (distance.clamp(min=n_exact) / n_exact).log()
+        reach = log(max(self.max_distance, n_exact + 1) / n_exact)
+        wide = (n_exact + (log_ratio / reach * n_wide).floor()).clamp(max=self.n_side - 1)
+        side = distance.where(distance < n_exact, wide)
+        return (side + (self.n_side - 1) * ((gap > 0) & (side > 0))).long()
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        # embedding, not indexing: the gradient of indexing is summed in no fixed order.
+        values = F.embedding(self.bucket(ahead(t))[:, 0], self.table)
+        return values.permute(0, 3, 1, 2).to(q.dtype)
+
+
+class FIRE(PositionalEncoding, name="fire"):
+    """Add to each score a small network of the distance as part of the whole length.
+
+    ``MLP(u, sign(t_j - t_i))`` with ``u = psi(abs(t_j - t_i)) / psi(max(L, T))``,
+    ``psi(x) = log(1 + c x)``, `T` the time from the first to the last step of the series and
+    ``c, L`` trained, above zero. In a series longer than the threshold `L` distances count as
+    parts of it, so that no input leaves the range that was trained. The network has one hidden
+    layer, ReLU, and an output for each head; one serves the whole stack.
+
+    The paper's model is causal and divides by the query's position; here attention looks both
+    ways and the longest distance is `T` for all queries. The sign as a second input is ours:
+    without it (``signed=False``) the encoding is symmetric.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `d_model` is unused here. `L` starts at the longest trained distance, `max_len - 1`.
+    d_hidden : int, default=32
+        Hidden width of the network.
+    signed : bool, default=True
+        Whether the network is told which of the two is later.
+
+    References
+    ----------
+    Li et al., "Functional Interpolation for Relative Positions Improves Long Context Transformers",
+    ICLR 2024.
+
+    Examples
+    --------
+    >>> encoding = FIRE(d_model=8, n_heads=2, max_len=5)
+    >>> q = torch.zeros(1, 2, 5, 4)
+    >>> encoding.bias(q, q, torch.arange(5.0)[None]).shape
+    torch.Size([1, 2, 5, 5])
+    """
+
+    kind = "bias"
+    beyond = "interpolates"
+    symmetric = False
+    reference = "Li et al. 2024"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        d_hidden: int = 32,
+        signed: bool = True,
+    ):
+        super().__init__()
+        self.signed = signed
+        self.symmetric = not signed
+        self.log_c = nn.Parameter(torch.tensor(log(0.1)))
+        self.log_threshold = nn.Parameter(torch.tensor(log(max(max_len - 1, 1))))
+        self.mlp = nn.Sequential(
+            nn.Linear(2 if signed else 1, d_hidden), nn.ReLU(), nn.Linear(d_hidden, n_heads)
+        )
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        gap = ahead(t)[:, 0]
+        length = (t.amax(dim=1) - t[:, 0])[:, None, None]
+        c = self.log_c.exp()
+        longest = torch.maximum(self.log_threshold.exp(), length)
+        u = (c * gap.abs()).log1p() / (c * longest).log1p()
+        inputs = [u, gap.sign()] if self.signed else [u]
+        return self.mlp(torch.stack(inputs, dim=-1).to(q.dtype)).permute(0, 3, 1, 2).to(q.dtype)
+
+
+def _distance(name: str, asked: int | None, default: int) -> int:
+    if asked is not None and asked < 1:
+        raise ValueError(f"max_distance of {name} must be at least 1 token; got {asked!r}")
+    return max(default, 1) if asked is None else asked

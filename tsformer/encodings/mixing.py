@@ -1,0 +1,71 @@
+"""Weights of the distance added to attention after the softmax: `erpe`.
+
+`v` is ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+
+__all__ = ["ERPE"]
+
+
+class ERPE(PositionalEncoding, name="erpe"):
+    """Add a trained weight per distance to the attention weights, after the softmax.
+
+    The efficient relative position encoding of ConvTran:
+    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]``, `w` ``[H, 2 M - 1]`` for
+    `M` = `max_len`, zero at the start, one table per block. A distance past `M - 1` takes the
+    outermost weight.
+
+    The second term is a depthwise convolution over `v`, done by FFT: no matrix of
+    weights is made, the fused attention kernel stays, and memory grows linearly with `N`.
+
+    It counts tokens, not time: with irregular times combine it with an encoding that sees
+    them, as in "tape+erpe".
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `d_model` is unused here.
+
+    References
+    ----------
+    Foumani, Tan, Webb and Salehi, "Improving Position Encoding of Transformers for
+    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024
+    (ConvTran).
+
+    Examples
+    --------
+    >>> encoding = ERPE(d_model=4, n_heads=1, max_len=3)
+    >>> encoding.mix(torch.randn(1, 1, 3, 4), torch.arange(3.0)[None]).abs().sum().item()
+    0.0
+    """
+
+    kind = "mix"
+    beyond = "clamps"
+    symmetric = False
+    per_block = True
+    reference = "Foumani et al. 2024"
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(n_heads, 2 * max_len - 1))
+
+    def mix(self, v: Tensor, t: Tensor) -> Tensor:
+        n = v.shape[-2]
+        reach = self.table.shape[-1] // 2
+        # The circular kernel of length 2 n holds the distances 0 .. n-1, one unused, -(n-1) .. -1.
+        distance = torch.arange(2 * n, device=v.device)
+        distance = torch.where(distance < n, distance, distance - 2 * n)
+        kernel = self.table.index_select(1, distance.clamp(-reach, reach) + reach)
+        with torch.autocast(v.device.type, enabled=False):  # FFTs know no 16-bit types
+            wide = v if v.dtype == torch.float64 else v.float()
+            spectrum = torch.fft.rfft(kernel.to(wide.dtype), n=2 * n)[..., None]
+            mixed = torch.fft.irfft(
+                spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2), n=2 * n, dim=-2
+            )
+        return mixed[..., :n, :].to(v.dtype)

@@ -1,0 +1,254 @@
+"""Random codes whose products are, on average, a kernel of the distance: `sine_spe`, `conv_spe`.
+
+`q` and `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``. Stochastic positional encoding multiplies each
+feature `e` of a query by a random code ``Q_e`` of its token and adds the features up, and likewise
+keys by ``K_e``, in `R` independent realisations:
+
+    q'_i[r] = sum_e q_i[e] Q_e[i, r] / sqrt(R),    k'_j[r] = sum_e k_j[e] K_e[j, r] / sqrt(R)
+
+The codes of one feature are correlated with mean product ``P_e(t_i - t_j)``, those of two features
+are independent, so that the mean of ``q'_i . k'_j`` is ``sum_e q_i[e] k_j[e] P_e(t_i - t_j)``: a
+relative encoding without a matrix of distances, in memory that grows linearly with `N`.
+"""
+
+from __future__ import annotations
+
+from math import e as EULER
+from math import log, pi
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+
+__all__ = ["ConvSPE", "SineSPE"]
+
+
+class StochasticEncoding(PositionalEncoding):
+    """What the two share: noise that a seed gives again, new draws in training, and the gate.
+
+    A trained share `g` of each feature passes without position: its codes are
+    ``sqrt(1 - g) Q_e + sqrt(g) z`` with one `z` for queries, keys and all tokens, and its kernel
+    is ``(1 - g) P_e + g``.
+    """
+
+    kind = "rotate"
+    beyond = "extends"
+    symmetric = False
+    reference = "Liutkus et al. 2021"
+
+    noise: Tensor
+    gate_noise: Tensor
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        noise_shape: tuple[int, ...],
+        n_realizations: int,
+        resample: bool,
+        seed: int,
+    ):
+        super().__init__()
+        self.resample = resample
+        width = d_model // n_heads
+        self.gate = nn.Parameter(torch.randn(n_heads, width))
+        generator = torch.Generator().manual_seed(seed)
+        # Not persistent: the seed gives them again, so a checkpoint holds what is learned alone.
+        for name, shape in (
+            ("gate_noise", (n_heads, width, n_realizations)),
+            ("noise", (*noise_shape, n_realizations)),
+        ):
+            self.register_buffer(name, torch.randn(shape, generator=generator), persistent=False)
+
+    def _draws(self) -> tuple[Tensor, Tensor]:
+        """Return the codes' noise and the gate's."""
+        if self.training and self.resample:
+            return torch.randn_like(self.noise), torch.randn_like(self.gate_noise)
+        return self.noise, self.gate_noise
+
+    def _shares(self) -> tuple[Tensor, Tensor]:
+        """Return ``sqrt(1 - g)`` and ``sqrt(g)``, each ``[H, E, 1]``."""
+        gate = self.gate[..., None]
+        return (-gate).sigmoid().sqrt(), gate.sigmoid().sqrt()
+
+
+class SineSPE(StochasticEncoding, name="sine_spe"):
+    """Multiply queries and keys by random mixtures of sines, whose products are sums of cosines.
+
+    Feature `e` of a head has the kernel
+    ``P_e(d) = sum_k a_k^2 cos(2 pi f_k d + o_k) / S`` over `S` = `n_sines` sines with trained
+    frequencies `f`, in cycles per token and below 1/2, offsets `o` and gains `a` above zero, each
+    ``[H, E, S]``. Its codes are ``Q_e[i, r] = sum_k a_k (cos(2 pi f_k t_i + o_k) z_kr +
+    sin(2 pi f_k t_i + o_k) z'_kr) / sqrt(S)``, and ``K_e`` the same without offset, of the normal
+    noise `z`, `z'`. The gate of the paper, which lets a share of each feature pass without
+    position, is part of it. Computed from real times, hence for any length.
+
+    The noise comes from `seed`, so that two predictions agree. The authors draw it anew in each
+    training step (``resample=True``); kept, as by default, the model learns to work with the one
+    draw that it predicts with.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `max_len` is unused here.
+    n_sines : int, default=1
+        Sines `S` a feature.
+    n_realizations : int, optional
+        Realisations `R`, the width of a head inside attention; twice `E` by default. A product
+        departs from its mean by about ``1 / sqrt(R)`` of the norms of query and key.
+    resample : bool, default=False
+        Whether each training step draws its own noise.
+    seed : int, default=0
+        Of the noise.
+
+    References
+    ----------
+    Liutkus et al., "Relative Positional Encoding for Transformers with Linear Complexity", ICML
+    2021.
+
+    Examples
+    --------
+    >>> encoding = SineSPE(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(3, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([3, 2, 5, 8])
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        n_sines: int = 1,
+        n_realizations: int | None = None,
+        resample: bool = False,
+        seed: int = 0,
+    ):
+        width = d_model // n_heads
+        n_realizations = 2 * width if n_realizations is None else n_realizations
+        _at_least_one(self.name, n_sines=n_sines, n_realizations=n_realizations)
+        super().__init__(
+            d_model=d_model,
+            n_heads=n_heads,
+            noise_shape=(n_heads, width, 2 * n_sines),
+            n_realizations=n_realizations,
+            resample=resample,
+            seed=seed,
+        )
+        shape = (n_heads, width, n_sines)
+        # As the authors: low frequencies, of the order of a hundred tokens a cycle.
+        self.frequency_raw = nn.Parameter(torch.randn(shape) - 4)
+        self.offset = nn.Parameter(torch.randn(shape))
+        self.gain_raw = nn.Parameter(torch.full(shape, log(EULER - 1)))  # softplus of it is one
+
+    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        t = t if t.dtype == torch.float64 else t.float()
+        angle = pi * self.frequency_raw.sigmoid()[:, None] * t[:, None, :, None, None]
+        noise, gate_noise = self._draws()
+        coded, passed = self._shares()
+        n_sines, n_realizations = angle.shape[-1], noise.shape[-1]
+        gain = F.softplus(self.gain_raw).repeat(1, 1, 2)[..., None] * coded[..., None]
+        scale = n_realizations**-0.5
+        mixture = (noise * gain * (scale * n_sines**-0.5)).flatten(1, 2).to(q.dtype)
+        plain = (gate_noise * passed * scale).to(q.dtype)
+
+        def encode(x: Tensor, angle: Tensor) -> Tensor:
+            waves = torch.cat([angle.cos(), angle.sin()], dim=-1).to(x.dtype)
+            return (x[..., None] * waves).flatten(-2) @ mixture + x @ plain
+
+        return encode(q, angle + self.offset[:, None]), encode(k, angle)
+
+
+class ConvSPE(StochasticEncoding, name="conv_spe"):
+    """Multiply queries and keys by filtered noise, whose products are the filters' correlation.
+
+    Feature `e` of a head has the kernel ``P_e(i - j) = sum_p f_Q[p] f_K[p + i - j]``, of two
+    trained filters `f_Q`, `f_K` ``[H, E, K]``, and zero past `K` tokens. Its codes are
+    ``Q_e[i, r] = sum_p f_Q[p] z_e[i + p, r]``, and ``K_e`` the same with `f_K`, of normal noise
+    `z`, one for all heads. The gate of the paper, which lets a share of each feature pass without
+    position, is part of it. It counts tokens, not time.
+
+    The noise comes from `seed` and is as long as the trained length; in a longer series it repeats,
+    so that tokens a whole trained length apart pass for neighbours. The authors draw it anew in
+    each training step (``resample=True``).
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes.
+    kernel_size : int, default=33
+        Length `K` of the filters in tokens; the authors' code has 200.
+    n_realizations : int, optional
+        As in `sine_spe`; twice `E` by default.
+    resample : bool, default=False
+        Whether each training step draws its own noise.
+    seed : int, default=0
+        Of the noise.
+
+    References
+    ----------
+    Liutkus et al., "Relative Positional Encoding for Transformers with Linear Complexity", ICML
+    2021.
+
+    Examples
+    --------
+    >>> encoding = ConvSPE(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(3, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([3, 2, 5, 8])
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        kernel_size: int = 33,
+        n_realizations: int | None = None,
+        resample: bool = False,
+        seed: int = 0,
+    ):
+        width = d_model // n_heads
+        n_realizations = 2 * width if n_realizations is None else n_realizations
+        _at_least_one(self.name, kernel_size=kernel_size, n_realizations=n_realizations)
+        super().__init__(
+            d_model=d_model,
+            n_heads=n_heads,
+            noise_shape=(width, max_len + kernel_size - 1),
+            n_realizations=n_realizations,
+            resample=resample,
+            seed=seed,
+        )
+        # As the authors: positive, so that neighbours start alike; with the kernel near 1 at zero.
+        shape = (n_heads, width, kernel_size)
+        self.filter_q = nn.Parameter(2 * kernel_size**-0.5 * torch.rand(shape))
+        self.filter_k = nn.Parameter(2 * kernel_size**-0.5 * torch.rand(shape))
+
+    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        noise, gate_noise = self._draws()
+        coded, passed = self._shares()
+        n_realizations = noise.shape[-1]
+        scale = n_realizations**-0.5
+        plain = (gate_noise * passed * scale).to(q.dtype)
+        reach = q.shape[-2] + self.filter_q.shape[-1] - 1
+        turn = torch.arange(reach, device=noise.device) % noise.shape[1]
+        noise = noise.index_select(1, turn).permute(2, 0, 1)  # [R, E, N + K - 1]
+
+        def encode(x: Tensor, weight: Tensor) -> Tensor:
+            n_heads, width, kernel_size = weight.shape
+            kernel = (weight * coded * scale).transpose(0, 1).reshape(-1, 1, kernel_size)
+            codes = F.conv1d(noise, kernel, groups=width).unflatten(1, (width, n_heads))
+            return torch.einsum("bhne,rehn->bhnr", x, codes.to(x.dtype)) + x @ plain
+
+        return encode(q, self.filter_q), encode(k, self.filter_k)
+
+
+def _at_least_one(name: str, **counts: int) -> None:
+    for option, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{option} of {name} must be at least 1; got {value!r}")

@@ -1,0 +1,67 @@
+"""Positions that attend to positions, apart from what the tokens hold: `tupe`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.encodings.absolute import interpolated_rows
+from tsformer.encodings.base import PositionalEncoding
+
+__all__ = ["TUPE"]
+
+
+class TUPE(PositionalEncoding, name="tupe"):
+    """Add to each score the product of the two positions: ``(q k + p_q p_k) / sqrt(2 E)``.
+
+    The untied positional encoding: ``p = LayerNorm(P[t])`` ``[N, D]`` with `P` a trained row per
+    position as in `learnable`, interpolated between positions and for longer series, and
+    ``p_q = p U_q``, ``p_k = p U_k`` with projections ``U_q, U_k`` ``[D, D]`` of their own, cut into
+    heads. One `P`, `U_q`, `U_k` serves all blocks, and tokens carry no position.
+
+    The sum of the two products is one product of heads twice as wide, ``[q, p_q]`` and
+    ``[k, p_k]``, so the fused attention kernel stays and memory grows linearly with `N`.
+
+    The paper's special treatment of a class token is left out: there is none. Its second
+    model adds relative biases: ``"tupe+t5"``.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes.
+    init_std : float, default=0.02
+        Standard deviation of the initial rows of `P`.
+
+    References
+    ----------
+    Ke, He and Liu, "Rethinking Positional Encoding in Language Pre-training", ICLR 2021.
+
+    Examples
+    --------
+    >>> encoding = TUPE(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(3, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([3, 2, 5, 8])
+    """
+
+    kind = "rotate"
+    beyond = "interpolates"
+    symmetric = False
+    reference = "Ke et al. 2021"
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, init_std: float = 0.02):
+        super().__init__()
+        self.n_heads = n_heads
+        self.table = nn.Parameter(init_std * torch.randn(max_len, d_model))
+        self.norm = nn.LayerNorm(d_model)
+        self.project = nn.Linear(d_model, 2 * d_model)
+
+    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        position = self.project(self.norm(interpolated_rows(self.table, t)))
+        p_q, p_k = (
+            half.unflatten(-1, (self.n_heads, -1)).transpose(1, 2).to(q.dtype)
+            for half in position.chunk(2, dim=-1)
+        )
+        # Attention divides by sqrt(E); the rest of sqrt(2 E) goes into the queries.
+        wide_q = torch.cat([q, p_q.expand(len(q), -1, -1, -1)], dim=-1) * 2**-0.5
+        return wide_q, torch.cat([k, p_k.expand(len(k), -1, -1, -1)], dim=-1)

@@ -1,0 +1,158 @@
+"""An encoding made from the series itself, scale by scale: `wavelet`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import log2, sqrt
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+from tsformer.encodings.base import PositionalEncoding
+
+__all__ = ["WAVELETS", "WaveletEncoding", "multiresolution"]
+
+_ROOT3 = sqrt(3.0)
+
+#: Low-pass filters of Daubechies' orthogonal wavelets with 1, 2 and 4 vanishing moments.
+WAVELETS = {
+    "haar": [sqrt(0.5), sqrt(0.5)],
+    "db2": [c / (4 * sqrt(2.0)) for c in (1 + _ROOT3, 3 + _ROOT3, 3 - _ROOT3, 1 - _ROOT3)],
+    "db4": [
+        *(0.23037781330885523, 0.7148465705525415, 0.6308807679295904, -0.02798376941698385),
+        *(-0.18703481171888114, 0.030841381835986965, 0.032883011666982945, -0.010597401784997278),
+    ],
+}
+
+
+def multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
+    """Split signals into what each level of a wavelet transform holds of them.
+
+    Row 0 is what is left after `n_levels` smoothings, row `j` the detail between
+    smoothing number ``n_levels - j`` and the next; the rows add up to the signal. Zeros stand past
+    both ends.
+
+    Parameters
+    ----------
+    signal : Tensor [B, N]
+        Signals.
+    low_pass : Tensor [F]
+        The wavelet's orthogonal low-pass filter; `F` even.
+    n_levels : int
+        Number of levels `J`.
+
+    Returns
+    -------
+    Tensor [B, J + 1, N]
+
+    Examples
+    --------
+    >>> haar = torch.tensor(WAVELETS["haar"])
+    >>> multiresolution(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), haar, 1).round()
+    tensor([[[ 2.,  2.,  6.,  6.],
+             [-1.,  1., -1.,  1.]]])
+    """
+    kernel = low_pass[None, None]
+    approximation = signal[:, None]
+    lengths: list[int] = []
+    smooth = [approximation]
+    for _ in range(n_levels):
+        lengths.append(approximation.shape[-1])
+        # An even offset, with all windows that touch the signal: nothing of it is lost at the ends.
+        approximation = F.conv1d(
+            F.pad(approximation, _margins(lengths[-1], low_pass)), kernel, stride=2
+        )
+        smoothed = approximation
+        for length in reversed(lengths):
+            smoothed = F.conv_transpose1d(smoothed, kernel, stride=2)
+            smoothed = smoothed[..., len(low_pass) - 2 :][..., :length]
+        smooth.append(smoothed)
+    details = [finer - coarser for finer, coarser in pairwise(smooth)]
+    return torch.cat([smooth[-1], *reversed(details)], dim=1)
+
+
+def _margins(length: int, low_pass: Tensor) -> tuple[int, int]:
+    n_windows = (length + len(low_pass) - 1) // 2
+    before = len(low_pass) - 2
+    return before, 2 * (n_windows - 1) + len(low_pass) - before - length
+
+
+class WaveletEncoding(PositionalEncoding, name="wavelet"):
+    """Add trained codes of scales, each as strong as that scale is in the series at that token.
+
+    The dynamic wavelet positional encoding: ``x + sum_j g_j s_j``, where ``s = w . x`` is the
+    series of tokens projected to one channel, ``s_j`` ``[B, N]`` what level `j` of a wavelet
+    transform holds of it (`J` details and the smooth rest) and ``g_j = sigmoid(U e_j) tanh(V e_j)``
+    ``[D]`` the gated code of that level, with ``w, e, U, V`` trained. The paper multiplies the
+    wavelet coefficients by `g` and transforms back; the transform is linear, so this is the same.
+
+    It is made from what the tokens hold and how they follow each other, not from their
+    times: a constant series gets no code but at its ends. With the symmetric "haar", where the
+    length is a multiple of ``2^J``, it cannot tell a series from its reverse.
+
+    Here `s` is made of the tokens, where the paper projects the values. Padding stays zero, so
+    the projection has no constant, and zeros stand past the ends where the authors' code reflects
+    the series.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `n_heads` is unused here.
+    n_levels : int, optional
+        Levels `J`; by default ``log2(max_len) - 2`` rounded down, as its authors advise, at
+        least 1.
+    wavelet : {"haar", "db2", "db4"}, default="db4"
+        Daubechies' wavelet with 1, 2 or 4 vanishing moments.
+
+    Raises
+    ------
+    ValueError
+        For an unknown `wavelet`, or `n_levels` below 1.
+
+    References
+    ----------
+    Irani and Metsis, "DyWPE: Signal-Aware Dynamic Wavelet Positional Encoding for Time Series
+    Transformers", ICASSP 2026.
+
+    Examples
+    --------
+    >>> encoding = WaveletEncoding(d_model=8, n_heads=2, max_len=20)
+    >>> encoding.embed(torch.randn(2, 20, 8), torch.arange(20.0)[None]).shape
+    torch.Size([2, 20, 8])
+    """
+
+    kind = "embed"
+    beyond = "extends"
+    symmetric = False
+    reference = "Irani and Metsis 2026"
+
+    low_pass: Tensor
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        n_levels: int | None = None,
+        wavelet: str = "db4",
+    ):
+        super().__init__()
+        if wavelet not in WAVELETS:
+            raise ValueError(unknown("wavelet", wavelet, WAVELETS))
+        self.n_levels = max(int(log2(max_len)) - 2, 1) if n_levels is None else n_levels
+        if self.n_levels < 1:
+            raise ValueError(f"n_levels of wavelet must be at least 1; got {n_levels!r}")
+        self.register_buffer("low_pass", torch.tensor(WAVELETS[wavelet]), persistent=False)
+        self.project = nn.Linear(d_model, 1, bias=False)
+        self.scale_table = nn.Parameter(torch.randn(self.n_levels + 1, d_model))
+        self.gate = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        signal = self.project(x)[..., 0]
+        parts = multiresolution(signal, self.low_pass.to(signal.dtype), self.n_levels)
+        codes = self.gate(self.scale_table).sigmoid() * self.value(self.scale_table).tanh()
+        return x + (parts.mT @ codes.to(parts.dtype)).to(x.dtype)
