@@ -265,9 +265,8 @@ def bias_fire(e, q, h, i, j, t):
     longest = max(threshold, scalar(t[-1] - t[0]))
     u = torch.log(1 + c * abs(t[j] - t[i])) / torch.log(1 + c * longest)
     sign = scalar((t[j] > t[i]) - (t[j] < t[i]))
-    first, _, second = e.mlp
-    hidden = linear(first, torch.stack([u, sign] if e.signed else [u]))
-    return linear(second, hidden.clamp(min=0))[h - 1]
+    hidden = linear(e.hidden, torch.stack([u, sign] if e.signed else [u]))
+    return linear(e.out, hidden.clamp(min=0))[h - 1]
 
 
 def mix_erpe(e, h, i, j):

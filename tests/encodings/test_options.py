@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from tsformer.encodings import resolve
+from tsformer.encodings import relative, resolve
+from tsformer.encodings.fire import relu_network
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 12}
 
@@ -148,15 +149,39 @@ def test_fire_counts_parts_of_the_length_past_its_threshold():
     """The longest distance is part of the threshold up to it, and the whole range beyond."""
     torch.manual_seed(0)
     encoding = resolve("fire", **SIZES).double()
+    network = torch.nn.Sequential(encoding.hidden, torch.nn.ReLU(), encoding.out)
     q = torch.zeros(1, 2, 12, 4).double()
-    at_one = encoding.mlp(torch.tensor([1.0, 1.0]).double())  # all of the range, a later key
+    at_one = network(torch.tensor([1.0, 1.0]).double())  # all of the range, a later key
     for scale in (1, 3, 100):
         bias = encoding.bias(q, q, scale * steps(12).double())
         torch.testing.assert_close(bias[0, :, 0, -1], at_one)
     half = encoding.bias(q, q, steps(12).double() / 2)
     part = math.log1p(0.1 * 5.5) / math.log1p(0.1 * 11)
-    expected = encoding.mlp(torch.tensor([part, 1.0]).double())
+    expected = network(torch.tensor([part, 1.0]).double())
     torch.testing.assert_close(half[0, :, 0, -1], expected)
+
+
+@pytest.mark.parametrize("zero", [None, "weight", "bias"])
+def test_fire_reads_its_network_segment_by_segment(zero):
+    """Values and gradients of the network itself, where units start and stop anywhere."""
+    torch.manual_seed(0)
+    hidden, out = torch.nn.Linear(1, 40).double(), torch.nn.Linear(40, 3).double()
+    if zero is not None:
+        getattr(hidden, zero).data[:10] = 0.0
+    u = torch.cat([torch.zeros(5), torch.ones(5), torch.rand(90)]).double().view(1, 10, 10)
+    u.requires_grad_()
+    case = torch.zeros(1, 10, 10, dtype=torch.long)
+    ours = relu_network(u, case, hidden.weight[:, 0], hidden.bias[None], out)
+    expected = out(hidden(u[..., None]).relu()).permute(0, 3, 1, 2)
+    torch.testing.assert_close(ours, expected)
+    probe = torch.randn_like(ours)
+    leaves = [u, *hidden.parameters(), *out.parameters()]
+    for got, wanted in zip(
+        torch.autograd.grad((ours * probe).sum(), leaves),
+        torch.autograd.grad((expected * probe).sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, wanted)
 
 
 def test_unsigned_fire_is_symmetric():
@@ -186,3 +211,25 @@ def test_xpos_stays_finite_far_out():
     assert q.isfinite().all()
     assert k.isfinite().all()
     assert (q @ k.mT).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("alibi", {}), ("gaussian", {}), ("kerple", {"variant": "power"})],
+)
+def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
+    """Against the same attention in float64 with the bias as the formula has it."""
+    torch.manual_seed(0)
+    encoding = resolve(name, d_model=8, n_heads=2, max_len=2000, **options)
+    if name == "kerple":
+        encoding.r2_raw.data.fill_(0.0)  # an exponent of one
+    q, k, v = torch.randn(3, 1, 2, 2000, 4)
+    t = steps(2000)
+    bias = encoding.bias(q, k, t)
+    assert bias.isneginf().any()
+    assert bias[~bias.isneginf()].min() >= -60
+    monkeypatch.setattr(relative, "without_traces", lambda bias: bias)
+    exact = encoding.double().bias(q.double(), k.double(), t.double())
+    expected = (q.double() @ k.double().mT / 2 + exact).softmax(-1) @ v.double()
+    ours = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias)
+    torch.testing.assert_close(ours.double(), expected, rtol=1e-5, atol=1e-5)

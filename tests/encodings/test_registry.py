@@ -237,3 +237,42 @@ def test_embed_runs_once_whatever_the_depth():
     sizes = {"n_channels": 1, "n_outputs": 2, "max_len": 6, "stem": "linear", "n_layers": 3}
     TSTransformer(ModelConfig(**sizes, encoding=ramp))(torch.zeros(2, 6, 1))
     assert calls == [(1, 6)]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("owned", ["stack", "block"])
+def test_a_bias_of_times_is_made_once_in_a_pass(shares, owned):
+    calls = []
+
+    class Distance(PositionalEncoding):
+        bias_of_times = shares
+        per_block = owned == "block"
+
+        def __init__(self, *, d_model, n_heads, max_len):
+            super().__init__()
+            self.slope = nn.Parameter(torch.ones(()))
+
+        def bias(self, q, k, t):
+            calls.append(1)
+            return (t[:, None, None, :] - t[:, None, :, None]) * self.slope
+
+    sizes = {"n_channels": 1, "n_outputs": 2, "max_len": 6, "stem": "linear", "n_layers": 3}
+    model = TSTransformer(ModelConfig(**sizes, encoding=Distance)).eval()
+    x = torch.randn(2, 6, 1)
+    first = model(x)
+    assert len(calls) == (1 if shares and owned == "stack" else 3)
+    assert torch.equal(model(x), first)
+    assert torch.equal(model(x, times=torch.arange(6.0)[None]), first)
+    assert not torch.equal(model(x, times=2 * torch.arange(6.0)[None]), first), "not kept for long"
+
+
+def test_the_stated_biases_of_times_read_times_alone():
+    q, k, t = torch.randn(2, 2, 6, 4), torch.randn(2, 2, 6, 4), torch.arange(6.0)[None]
+    for name in names():
+        encoding = resolve(name, **SIZES)
+        bias = encoding.bias(q, k, t)
+        if bias is not None:
+            same = torch.equal(bias, encoding.bias(torch.ones_like(q), torch.ones_like(k), t))
+            assert same == encoding.bias_of_times, name
+        else:
+            assert not encoding.bias_of_times, name

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tsformer.encodings.registry import register
 
-__all__ = ["Chain", "Hooks", "PositionalEncoding", "Sum"]
+__all__ = ["Chain", "Hooks", "PositionalEncoding", "SharedBias", "Sum"]
 
 Beyond = Literal["extends", "clamps", "interpolates"]
 
@@ -54,6 +54,9 @@ class PositionalEncoding(nn.Module):
         one.
     per_block : bool
         Whether each block owns its weights. Otherwise one instance serves the whole stack.
+    bias_of_times : bool
+        Whether `bias` reads the times alone, and of `q` and `k` no more than their type. The blocks
+        that share an instance then share its bias, made once in a pass.
     reference : str
         The paper.
     """
@@ -63,6 +66,7 @@ class PositionalEncoding(nn.Module):
     beyond: Beyond = "extends"
     symmetric: bool = False
     per_block: ClassVar[bool] = False
+    bias_of_times: ClassVar[bool] = False
     reference: str = ""
 
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
@@ -112,6 +116,22 @@ class Chain:
 
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None:
         return _add(part.mix(v, t) for part in self.parts)
+
+
+class SharedBias:
+    """A part's hooks in one pass through the blocks, with its bias made by the first of them."""
+
+    def __init__(self, part: Hooks):
+        self.embed = part.embed
+        self.rotate = part.rotate
+        self.mix = part.mix
+        self._part = part
+        self._made: Tensor | None = None
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
+        if self._made is None:
+            self._made = self._part.bias(q, k, t)
+        return self._made
 
 
 class Sum(PositionalEncoding):

@@ -1,4 +1,4 @@
-"""Trained functions of the signed distance, added to the scores: `shaw`, `t5`, `fire`.
+"""Trained values of the signed distance, added to the scores: `shaw`, `t5`.
 
 `q`, `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 from math import log
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.relative import ahead
 
-__all__ = ["FIRE", "T5", "Shaw"]
+__all__ = ["T5", "Shaw"]
 
 
 class Shaw(PositionalEncoding, name="shaw"):
@@ -124,6 +123,7 @@ class T5(PositionalEncoding, name="t5"):
     """
 
     kind = "bias"
+    bias_of_times = True
     beyond = "clamps"
     symmetric = False
     reference = "Raffel et al. 2020"
@@ -158,77 +158,10 @@ class T5(PositionalEncoding, name="t5"):
         return (side + (self.n_side - 1) * ((gap > 0) & (side > 0))).long()
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        # embedding, not indexing: the gradient of indexing is summed in no fixed order.
-        values = F.embedding(self.bucket(ahead(t))[:, 0], self.table)
-        return values.permute(0, 3, 1, 2).to(q.dtype)
-
-
-class FIRE(PositionalEncoding, name="fire"):
-    """Add to each score a small network of the distance as part of the whole length.
-
-    ``MLP(u, sign(t_j - t_i))`` with ``u = psi(abs(t_j - t_i)) / psi(max(L, T))``,
-    ``psi(x) = log(1 + c x)``, `T` the time from the first to the last step of the series and
-    ``c, L`` trained, above zero. In a series longer than the threshold `L` distances count as
-    parts of it, so that no input leaves the range that was trained. The network has one hidden
-    layer, ReLU, and an output for each head; one serves the whole stack.
-
-    The paper's model is causal and divides by the query's position; here attention looks both
-    ways and the longest distance is `T` for all queries. The sign as a second input is ours:
-    without it (``signed=False``) the encoding is symmetric.
-
-    Parameters
-    ----------
-    d_model, n_heads, max_len : int
-        Sizes; `d_model` is unused here. `L` starts at the longest trained distance, `max_len - 1`.
-    d_hidden : int, default=32
-        Hidden width of the network.
-    signed : bool, default=True
-        Whether the network is told which of the two is later.
-
-    References
-    ----------
-    Li et al., "Functional Interpolation for Relative Positions Improves Long Context Transformers",
-    ICLR 2024.
-
-    Examples
-    --------
-    >>> encoding = FIRE(d_model=8, n_heads=2, max_len=5)
-    >>> q = torch.zeros(1, 2, 5, 4)
-    >>> encoding.bias(q, q, torch.arange(5.0)[None]).shape
-    torch.Size([1, 2, 5, 5])
-    """
-
-    kind = "bias"
-    beyond = "interpolates"
-    symmetric = False
-    reference = "Li et al. 2024"
-
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        d_hidden: int = 32,
-        signed: bool = True,
-    ):
-        super().__init__()
-        self.signed = signed
-        self.symmetric = not signed
-        self.log_c = nn.Parameter(torch.tensor(log(0.1)))
-        self.log_threshold = nn.Parameter(torch.tensor(log(max(max_len - 1, 1))))
-        self.mlp = nn.Sequential(
-            nn.Linear(2 if signed else 1, d_hidden), nn.ReLU(), nn.Linear(d_hidden, n_heads)
-        )
-
-    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        gap = ahead(t)[:, 0]
-        length = (t.amax(dim=1) - t[:, 0])[:, None, None]
-        c = self.log_c.exp()
-        longest = torch.maximum(self.log_threshold.exp(), length)
-        u = (c * gap.abs()).log1p() / (c * longest).log1p()
-        inputs = [u, gap.sign()] if self.signed else [u]
-        return self.mlp(torch.stack(inputs, dim=-1).to(q.dtype)).permute(0, 3, 1, 2).to(q.dtype)
+        bucket = self.bucket(ahead(t))[:, 0]
+        # A head at a time, so that the kernel reads memory in order.
+        values = self.table.T.index_select(1, bucket.flatten()).unflatten(1, bucket.shape)
+        return values.transpose(0, 1).to(q.dtype)
 
 
 def _distance(name: str, asked: int | None, default: int) -> int:

@@ -21,6 +21,16 @@ def ahead(t: Tensor) -> Tensor:
     return t[:, None, None, :] - t[:, None, :, None]
 
 
+def without_traces(bias: Tensor) -> Tensor:
+    """Turn biases below -60 into minus infinity, for a bias that is zero at a distance of zero.
+
+    A weight of ``exp(-60)`` beside the query's own token is nothing in float32; but weights
+    somewhat smaller are denormal numbers, with which a processor calculates many times slower than
+    with the exact zeros that these become.
+    """
+    return bias.masked_fill(bias < -60.0, float("-inf"))
+
+
 class ALiBi(PositionalEncoding, name="alibi"):
     """Subtract from each score a multiple of the distance: ``-m_h abs(t_j - t_i)``.
 
@@ -50,6 +60,7 @@ class ALiBi(PositionalEncoding, name="alibi"):
     """
 
     kind = "bias"
+    bias_of_times = True
     beyond = "extends"
     symmetric = True
     reference = "Press et al. 2022"
@@ -65,7 +76,7 @@ class ALiBi(PositionalEncoding, name="alibi"):
         distance = torch.where(gap > 0, gap / 2, -gap) if self.signed else gap.abs()
         head = torch.arange(1, self.n_heads + 1, device=t.device, dtype=t.dtype)
         slope = 2.0 ** (-8.0 * head / self.n_heads)
-        return (-slope[:, None, None] * distance).to(q.dtype)
+        return without_traces(-slope[:, None, None] * distance).to(q.dtype)
 
 
 class Kerple(PositionalEncoding, name="kerple"):
@@ -105,6 +116,7 @@ class Kerple(PositionalEncoding, name="kerple"):
     """
 
     kind = "bias"
+    bias_of_times = True
     beyond = "extends"
     symmetric = True
     reference = "Chi et al. 2022"
@@ -126,7 +138,7 @@ class Kerple(PositionalEncoding, name="kerple"):
             # A distance of zero stays zero, and its gradient is not that of 0 ** r.
             exponent = 2 * self.r2_raw.sigmoid()[:, None, None]
             scaled = distance.clamp(min=1e-12) ** exponent * (distance > 0)
-        return (-r1 * scaled).to(q.dtype)
+        return without_traces(-r1 * scaled).to(q.dtype)
 
 
 class GaussianBias(PositionalEncoding, name="gaussian"):
@@ -160,6 +172,7 @@ class GaussianBias(PositionalEncoding, name="gaussian"):
     """
 
     kind = "bias"
+    bias_of_times = True
     beyond = "extends"
     symmetric = True
     reference = "Guo et al. 2019"
@@ -173,4 +186,4 @@ class GaussianBias(PositionalEncoding, name="gaussian"):
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         width = self.log_width.exp()[:, None, None]
-        return ((ahead(t) / width).square() / -2).to(q.dtype)
+        return without_traces((ahead(t) / width).square() / -2).to(q.dtype)

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from tsformer._names import unknown
-from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, Sum
+from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
 from tsformer.encodings.registry import find
 
 __all__ = ["EncodingSpec", "EncodingStack", "resolve"]
@@ -81,6 +81,7 @@ class EncodingStack(nn.Module):
         **encoding_params: Any,
     ):
         super().__init__()
+        self.n_layers = n_layers
         self.parts = nn.ModuleList()
         for make in _makers(
             encoding, encoding_params, d_model=d_model, n_heads=n_heads, max_len=max_len
@@ -92,8 +93,18 @@ class EncodingStack(nn.Module):
 
     def at(self, block: int) -> Hooks:
         """Return the hooks that block number `block` uses."""
-        parts: list[Any] = [part[min(block, len(part) - 1)] for part in self.parts]  # type: ignore[arg-type,index]
-        return parts[0] if len(parts) == 1 else Chain(parts)
+        return _chained([part[min(block, len(part) - 1)] for part in self.parts])  # type: ignore[arg-type,index]
+
+    def one_pass(self) -> list[Hooks]:
+        """Return the hooks of each block for one pass, in which a bias of times is made once."""
+        columns: list[list[Hooks]] = []
+        for part in self.parts:
+            copies: list[Any] = list(part)  # type: ignore[call-overload]
+            if len(copies) == 1:
+                shared = SharedBias(copies[0]) if copies[0].bias_of_times else copies[0]
+                copies = [shared] * self.n_layers
+            columns.append(copies)
+        return [_chained(parts) for parts in zip(*columns, strict=True)]
 
     def embed(self, x: Tensor, t: Tensor, keep: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
@@ -106,6 +117,10 @@ class EncodingStack(nn.Module):
             if keep is not None:
                 x = x * keep[..., None]
         return x
+
+
+def _chained(parts: Sequence[Hooks]) -> Hooks:
+    return parts[0] if len(parts) == 1 else Chain(parts)
 
 
 def _makers(

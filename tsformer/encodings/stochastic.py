@@ -97,7 +97,7 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
     n_sines : int, default=1
         Sines `S` a feature.
     n_realizations : int, optional
-        Realisations `R`, the width of a head inside attention; twice `E` by default. A product
+        Realisations `R`, the width of a head inside attention; `E` by default. A product
         departs from its mean by about ``1 / sqrt(R)`` of the norms of query and key.
     resample : bool, default=False
         Whether each training step draws its own noise.
@@ -114,7 +114,7 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
     >>> encoding = SineSPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
-    torch.Size([3, 2, 5, 8])
+    torch.Size([3, 2, 5, 4])
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
         seed: int = 0,
     ):
         width = d_model // n_heads
-        n_realizations = 2 * width if n_realizations is None else n_realizations
+        n_realizations = width if n_realizations is None else n_realizations
         _at_least_one(self.name, n_sines=n_sines, n_realizations=n_realizations)
         super().__init__(
             d_model=d_model,
@@ -183,7 +183,7 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
     kernel_size : int, default=33
         Length `K` of the filters in tokens; the authors' code has 200.
     n_realizations : int, optional
-        As in `sine_spe`; twice `E` by default.
+        As in `sine_spe`; `E` by default.
     resample : bool, default=False
         Whether each training step draws its own noise.
     seed : int, default=0
@@ -199,7 +199,7 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
     >>> encoding = ConvSPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
-    torch.Size([3, 2, 5, 8])
+    torch.Size([3, 2, 5, 4])
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
         seed: int = 0,
     ):
         width = d_model // n_heads
-        n_realizations = 2 * width if n_realizations is None else n_realizations
+        n_realizations = width if n_realizations is None else n_realizations
         _at_least_one(self.name, kernel_size=kernel_size, n_realizations=n_realizations)
         super().__init__(
             d_model=d_model,
@@ -243,7 +243,11 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
             n_heads, width, kernel_size = weight.shape
             kernel = (weight * coded * scale).transpose(0, 1).reshape(-1, 1, kernel_size)
             codes = F.conv1d(noise, kernel, groups=width).unflatten(1, (width, n_heads))
-            return torch.einsum("bhne,rehn->bhnr", x, codes.to(x.dtype)) + x @ plain
+            # One product [B, E] [E, R] for each head and token; in order, or each would be copied.
+            codes = codes.permute(2, 3, 1, 0).to(x.dtype).contiguous().flatten(0, 1)
+            tokens = x.permute(1, 2, 0, 3).contiguous().flatten(0, 1)
+            coded_x = torch.bmm(tokens, codes).unflatten(0, x.shape[1:3]).permute(2, 0, 1, 3)
+            return coded_x + x @ plain
 
         return encode(q, self.filter_q), encode(k, self.filter_k)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import Hooks
+from tsformer.model.kernel import attend
 
 __all__ = ["SelfAttention"]
 
@@ -38,25 +38,10 @@ class SelfAttention(nn.Module):
         B, N, D = x.shape
         E = D // self.n_heads
         q, k, v = self.qkv(x).view(B, N, 3, self.n_heads, E).permute(2, 0, 3, 1, 4)
-        mask = encoding.bias(
-            q, k, t
-        )  # of what the tokens ask, before a rotation turns or widens it
+        bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
         q, k = encoding.rotate(q, k, t)
-        if keep is not None:
-            there = keep[:, None, None, :]
-            mask = there if mask is None else mask.masked_fill(~there, float("-inf"))
-        # A rotation may change the width of q and k. The kernel wants v as wide, and its default
-        # scale would be off.
-        width = max(q.shape[-1], E)
-        out = F.scaled_dot_product_attention(
-            _widened(q, width), _widened(k, width), _widened(v, width), mask, scale=E**-0.5
-        )[..., :E]
+        out = attend(q, k, v, bias, keep, scale=E**-0.5)  # of E, however wide a rotation made q
         mixed = encoding.mix(v if keep is None else v * keep[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed
         return self.out(out.transpose(1, 2).reshape(B, N, D))
-
-
-def _widened(x: Tensor, width: int) -> Tensor:
-    """Fill up features with zeros, which change no product."""
-    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))

@@ -142,8 +142,8 @@ class TSTransformer(nn.Module):
             t = _hold_last(t, keep)
             x = x * keep[..., None]
         x = self.dropout(self.encoding.embed(x, t, keep))
-        for i, block in enumerate(self.blocks):
-            x = block(x, t, self.encoding.at(i), keep)
+        for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
+            x = block(x, t, hooks, keep)
         return self.pooling(self.norm(x), keep)
 
 

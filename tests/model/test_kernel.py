@@ -1,0 +1,93 @@
+"""The kernel's own gradient of a trained bias, beside plain arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tsformer.model import kernel
+from tsformer.model.kernel import attend
+
+
+def plainly(q: Tensor, k: Tensor, v: Tensor, bias, keep, scale: float) -> Tensor:
+    scores = q @ k.mT * scale
+    if bias is not None:
+        scores = scores + bias
+    if keep is not None:
+        scores = scores.masked_fill(~keep[:, None, None, :], float("-inf"))
+    return scores.softmax(-1) @ v
+
+
+def problem(bias_shape, *, width=3, seed=0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(3, 2, 7, width), (3, 2, 7, width), (3, 2, 7, 4), bias_shape]
+    return [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in shapes
+    ]
+
+
+KEEP = torch.arange(7)[None] < torch.tensor([7, 3, 1])[:, None]
+
+
+@pytest.mark.parametrize("chunk", [2**20, 60, 1], ids=["at-once", "in-pieces", "row-by-row"])
+@pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "padded"])
+@pytest.mark.parametrize("width", [3, 4, 6], ids=["narrower", "as-wide", "wider"])
+@pytest.mark.parametrize("bias_shape", [(1, 1, 7, 7), (1, 2, 7, 7), (3, 1, 7, 7), (3, 2, 7, 7)])
+def test_values_and_gradients(bias_shape, width, keep, chunk, monkeypatch):
+    monkeypatch.setattr(kernel, "_CHUNK", chunk)
+    leaves = problem(bias_shape, width=width)
+    ours, expected = attend(*leaves, keep, 0.5), plainly(*leaves, keep, 0.5)
+    torch.testing.assert_close(ours, expected)
+    probe = torch.randn_like(ours)
+    for got, wanted in zip(
+        torch.autograd.grad((ours * probe).sum(), leaves),
+        torch.autograd.grad((expected * probe).sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("bias_shape", [None, (1, 2, 7, 7)])
+@pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "padded"])
+def test_without_a_gradient_for_the_bias(bias_shape, keep):
+    *qkv, bias = problem(bias_shape or (1,))
+    bias = None if bias_shape is None else bias.detach()
+    torch.testing.assert_close(attend(*qkv, bias, keep, 0.5), plainly(*qkv, bias, keep, 0.5))
+    with torch.no_grad():
+        torch.testing.assert_close(attend(*qkv, bias, keep, 0.5), plainly(*qkv, bias, keep, 0.5))
+
+
+def test_no_matrix_of_all_series_and_scores(monkeypatch):
+    """Under a shared bias the backward pass holds a piece at a time."""
+    monkeypatch.setattr(kernel, "_CHUNK", 7 * 7)
+    sizes = []
+
+    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            sizes.extend(
+                o.numel()
+                for o in (out if isinstance(out, tuple) else (out,))
+                if isinstance(o, Tensor)
+            )
+            return out
+
+    leaves = problem((1, 2, 7, 7))
+    with Sizes():
+        attend(*leaves, None, 0.5).sum().backward()
+    all_scores = 3 * 2 * 7 * 7
+    assert max(sizes) < all_scores
+    sizes.clear()
+    with Sizes():
+        plainly(*leaves, None, 0.5).sum().backward()
+    assert max(sizes) == all_scores
+
+
+def test_a_second_derivative_is_refused():
+    leaves = problem((1, 2, 7, 7))
+    once = attend(*leaves, None, 0.5).square().sum()
+    (first,) = torch.autograd.grad(once, leaves[3], create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        first.sum().backward()

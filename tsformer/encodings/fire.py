@@ -1,0 +1,132 @@
+"""A trained function of the distance as part of the length, added to the scores: `fire`.
+
+`q`, `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.relative import ahead
+
+__all__ = ["FIRE", "relu_network"]
+
+
+class FIRE(PositionalEncoding, name="fire"):
+    """Add to each score a small network of the distance as part of the whole length.
+
+    ``MLP(u, sign(t_j - t_i))`` with ``u = psi(abs(t_j - t_i)) / psi(max(L, T))``,
+    ``psi(x) = log(1 + c x)``, `T` the time from the first to the last step of the series and
+    ``c, L`` trained, above zero. In a series longer than the threshold `L` distances count as
+    parts of it, so that no input leaves the range that was trained. The network has one hidden
+    layer, ReLU, and an output for each head; one serves the whole stack.
+
+    The paper's model is causal and divides by the query's position; here attention looks both
+    ways and the longest distance is `T` for all queries. The sign as a second input is ours:
+    without it (``signed=False``) the encoding is symmetric.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `d_model` is unused here. `L` starts at the longest trained distance, `max_len - 1`.
+    d_hidden : int, default=32
+        Hidden width of the network.
+    signed : bool, default=True
+        Whether the network is told which of the two is later.
+
+    References
+    ----------
+    Li et al., "Functional Interpolation for Relative Positions Improves Long Context Transformers",
+    ICLR 2024.
+
+    Examples
+    --------
+    >>> encoding = FIRE(d_model=8, n_heads=2, max_len=5)
+    >>> q = torch.zeros(1, 2, 5, 4)
+    >>> encoding.bias(q, q, torch.arange(5.0)[None]).shape
+    torch.Size([1, 2, 5, 5])
+    """
+
+    kind = "bias"
+    bias_of_times = True
+    beyond = "interpolates"
+    symmetric = False
+    reference = "Li et al. 2024"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        d_hidden: int = 32,
+        signed: bool = True,
+    ):
+        super().__init__()
+        self.signed = signed
+        self.symmetric = not signed
+        self.log_c = nn.Parameter(torch.tensor(log(0.1)))
+        self.log_threshold = nn.Parameter(torch.tensor(log(max(max_len - 1, 1))))
+        self.hidden = nn.Linear(2 if signed else 1, d_hidden)
+        self.out = nn.Linear(d_hidden, n_heads)
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        gap = ahead(t)[:, 0]
+        length = (t.amax(dim=1) - t[:, 0])[:, None, None]
+        c = self.log_c.exp()
+        longest = torch.maximum(self.log_threshold.exp(), length)
+        u = (c * gap.abs()).log1p() / (c * longest).log1p()
+        weight, offset = self.hidden.weight, self.hidden.bias[None]
+        case = torch.zeros_like(gap, dtype=torch.long)
+        if self.signed:
+            sign = torch.arange(-1.0, 2.0, device=t.device)[:, None]
+            case, offset = gap.sign().long() + 1, offset + sign * weight[:, 1]
+        with torch.autocast(t.device.type, enabled=False):  # a line's slope and height may cancel
+            return relu_network(u, case, weight[:, 0], offset, self.out).to(q.dtype)
+
+
+def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: nn.Linear) -> Tensor:
+    """Compute ``out(relu(weight u + offset[case]))`` of numbers `u` from 0 to 1, by segments.
+
+    Such a network is a piecewise linear function: between two neighbouring points where a
+    hidden unit starts or stops, it is a line. Finding each number's segment and reading that line
+    gives the same values and gradients without the hidden units of every number, which take `F`
+    times the memory.
+
+    Parameters
+    ----------
+    u : Tensor [B, N, N]
+        Numbers from 0 to 1.
+    case : Tensor [B, N, N] of int
+        Which row of `offset` holds for each.
+    weight : Tensor [F]
+        Of the hidden units.
+    offset : Tensor [S, F]
+        Of the hidden units, in each of `S` cases.
+    out : nn.Linear
+        From `F` hidden units to `H` outputs.
+
+    Returns
+    -------
+    Tensor [B, H, N, N]
+    """
+    n_cases = len(offset)
+    with torch.no_grad():
+        knots = (-offset / weight).nan_to_num(0.0).clamp(0, 1).sort(dim=1).values
+        ends = knots.new_tensor([0.0, 1.0]).expand(n_cases, 2)
+        bounds = torch.cat([ends[:, :1], knots, ends[:, 1:]], dim=1)
+        inside = (bounds[:, :-1] + bounds[:, 1:]) / 2  # a point in each of F + 1 segments
+        active = inside[..., None] * weight + offset[:, None] > 0
+        # One search for all cases: case number s has its knots in [2 s, 2 s + 1].
+        shift = 2.0 * torch.arange(n_cases, device=u.device)
+        all_knots = (knots + shift[:, None]).flatten()
+        segment = torch.searchsorted(all_knots, u + 2.0 * case) + case
+    slope = (active * weight) @ out.weight.T
+    height = (active * offset[:, None]) @ out.weight.T + out.bias
+    lines = torch.stack([slope, height]).flatten(1, 2).mT  # [2, H, S (F + 1)]
+    slope, height = lines.index_select(2, segment.flatten()).unflatten(2, u.shape)
+    return torch.addcmul(height, slope, u).transpose(0, 1)

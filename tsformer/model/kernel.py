@@ -1,0 +1,122 @@
+"""Attention proper: the one call of torch's fused kernel, and the gradient that it lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+__all__ = ["attend"]
+
+#: Scores held at a time while a bias's gradient is made: 4 MiB of float32, about a core's cache.
+_CHUNK = 2**20
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, keep: Tensor | None, scale: float
+) -> Tensor:
+    """Compute ``softmax(q k^T scale + bias) v`` on the fused kernel.
+
+    For a bias with a gradient the kernel leaves to plain arithmetic on the CPU, which holds several
+    matrices of all scores and takes several times as long. There the kernel computes the output and
+    the gradients of `q`, `k`, `v` as if the bias were a constant, and the bias's own gradient, that
+    of the scores, is made afterwards, a piece that fits in the cache at a time.
+
+    Parameters
+    ----------
+    q, k : Tensor [B, H, N, E']
+        Queries and keys; their width may differ from that of the values.
+    v : Tensor [B, H, N, E]
+        Values.
+    bias : Tensor [1 | B, 1 | H, N, N], optional
+        Added to the scaled scores.
+    keep : Tensor [B, N] of bool, optional
+        False where a key is padding.
+    scale : float
+        Of the scores.
+
+    Returns
+    -------
+    Tensor [B, H, N, E]
+    """
+    there = None if keep is None else keep[:, None, None, :]
+    E = v.shape[-1]
+    width = max(q.shape[-1], E)  # the kernel wants all three as wide
+    q, k, v = _widened(q, width), _widened(k, width), _widened(v, width)
+    if bias is not None and _gradient_is_ours(q, bias):
+        out = _TrainedBias.apply(q, k, v, bias, there, scale)
+    else:
+        mask = there if bias is None else _masked(bias, there)
+        out = F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
+    return out[..., :E]
+
+
+def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:
+    return (
+        bias.requires_grad
+        and torch.is_grad_enabled()
+        and q.device.type == "cpu"
+        and q.dtype in (torch.float32, torch.float64)
+        and not torch.compiler.is_compiling()  # a compiler fuses plain arithmetic by itself
+    )
+
+
+def _masked(bias: Tensor, there: Tensor | None) -> Tensor:
+    return bias if there is None else bias.masked_fill(~there, float("-inf"))
+
+
+def _widened(x: Tensor, width: int) -> Tensor:
+    """Fill up features with zeros, which change no product."""
+    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
+
+
+class _TrainedBias(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor,
+        there: Tensor | None,
+        scale: float,
+    ) -> Tensor:
+        mask = _masked(bias.detach(), there)
+        with torch.enable_grad():
+            inputs = q, k, v = tuple(x.detach().requires_grad_() for x in (q, k, v))
+            out = F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
+        ctx.save_for_backward(q, k, v, bias, there)
+        ctx.inner, ctx.scale = (inputs, out), scale
+        return out.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, bias, there = ctx.saved_tensors
+        inputs, out = ctx.inner
+        grads = torch.autograd.grad(out, inputs, grad)
+        B, H, N, _ = q.shape
+        q, k_t, v_t = (q * ctx.scale), k.mT.contiguous(), v.mT.contiguous()
+        grad = grad.contiguous()
+        # d score = weight * (d weight - sum of weight * d weight), and that sum is out . d out.
+        total = (grad * out.detach()).sum(-1, keepdim=True)
+        bias_grad = torch.zeros_like(bias)
+        series = max(_CHUNK // (H * N * N), 1)
+        rows = max(_CHUNK // (H * N), 1)
+        for b in range(0, B, series):
+            these = slice(b, b + series)
+            shared = these if len(bias) > 1 else slice(None)
+            for i in range(0, N, rows):
+                span = slice(i, i + rows)
+                scores = (q[these, :, span] @ k_t[these]).add_(bias[shared, :, span])
+                if there is not None:
+                    scores.masked_fill_(~there[these], float("-inf"))
+                weights = scores.softmax(-1)
+                d_scores = grad[these, :, span] @ v_t[these]
+                d_scores.sub_(total[these, :, span]).mul_(weights)
+                place = bias_grad[shared, :, span]
+                place += d_scores.sum_to_size(place.shape)
+        return *grads, bias_grad, None, None
