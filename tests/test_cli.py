@@ -209,8 +209,9 @@ def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
 
 
 def test_plot_encoding_draws_it(tmp_path):
-    tsformer("plot-encoding", "fixed", "--positions", 16, "--set", "base=10", cwd=tmp_path)
-    assert (tmp_path / "encoding.png").read_bytes().startswith(b"\x89PNG")
+    done = tsformer("plot-encoding", "fixed", "--length", 16, "--set", "base=10", cwd=tmp_path)
+    assert done.stdout == "fixed drawn in encoding_fixed.png\n"
+    assert (tmp_path / "encoding_fixed.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- help, errors, interruption ----------------------------------------------------------------
@@ -269,7 +270,12 @@ def test_version(tmp_path):
         ("evaluate nothing BasicMotions", "there is no saved estimator at nothing"),
         ("plot-encoding lpse", "unknown encoding 'lpse': did you mean 'lspe'?"),
         ("plot-encoding fixed --set bas=2", "did you mean 'base'?"),
+        ("plot-encoding fixed --set d_model=32", "set d_model by --d-model 32"),
+        ("plot-encoding fixed --heads 3", "heads must divide d_model; got 3 heads, d_model=64"),
+        ("plot-encoding fixed --length 0", "'--length'"),
         ("plot-encoding fixed --out x.tiiff", "Format 'tiiff' is not supported"),
+        ("plot-encoding fixed --out nowhere/x.png", "nowhere/x.png: No such file or directory"),
+        ("plot-encoding fixed --out .", ". is a folder; name the picture"),
         ("ui", "mlflow.db; go to the folder where `tsformer compare` ran"),
     ],
 )
@@ -330,3 +336,29 @@ def test_settings(pairs, expected):
     from tsformer.cli.parsing import settings
 
     assert settings(pairs) == expected
+
+
+def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
+    import tsformer.plots
+
+    calls = []
+
+    class Figure:
+        def savefig(self, path):
+            calls.append(path)
+
+    def plot_encoding(*args, **options):
+        calls.append((args, options))
+        return Figure()
+
+    monkeypatch.setattr(tsformer.plots, "plot_encoding", plot_encoding)
+    monkeypatch.chdir(tmp_path)
+    words = (
+        "plot-encoding rope+t5 --length 9 --d-model 8 --heads 2 --out new --set t5={'init_std':1}"
+    )
+    with pytest.raises(SystemExit) as stopped:
+        main(words.split())
+    assert stopped.value.code == 0
+    options = {"d_model": 8, "n_heads": 2, "t5": {"init_std": 1}}
+    assert calls == [(("rope+t5", 9), options), Path("new.png")]
+    assert capsys.readouterr().out == "rope+t5 drawn in new.png\n"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +18,10 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def readme_tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "readme_tables", ROOT / "experiments/readme_tables.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def write_docs() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "experiments")
+        yield importlib.import_module("write_docs")
 
 
 @pytest.mark.slow
@@ -45,17 +43,17 @@ def test_there_are_examples_to_run():
 
 
 @pytest.mark.parametrize("name", ["encodings", "results"])
-def test_table_is_fresh(name, readme_tables):
+def test_table_is_fresh(name, write_docs):
     table = {
-        "encodings": readme_tables.encodings_table,
-        "results": readme_tables.results_table,
+        "encodings": write_docs.encodings_table,
+        "results": write_docs.results_table,
     }[name]()
-    assert readme_tables.filled(README, name, table) == README, (
-        "stale; run: python experiments/readme_tables.py"
+    assert write_docs.filled(README, name, table) == README, (
+        "stale; run: python experiments/write_docs.py"
     )
 
 
-def test_results_table_sets_means_beside_published_figures(tmp_path, readme_tables):
+def test_results_table_sets_means_beside_published_figures(tmp_path, write_docs):
     ours, others = tmp_path / "ours.csv", tmp_path / "others.csv"
     ours.write_text(
         "dataset,seed,accuracy,fit_seconds\nNATOPS,0,0.9,10\nNATOPS,1,1.0,14\nFish,0,0.8,3\n",
@@ -64,7 +62,7 @@ def test_results_table_sets_means_beside_published_figures(tmp_path, readme_tabl
     others.write_text(
         "dataset,rocket,convtran\nFish,0.981,\nNATOPS,0.886,0.944\n", encoding="utf-8"
     )
-    assert readme_tables.results_table(ours, others).splitlines() == [
+    assert write_docs.results_table(ours, others).splitlines() == [
         "| data set | tsformer | seconds a fit | ROCKET | ConvTran |",
         "| --- | --- | ---: | ---: | ---: |",
         "| NATOPS | 0.950 ± 0.071 | 12 | 0.886 | 0.944 |",
@@ -72,9 +70,18 @@ def test_results_table_sets_means_beside_published_figures(tmp_path, readme_tabl
     ]
 
 
-def test_a_table_without_its_place_is_an_error(readme_tables):
+def test_a_table_without_its_place_is_an_error(write_docs):
     with pytest.raises(ValueError, match="one place for the table 'costs'; it has 0"):
-        readme_tables.filled(README, "costs", "| a |\n")
+        write_docs.filled(README, "costs", "| a |\n")
+
+
+def test_links_lead_to_files_and_places():
+    targets = re.findall(r"\]\(([^)]+)\)", README)
+    assert "docs/encodings.md#lspe" in targets
+    for target in targets:
+        name, _, place = target.partition("#")
+        text = (ROOT / name).read_bytes().decode("utf-8", errors="ignore")
+        assert not place or f"\n### {place}\n" in text, f"{target} leads nowhere"
 
 
 def test_the_map_lists_every_part_of_the_package():

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import lists, models, studies
+from tsformer.cli import lists, models, pictures, studies
 
 __all__ = ["app"]
 
@@ -24,7 +24,7 @@ for command in (
     studies.compare,
     studies.ui,
     lists.encodings,
-    lists.plot_encoding,
+    pictures.plot_encoding,
     lists.datasets,
 ):
     app.command()(command)

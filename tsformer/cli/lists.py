@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tsformer.cli import parsing
 from tsformer.cli.printing import table
 
-__all__ = ["datasets", "encodings", "plot_encoding"]
+__all__ = ["datasets", "encodings"]
 
 
 def encodings() -> None:
@@ -30,32 +28,6 @@ def encodings() -> None:
         ["name", "hook", "past the trained length", "reference"],
         [(row["name"], row["kind"], row["beyond"], row["reference"]) for row in available()],
     )
-
-
-def plot_encoding(
-    encoding: Annotated[str, typer.Argument(help="A name or a sum; see `tsformer encodings`.")],
-    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("encoding.png"),
-    positions: Annotated[int, typer.Option(min=1, help="How many positions to draw.")] = 128,
-    d_model: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 64,
-    n_heads: Annotated[int, typer.Option(min=1, help="Number of heads.")] = 4,
-    set_: Annotated[
-        list[str],
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the encoding; repeatable."),
-    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
-) -> None:
-    """Draw an encoding as it is before training.
-
-    [bold]Examples[/bold]
-
-      tsformer plot-encoding lspe --out lspe.png
-      tsformer plot-encoding fixed --positions 256 --set base=100
-    """
-    from tsformer.plots import plot_encoding
-
-    options = parsing.settings(set_)
-    figure = plot_encoding(encoding, positions, d_model=d_model, n_heads=n_heads, **options)
-    figure.savefig(out)
-    typer.echo(f"{encoding} drawn in {out}")
 
 
 def datasets(

@@ -1,22 +1,23 @@
-"""Write the generated tables of README.md: the encodings, and how good the default is.
+"""Write what is generated of the docs: the tables of README.md, and the page docs/encodings.md.
 
-    python experiments/readme_tables.py
+    python experiments/write_docs.py
 
-A table stands between two comments, ``<!-- table: name -->`` and ``<!-- end of table -->``.
+A table of README.md stands between two comments, ``<!-- table: name -->`` and
+``<!-- end of table -->``; docs/encodings.md is written whole, by `encodings_page.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import encodings_page
+import markdown_text as md
 import pandas as pd
-
-from tsformer.encodings import available
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+PAGE = ROOT / "docs/encodings.md"
 RESULTS = ROOT / "experiments/results/default_accuracy.csv"
 PUBLISHED = ROOT / "experiments/results/published.csv"
 
@@ -25,7 +26,7 @@ def encodings_table() -> str:
     """One row an encoding, from the classes' own attributes."""
     rows = (
         (
-            f"`{row['name']}`",
+            encodings_page.link(row["name"], page="docs/encodings.md"),
             row["kind"],
             "each block" if row["per_block"] else "the stack",
             row["beyond"],
@@ -33,10 +34,10 @@ def encodings_table() -> str:
             row["summary"],
             row["reference"],
         )
-        for row in available()
+        for row in encodings_page.packaged()
     )
     header = ("name", "hook", "owned by", "past trained length", "symmetric", "what", "source")
-    return _markdown(header, rows)
+    return md.table(header, rows)
 
 
 def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
@@ -46,21 +47,20 @@ def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         accuracy=("accuracy", "mean"),
         spread=("accuracy", "std"),
         seconds=("fit_seconds", "mean"),
-        seeds=("seed", "nunique"),
     )
     names = {"rocket": "ROCKET", "convtran": "ConvTran"}
     others = pd.read_csv(published, index_col="dataset")[list(names)].reindex(fits.index)
     rows = (
         (
             fit.Index,
-            f"{fit.accuracy:.3f} ± {fit.spread:.3f}" if fit.seeds > 1 else f"{fit.accuracy:.3f}",
+            md.mean_and_spread(fit.accuracy, fit.spread),
             f"{fit.seconds:.0f}",
             *("–" if pd.isna(value) else f"{value:.3f}" for value in others.loc[fit.Index]),
         )
         for fit in fits.itertuples()
     )
     header = ("data set", "tsformer", " seconds a fit", *(f" {name}" for name in names.values()))
-    return _markdown(header, rows)
+    return md.table(header, rows)
 
 
 def filled(text: str, name: str, table: str) -> str:
@@ -72,23 +72,13 @@ def filled(text: str, name: str, table: str) -> str:
     return new
 
 
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; a column whose name starts with a blank is set to the right."""
-    rule = ["---:" if name.startswith(" ") else "---" for name in header]
-    lines = [[name.strip() for name in header], rule, *rows]
-    return "".join(f"| {' | '.join(_cell(value) for value in line)} |\n" for line in lines)
-
-
-def _cell(value: object) -> str:
-    # A bar ends a cell. Docstrings mark code by two backticks, Markdown by one or two.
-    return str(value).replace("|", "\\|")
-
-
 def main() -> None:
     text = README.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
     text = filled(text, "results", results_table())
     README.write_text(text, encoding="utf-8")
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(encodings_page.page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
