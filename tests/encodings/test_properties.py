@@ -173,7 +173,11 @@ def codes(name: str, length: int) -> list[Tensor]:
     bias = hooks.bias(heads, heads, steps(length))
     mixed = hooks.mix(torch.eye(length).double().expand(1, 2, -1, -1), steps(length))
     scores = q @ k.mT + (0 if bias is None else bias)
-    return [hooks.embed(x, steps(length)), scores, torch.zeros_like(scores) if mixed is None else mixed]
+    return [
+        hooks.embed(x, steps(length)),
+        scores,
+        torch.zeros_like(scores) if mixed is None else mixed,
+    ]
 
 
 @pytest.mark.parametrize(

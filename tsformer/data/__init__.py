@@ -8,13 +8,15 @@ _PUBLIC = {
     "DatasetError": "tsformer.data.tsfile",
     "list_datasets": "tsformer.data.archive",
     "load_dataset": "tsformer.data.archive",
+    "make_order_task": "tsformer.data.tasks",
     "read_ts": "tsformer.data.tsfile",
 }
 
-__all__ = ["DatasetError", "list_datasets", "load_dataset", "read_ts"]
+__all__ = ["DatasetError", "list_datasets", "load_dataset", "make_order_task", "read_ts"]
 
 if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
+    from tsformer.data.tasks import make_order_task
     from tsformer.data.tsfile import DatasetError, read_ts
 
 

@@ -166,12 +166,15 @@ class TransformerEstimator(
     def _warn_if_blind(self, model: TSTransformer) -> None:
         blind = model.encoding.symmetric and model.stem.pointwise
         if blind and self.encoding != "none":  # "none" is asked for as the control it is
+            signed = (
+                "; or tell it the direction: encoding_params={'signed': True}"
+                if self.encoding == "alibi"
+                else ""
+            )
             warnings.warn(
                 f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem "
-                "single steps: this "
-                "model cannot tell a series from its reverse. Use stem='conv', add an encoding "
-                "with a direction "
-                f"('tape+{self.encoding}'), or for 'alibi' encoding_params={{'signed': True}}",
+                "single steps: this model cannot tell a series from its reverse. Use stem='conv', "
+                f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}",
                 stacklevel=4,
             )
 

@@ -1,0 +1,108 @@
+"""Problems that need order: the classes differ in it, and in nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from tsformer.data import make_order_task
+from tsformer.data.tasks import ORDER_TASKS
+
+CLASSES = {
+    "order": ["down first", "up first"],
+    "lag": ["first leads", "second leads"],
+    "direction": ["falling", "rising"],
+}
+
+every_task = pytest.mark.parametrize("kind", ORDER_TASKS)
+
+
+@every_task
+@pytest.mark.parametrize("n_cases", [2, 7, 100])
+def test_shapes_and_classes(kind, n_cases):
+    X, y = make_order_task(kind, n_cases, 30, random_state=0)
+    assert X.shape == (n_cases, 2 if kind == "lag" else 1, 30)
+    assert X.dtype == float
+    values, counts = np.unique(y, return_counts=True)
+    assert list(values) == CLASSES[kind]
+    assert abs(counts[0] - counts[1]) == n_cases % 2
+
+
+@every_task
+def test_a_seed_gives_the_same_problem_and_leaves_the_global_generator_alone(kind):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, again, other = (make_order_task(kind, random_state=seed) for seed in (0, 0, 1))
+    assert np.array_equal(first[0], again[0])
+    assert np.array_equal(first[1], again[1])
+    assert not np.array_equal(first[0], other[0])
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    assert not np.array_equal(make_order_task(kind)[0], make_order_task(kind)[0])
+
+
+def test_what_the_classes_say():
+    X, y = make_order_task("order", noise=0.0, random_state=0)
+    up, down = X[:, 0].argmax(axis=1), X[:, 0].argmin(axis=1)
+    assert np.array_equal(up < down, y == "up first")
+    assert np.abs(up - down).min() == 8
+    X, y = make_order_task("lag", lag=5, noise=0.0, random_state=0)
+    leads = y == "first leads"
+    np.testing.assert_allclose(X[leads, 0, :-5], X[leads, 1, 5:], atol=0.02)
+    np.testing.assert_allclose(X[~leads, 1, :-5], X[~leads, 0, 5:], atol=0.02)
+    X, y = make_order_task("direction", noise=0.0, random_state=0)
+    assert np.array_equal(X[:, 0, -1] > X[:, 0, 0], y == "rising")
+    assert 0.5 <= np.abs(X[:, 0, 0]).min() < 0.52
+    assert 1.48 < np.abs(X[:, 0, 0]).max() <= 1.5
+
+
+@every_task
+def test_the_reverse_of_one_class_is_the_other(kind):
+    """In all means of steps and of their products."""
+    X, y = make_order_task(kind, 20000, 20, lag=3, random_state=0)
+    flat = [X[y == name].reshape(10000, -1) for name in CLASSES[kind]]
+    reverse = X[y == CLASSES[kind][0]][..., ::-1].reshape(10000, -1)
+    moments = [np.vstack([a.mean(axis=0), a.T @ a / len(a)]) for a in (reverse, *flat)]
+    assert np.abs(moments[0] - moments[2]).max() < 0.04
+    assert np.abs(moments[1] - moments[2]).max() > 0.15
+
+
+@every_task
+def test_a_bag_of_steps_is_at_chance(kind):
+    """Steps sorted by value tell nothing of the class, and products of channels neither."""
+    X, y = make_order_task(kind, 2000, 24, random_state=0)
+    bags = [np.sort(channel, axis=1) for channel in X.swapaxes(0, 1)]
+    if len(bags) == 2:
+        bags += [np.sort(X[:, 0] * X[:, 1], axis=1), np.sort(X[:, 0] - X[:, 1], axis=1)]
+        bags = [np.abs(bag) for bag in bags]  # a bag does not know which channel is which
+    bag = np.concatenate(bags, axis=1)
+    for model in (LogisticRegression(max_iter=300), RandomForestClassifier(100, random_state=0)):
+        accuracy = model.fit(bag[:1000], y[:1000]).score(bag[1000:], y[1000:])
+        assert 0.44 < accuracy < 0.56
+    steps = X.reshape(2000, -1)
+    assert RandomForestClassifier(100, random_state=0).fit(steps[:1000], y[:1000]).score(
+        steps[1000:], y[1000:]
+    ) > (0.9 if kind != "lag" else 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "ordr"}, "unknown order task 'ordr': did you mean 'order'"),
+        ({"kind": "order", "length": 12}, "the order task has no room in 12 steps; it needs 13"),
+        ({"kind": "lag", "length": 10}, "the lag task has no room in 10 steps; it needs 11"),
+        ({"kind": "direction", "length": 1}, "the direction task has no room in 1 steps"),
+        ({"kind": "lag", "lag": 0}, "lag is the steps from one channel .* at least 1; got 0"),
+        ({"kind": "order", "n_cases": 1}, "n_cases must be at least 2, .* got 1"),
+        ({"kind": "order", "noise": -1.0}, "noise is a standard deviation, 0 or more; got -1.0"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_order_task(**arguments)
+
+
+def test_the_least_room_is_enough():
+    assert make_order_task("order", length=13)[0].shape[2] == 13
+    assert make_order_task("lag", length=11)[0].shape[2] == 11
+    assert make_order_task("direction", length=2)[0].shape[2] == 2

@@ -1,0 +1,133 @@
+"""Problems that need order: two classes of the same steps, which differ in when they come."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsformer._names import unknown
+
+__all__ = ["ORDER_TASKS", "make_order_task"]
+
+ORDER_TASKS = ("order", "lag", "direction")
+
+_REACH = 3  # steps from its middle in which a bump of width 1 is seen
+
+
+def make_order_task(
+    kind: str,
+    n_cases: int = 200,
+    length: int = 32,
+    *,
+    lag: int = 4,
+    noise: float = 0.1,
+    random_state: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """Make series of two classes that differ in the order of their steps and in nothing else.
+
+    In each kind the reverse of a series of one class is as likely in the other, and the steps of
+    both classes, taken without their order, are distributed alike. So a model that sees a bag of
+    steps, or only how far steps are apart, is at chance by construction.
+
+    Parameters
+    ----------
+    kind : {"order", "lag", "direction"}
+        - "order": one channel with a bump up and a bump down, at random times at least a quarter
+          of the length apart. Classes "up first" and "down first".
+        - "lag": two channels with the same three bumps at random times, in one channel `lag` steps
+          later. Classes "first leads" and "second leads".
+        - "direction": one channel that goes up or down a straight line between ``-a`` and `a`, with
+          `a` drawn from 0.5 to 1.5. Classes "rising" and "falling".
+
+        A bump is ``exp(-(t - m)^2 / 2)`` with its middle `m` on a step.
+    n_cases : int, default=200
+        Number of series; the classes are equal, up to one.
+    length : int, default=32
+        Number of steps.
+    lag : int, default=4
+        Steps between the channels of "lag".
+    noise : float, default=0.1
+        Standard deviation of normal noise added to every value.
+    random_state : int, optional
+        Of all draws. None draws anew at each call.
+
+    Returns
+    -------
+    X : ndarray (n_cases, n_channels, length)
+        The series.
+    y : ndarray (n_cases,) of str
+        Their classes.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, and for sizes that leave no room for the bumps.
+
+    Examples
+    --------
+    >>> X, y = make_order_task("lag", n_cases=4, random_state=0)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((4, 2, 32), ['first leads', 'second leads'])
+    """
+    if kind not in ORDER_TASKS:
+        raise ValueError(unknown("order task", kind, ORDER_TASKS))
+    if n_cases < 2:
+        raise ValueError(f"n_cases must be at least 2, one for each class; got {n_cases}")
+    if not noise >= 0:
+        raise ValueError(f"noise is a standard deviation, 0 or more; got {noise}")
+    rng = np.random.default_rng(random_state)
+    forward = rng.permutation(n_cases) % 2 == 0
+    if kind == "order":
+        X, classes = _order(rng, forward, length), ("up first", "down first")
+    elif kind == "lag":
+        X, classes = _lag(rng, forward, length, lag), ("first leads", "second leads")
+    else:
+        X, classes = _direction(rng, forward, length), ("rising", "falling")
+    X = X + noise * rng.standard_normal(X.shape)
+    return X, np.where(forward, *classes)
+
+
+def _order(
+    rng: np.random.Generator, forward: NDArray[np.bool_], length: int
+) -> NDArray[np.float64]:
+    apart = max(length // 4, 2 * _REACH)
+    last = length - 1 - _REACH
+    _check_room("order", length, _REACH + apart, last)
+    pairs = [(a, b) for a in range(_REACH, last + 1) for b in range(a + apart, last + 1)]
+    early, late = np.array(pairs)[rng.integers(len(pairs), size=len(forward))].T
+    up, down = np.where(forward, early, late), np.where(forward, late, early)
+    return (_bump(up, length) - _bump(down, length))[:, None]
+
+
+def _lag(
+    rng: np.random.Generator, forward: NDArray[np.bool_], length: int, lag: int
+) -> NDArray[np.float64]:
+    if lag < 1:
+        raise ValueError(f"lag is the steps from one channel to the other, at least 1; got {lag}")
+    last = length - 1 - _REACH - lag
+    _check_room("lag", length, _REACH, last)
+    leading = rng.integers(_REACH, last + 1, size=(len(forward), 3))
+    channels = [_bump(leading + shift, length).sum(axis=1) for shift in (0, lag)]
+    X = np.stack(channels, axis=1)
+    X[~forward] = X[~forward, ::-1]
+    return X
+
+
+def _direction(
+    rng: np.random.Generator, forward: NDArray[np.bool_], length: int
+) -> NDArray[np.float64]:
+    _check_room("direction", length, 1, length - 1)
+    height = rng.uniform(0.5, 1.5, size=len(forward)) * np.where(forward, 1.0, -1.0)
+    return (height[:, None] * np.linspace(-1.0, 1.0, length))[:, None]
+
+
+def _bump(middle: NDArray[np.int64], length: int) -> NDArray[np.float64]:
+    """Return a bump around each middle ``[...]``, as ``[..., length]``."""
+    return np.exp(-((np.arange(length) - middle[..., None]) ** 2) / 2)
+
+
+def _check_room(kind: str, length: int, first: int, last: int) -> None:
+    if first > last:
+        raise ValueError(
+            f"the {kind} task has no room in {length} steps; it needs {length + first - last}"
+        )
