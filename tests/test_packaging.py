@@ -120,5 +120,5 @@ def test_wheel_holds_the_package_and_the_catalogue(tmp_path):
         catalogue = wheel.read("tsformer/data/catalog.csv")
     assert catalogue == (ROOT / "data/catalog.csv").read_bytes()
     modules = {str(file.relative_to(ROOT)) for file in (ROOT / "tsformer").rglob("*.py")}
-    assert modules | {"tsformer/py.typed"} <= shipped
+    assert modules | {"tsformer/py.typed", "tsformer/encodings/cost.csv"} <= shipped
     assert not [name for name in shipped if name.startswith(("tests/", "experiments/"))]
