@@ -70,15 +70,17 @@ GUIDE = """\
 ## Which to try first
 
 - **Start with the default**, `lspe` behind the convolutional stem: the best mean of three in the
-  last table. Change it when one of the following says so.
-- **What matters is how far steps are apart, wherever they are** (a lag between channels, one
-  event so long after another): a relative encoding, `rope`, `t5`, `shaw`, `fire`, `erpe`, or
-  `alibi` with `{"signed": True}`. From few series these learn a lag that codes added to the
-  tokens do not.
-- **What matters is when in the series something is** (a trend, before or after): nearly all of
-  them tell, codes added to the tokens at no cost that could be measured.
+  last table. That stem orders neighbouring steps by itself, and behind it all encodings that were
+  tried, `none` among them, solve the generated problems: there the choice matters less.
+- **Behind the linear stem, where it matters how far steps are apart** (a lag between channels at
+  random places): `rope`, `xpos`, `shaw`, `t5`, `fire`, `erpe`, or `conv` for lags within its
+  kernel. From few series the codes added to the tokens, `tupe` and the stochastic ones learn such
+  a lag poorly or not at all; `alibi` with `{"signed": True}` does not always.
+- **Where it matters when in the series something is** (a trend, before or after): nearly all of
+  them tell, and codes added to the tokens do so at no cost that could be measured. `conv` and
+  `wavelet` do not tell what came first when it is far away.
 - **Never a symmetric one alone behind the linear stem**: `none`, `alibi`, `kerple` and `gaussian`
-  cannot tell a series from its reverse there.
+  cannot tell a series from its reverse there, and are at chance on all three.
 - **Long series**: those added to the tokens, `rope`, `xpos` and `erpe` keep memory linear in the
   length; a bias holds a matrix of all pairs, and `shaw` one for each series and head.
 - **Irregular times**: `none`, `conv`, `wavelet`, `conv_spe` and `erpe` count tokens; all others

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tsformer.data import make_order_task
 from tsformer.data.tasks import ORDER_TASKS
@@ -15,6 +17,8 @@ CLASSES = {
     "lag": ["first leads", "second leads"],
     "direction": ["falling", "rising"],
 }
+
+FORWARD = {"order": "up first", "lag": "first leads", "direction": "rising"}
 
 every_task = pytest.mark.parametrize("kind", ORDER_TASKS)
 
@@ -69,20 +73,34 @@ def test_the_reverse_of_one_class_is_the_other(kind):
 
 @every_task
 def test_a_bag_of_steps_is_at_chance(kind):
-    """Steps sorted by value tell nothing of the class, and products of channels neither."""
+    """Neither the values of a channel nor, of two, which come in one step tell of the class."""
     X, y = make_order_task(kind, 2000, 24, random_state=0)
-    bags = [np.sort(channel, axis=1) for channel in X.swapaxes(0, 1)]
-    if len(bags) == 2:
-        bags += [np.sort(X[:, 0] * X[:, 1], axis=1), np.sort(X[:, 0] - X[:, 1], axis=1)]
-        bags = [np.abs(bag) for bag in bags]  # a bag does not know which channel is which
+    channels = list(X.swapaxes(0, 1))
+    bags = [np.sort(channel, axis=1) for channel in channels]
+    if len(channels) == 2:
+        edges = np.linspace(-0.5, 2.0, 9)
+        steps = [np.histogramdd(series.T, [edges, edges])[0].ravel() for series in X]
+        bags += [np.sort(channels[0] - channels[1], axis=1), np.array(steps)]
     bag = np.concatenate(bags, axis=1)
-    for model in (LogisticRegression(max_iter=300), RandomForestClassifier(100, random_state=0)):
+    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    for model in (linear, RandomForestClassifier(100, random_state=0)):
         accuracy = model.fit(bag[:1000], y[:1000]).score(bag[1000:], y[1000:])
         assert 0.44 < accuracy < 0.56
-    steps = X.reshape(2000, -1)
-    assert RandomForestClassifier(100, random_state=0).fit(steps[:1000], y[:1000]).score(
-        steps[1000:], y[1000:]
-    ) > (0.9 if kind != "lag" else 0.5)
+
+
+@every_task
+def test_a_rule_that_sees_the_order_is_right(kind):
+    X, y = make_order_task(kind, 2000, 24, random_state=0)
+    if kind == "order":
+        forward = X[:, 0].argmax(axis=1) < X[:, 0].argmin(axis=1)
+    elif kind == "lag":
+        first, second = X.swapaxes(0, 1)
+        later = (first[:, :-4] * second[:, 4:]).sum(axis=1)
+        earlier = (first[:, 4:] * second[:, :-4]).sum(axis=1)
+        forward = later > earlier
+    else:
+        forward = X[:, 0, -1] > X[:, 0, 0]
+    assert np.mean(forward == (y == FORWARD[kind])) > 0.99
 
 
 @pytest.mark.parametrize(

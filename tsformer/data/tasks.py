@@ -93,8 +93,9 @@ def _order(
     apart = max(length // 4, 2 * _REACH)
     last = length - 1 - _REACH
     _check_room("order", length, _REACH + apart, last)
-    pairs = [(a, b) for a in range(_REACH, last + 1) for b in range(a + apart, last + 1)]
-    early, late = np.array(pairs)[rng.integers(len(pairs), size=len(forward))].T
+    earlier, later = np.triu_indices(last + 1 - _REACH - apart)  # all pairs, each as likely
+    drawn = rng.integers(len(earlier), size=len(forward))
+    early, late = earlier[drawn] + _REACH, later[drawn] + _REACH + apart
     up, down = np.where(forward, early, late), np.where(forward, late, early)
     return (_bump(up, length) - _bump(down, length))[:, None]
 
