@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import tsformer
 from tsformer import safetensors
+from tsformer.data.codes import CodeBook
 from tsformer.data.panel import Scaler
 from tsformer.encodings import PositionalEncoding, names
 from tsformer.encodings.registry import find
@@ -63,9 +64,12 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
     state = _describe(estimator)
     json.dumps(state, default=_refuse)  # before anything is written
     tensors = {f"model.{k}": v for k, v in estimator.model_.state_dict().items()}
-    if estimator.scaler_.mean is not None:
-        tensors["scaler.mean"] = torch.from_numpy(estimator.scaler_.mean)
-        tensors["scaler.std"] = torch.from_numpy(estimator.scaler_.std)
+    scaler = estimator.scaler_
+    if isinstance(scaler, CodeBook):
+        tensors["codes.known"] = torch.from_numpy(scaler.known)
+    elif scaler.mean is not None and scaler.std is not None:
+        tensors["scaler.mean"] = torch.from_numpy(scaler.mean)
+        tensors["scaler.std"] = torch.from_numpy(scaler.std)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
@@ -171,7 +175,7 @@ def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
         "n_features_in": estimator.n_features_in_,
         "n_channels": estimator.n_channels_,
         "model": model,
-        "scaling": estimator.scaler_.how,
+        "scaling": getattr(estimator.scaler_, "how", None),
         "feature_names_in": getattr(estimator, "feature_names_in_", np.empty(0)).tolist(),
         "history": list(estimator.history_),
         "best_epoch": estimator.history_.best_epoch,
@@ -199,10 +203,12 @@ def _restore(
     estimator.history_.best_epoch = state["best_epoch"]
     estimator.history_.interrupted = state["interrupted"]
     estimator.n_iter_ = max(len(estimator.history_), 1)
-    estimator.scaler_ = Scaler(state["scaling"])
-    if "scaler.mean" in tensors:
-        estimator.scaler_.mean = tensors.pop("scaler.mean").numpy()
-        estimator.scaler_.std = tensors.pop("scaler.std").numpy()
+    estimator.scaler_ = scaler = Scaler(state["scaling"])
+    if "codes.known" in tensors:
+        estimator.scaler_ = CodeBook(tensors.pop("codes.known").numpy())
+    elif "scaler.mean" in tensors:
+        scaler.mean = tensors.pop("scaler.mean").numpy()
+        scaler.std = tensors.pop("scaler.std").numpy()
     config = ModelConfig(**state["model"])
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         try:

@@ -102,7 +102,7 @@ def embed_conv(e, x, i, t):
         total = x[i][d] + e.conv.bias[d]
         kernel = e.conv.weight[d, 0]
         for p in range(len(kernel)):
-            neighbour = i + p - len(kernel) // 2
+            neighbour = i + p - (len(kernel) - 1 if e.causal else len(kernel) // 2)
             if 0 <= neighbour < len(x):
                 total = total + kernel[p] * x[neighbour][d]
         out.append(total)
@@ -132,9 +132,24 @@ def smoothed(signal: list[Tensor], filter_: Tensor, n_levels: int) -> list[Tenso
     return out
 
 
+def smoothed_causally(signal: list[Tensor], filter_: Tensor, n_levels: int) -> list[Tensor]:
+    """Means, weighted by the filter, of values 1, 2, 4, ... apart up to the present one."""
+    for level in range(n_levels):
+        out = []
+        for n in range(len(signal)):
+            total = scalar(0.0)
+            for m in range(len(filter_)):
+                if n - m * 2**level >= 0:
+                    total = total + filter_[m] / math.sqrt(2) * signal[n - m * 2**level]
+            out.append(total)
+        signal = out
+    return signal
+
+
 def embed_wavelet(e, x, i, t):
     signal = [e.project.weight[0] @ token for token in x]
-    levels = [smoothed(signal, e.low_pass, j)[i] for j in range(e.n_levels + 1)]
+    smooth = smoothed_causally if e.causal else smoothed
+    levels = [smooth(signal, e.low_pass, j)[i] for j in range(e.n_levels + 1)]
     out = x[i]
     for j in range(e.n_levels + 1):  # scale 0 is the rest, scale J the finest detail
         part = levels[-1] if j == 0 else levels[e.n_levels - j] - levels[e.n_levels - j + 1]
@@ -270,6 +285,8 @@ def bias_fire(e, q, h, i, j, t):
 
 
 def mix_erpe(e, h, i, j):
+    if e.causal and j > i:
+        return 0 * e.table[h - 1, 0]
     furthest = (e.table.shape[1] - 1) // 2
     distance = max(-furthest, min(furthest, i - j))
     return e.table[h - 1, distance + furthest]

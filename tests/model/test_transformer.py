@@ -17,20 +17,27 @@ SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads"
 KEEP = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
 
 
+# What a stem needs beside its name.
+NEEDS = {"embedding": {"n_channels": 1, "stem_params": {"n_codes": 6}}}
+
+
 def make_model(**config) -> TSTransformer:
     torch.manual_seed(0)
-    return TSTransformer(ModelConfig(**SIZES | config)).eval()
+    return TSTransformer(ModelConfig(**SIZES | NEEDS.get(config.get("stem"), {}) | config)).eval()
 
 
-def series() -> Tensor:
-    return torch.randn(3, 30, 3, generator=torch.Generator().manual_seed(1))
+def series(stem: str = "conv") -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    if stem == "embedding":
+        return torch.randint(7, (3, 30, 1), generator=generator).float()
+    return torch.randn(3, 30, 3, generator=generator)
 
 
 @pytest.mark.parametrize("stem", STEMS)
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_values_keep_and_times_to_logits(stem, pooling, norm_first):
-    model, x = make_model(stem=stem, pooling=pooling, norm_first=norm_first), series()
+    model, x = make_model(stem=stem, pooling=pooling, norm_first=norm_first), series(stem)
     times = torch.arange(30.0)[None]
     logits = model(x, KEEP, times)
     assert logits.shape == (3, 4)
@@ -42,7 +49,7 @@ def test_values_keep_and_times_to_logits(stem, pooling, norm_first):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_times_are_times_of_steps(stem):
-    model, x = make_model(stem=stem, encoding="fixed"), series()
+    model, x = make_model(stem=stem, encoding="fixed"), series(stem)
     default = model(x)
     assert not torch.allclose(model(x, times=2 * torch.arange(30.0)[None]), default, atol=1e-4)
     each = torch.arange(30.0) + torch.tensor([[0.0], [100.0], [200.0]])
@@ -52,7 +59,7 @@ def test_times_are_times_of_steps(stem):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_what_stands_at_padding_is_ignored_even_nan(stem):
-    model, x = make_model(stem=stem).train(), series()
+    model, x = make_model(stem=stem).train(), series(stem)
     model.load_state_dict(make_model(stem=stem, dropout=0.0).state_dict())
     model = make_model(stem=stem, dropout=0.0, encoding="tape+erpe").train()
     clean = model(x.where(KEEP[..., None], 0.0), KEEP)

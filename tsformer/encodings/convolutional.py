@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
@@ -61,6 +62,8 @@ class ConvEncoding(PositionalEncoding, name="conv"):
         Sizes; `n_heads` and `max_len` are unused here.
     kernel_size : int, default=9
         Width `k` of the convolution in tokens; odd, so that the length stays.
+    causal : bool, default=False
+        Whether the sum is over a token and the ``k - 1`` before it, rather than around it.
 
     Raises
     ------
@@ -84,15 +87,24 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     symmetric = False
     reference = "Chu et al. 2023"
 
-    def __init__(self, *, d_model: int, n_heads: int, max_len: int, kernel_size: int = 9):
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        kernel_size: int = 9,
+        causal: bool = False,
+    ):
         super().__init__()
         if kernel_size < 1 or kernel_size % 2 == 0:
             raise ValueError(
                 f"kernel_size of conv must be odd, so that the length stays; got {kernel_size!r}"
             )
-        self.conv = nn.Conv1d(
-            d_model, d_model, kernel_size, padding=kernel_size // 2, groups=d_model
-        )
+        self.causal = causal
+        self.conv = nn.Conv1d(d_model, d_model, kernel_size, groups=d_model)
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
-        return x + self.conv(x.transpose(1, 2)).transpose(1, 2)
+        reach = self.conv.kernel_size[0] - 1
+        margins = (reach, 0) if self.causal else (reach // 2, reach // 2)
+        return x + self.conv(F.pad(x.transpose(1, 2), margins)).transpose(1, 2)

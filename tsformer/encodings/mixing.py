@@ -31,6 +31,8 @@ class ERPE(PositionalEncoding, name="erpe"):
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` is unused here.
+    causal : bool, default=False
+        Whether only earlier tokens, and the query's own, get a weight.
 
     References
     ----------
@@ -51,8 +53,9 @@ class ERPE(PositionalEncoding, name="erpe"):
     per_block = True
     reference = "Foumani et al. 2024"
 
-    def __init__(self, *, d_model: int, n_heads: int, max_len: int):
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, causal: bool = False):
         super().__init__()
+        self.causal = causal
         self.table = nn.Parameter(torch.zeros(n_heads, 2 * max_len - 1))
 
     def mix(self, v: Tensor, t: Tensor) -> Tensor:
@@ -62,6 +65,8 @@ class ERPE(PositionalEncoding, name="erpe"):
         distance = torch.arange(2 * n, device=v.device)
         distance = torch.where(distance < n, distance, distance - 2 * n)
         kernel = self.table.index_select(1, distance.clamp(-reach, reach) + reach)
+        if self.causal:
+            kernel = kernel * (distance >= 0)
         with torch.autocast(v.device.type, enabled=False):  # FFTs know no 16-bit types
             wide = v if v.dtype == torch.float64 else v.float()
             spectrum = torch.fft.rfft(kernel.to(wide.dtype), n=2 * n)[..., None]

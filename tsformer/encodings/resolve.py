@@ -66,8 +66,9 @@ def resolve(
 class EncodingStack(nn.Module):
     """An encoding as a stack of blocks uses it: shared parts once, per-block parts once a block.
 
-    Takes what `resolve` takes, and `n_layers`. ``stack.at(i)`` has the four hooks for block `i`;
-    ``stack.embed`` is applied once, before the first block.
+    Takes what `resolve` takes, `n_layers`, and `causal`: in a causal stack the parts that look at
+    neighbours, those with an option of that name, look at earlier ones only. ``stack.at(i)`` has
+    the four hooks for block `i`; ``stack.embed`` is applied once, before the first block.
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class EncodingStack(nn.Module):
         d_model: int,
         n_heads: int,
         max_len: int,
+        causal: bool = False,
         **encoding_params: Any,
     ):
         super().__init__()
         self.n_layers = n_layers
         self.parts = nn.ModuleList()
-        for make in _makers(
-            encoding, encoding_params, d_model=d_model, n_heads=n_heads, max_len=max_len
-        ):
+        sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
+        for make in _makers(encoding, encoding_params, causal=causal, **sizes):
             first = make()
             copies = max(n_layers, 1) if first.per_block else 1
             self.parts.append(nn.ModuleList([first, *(make() for _ in range(copies - 1))]))
@@ -124,7 +125,7 @@ def _chained(parts: Sequence[Hooks]) -> Hooks:
 
 
 def _makers(
-    encoding: EncodingSpec, params: Mapping[str, Any], **sizes: int
+    encoding: EncodingSpec, params: Mapping[str, Any], *, causal: bool = False, **sizes: int
 ) -> list[Callable[[], PositionalEncoding]]:
     """One function without arguments for each part of the sum."""
     if not isinstance(encoding, str):
@@ -134,14 +135,23 @@ def _makers(
                 "PositionalEncoding "
                 f"class or a factory; got {encoding!r} of type {type(encoding).__name__}"
             )
-        return [partial(_make, encoding, params, sizes)]
+        return [partial(_make, encoding, _directed(encoding, params, causal), sizes)]
     part_names = [name.strip() for name in encoding.split("+")]
     doubled = {name for name in part_names if part_names.count(name) > 1}
     if doubled:
         raise ValueError(f"the sum {encoding!r} names {min(doubled)!r} twice; name each part once")
     classes = [find(name) for name in part_names]
     shares = _share_out(part_names, classes, params)
-    return [partial(_make, cls, own, sizes) for cls, own in zip(classes, shares, strict=True)]
+    return [
+        partial(_make, cls, _directed(cls, own, causal), sizes)
+        for cls, own in zip(classes, shares, strict=True)
+    ]
+
+
+def _directed(factory: Any, params: Mapping[str, Any], causal: bool) -> Mapping[str, Any]:
+    """In a causal stack, tell a part that can be causal to be."""
+    takes = isinstance(factory, type) and "causal" in inspect.signature(factory).parameters
+    return {**params, "causal": True} if causal and takes else params
 
 
 def _share_out(

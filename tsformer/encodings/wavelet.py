@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["WAVELETS", "WaveletEncoding", "multiresolution"]
+__all__ = ["WAVELETS", "WaveletEncoding", "causal_multiresolution", "multiresolution"]
 
 _ROOT3 = sqrt(3.0)
 
@@ -79,6 +79,30 @@ def _margins(length: int, low_pass: Tensor) -> tuple[int, int]:
     return before, 2 * (n_windows - 1) + len(low_pass) - before - length
 
 
+def causal_multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
+    """Split signals by scale as `multiresolution` does, from the present and the past alone.
+
+    Without leaving out every other value: smoothing number `j` is a mean of values ``2^(j - 1)``
+    steps apart, weighted by the filter, up to the present one. The rows add up to the signal too.
+
+    Parameters
+    ----------
+    signal, low_pass, n_levels
+        As in `multiresolution`.
+
+    Returns
+    -------
+    Tensor [B, J + 1, N]
+    """
+    kernel = (low_pass.flip(0) / sqrt(2.0))[None, None]
+    smooth = [signal[:, None]]
+    for level in range(n_levels):
+        past = F.pad(smooth[-1], ((len(low_pass) - 1) * 2**level, 0))
+        smooth.append(F.conv1d(past, kernel, dilation=2**level))
+    details = [finer - coarser for finer, coarser in pairwise(smooth)]
+    return torch.cat([smooth[-1], *reversed(details)], dim=1)
+
+
 class WaveletEncoding(PositionalEncoding, name="wavelet"):
     """Add trained codes of scales, each as strong as that scale is in the series at that token.
 
@@ -105,6 +129,9 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
         least 1.
     wavelet : {"haar", "db2", "db4"}, default="db4"
         Daubechies' wavelet with 1, 2 or 4 vanishing moments.
+    causal : bool, default=False
+        Whether a token's scales are those of the tokens up to it, by a transform that
+        keeps every value.
 
     Raises
     ------
@@ -138,8 +165,10 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
         max_len: int,
         n_levels: int | None = None,
         wavelet: str = "db4",
+        causal: bool = False,
     ):
         super().__init__()
+        self.causal = causal
         if wavelet not in WAVELETS:
             raise ValueError(unknown("wavelet", wavelet, WAVELETS))
         self.n_levels = max(int(log2(max_len)) - 2, 1) if n_levels is None else n_levels
@@ -153,6 +182,7 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         signal = self.project(x)[..., 0]
-        parts = multiresolution(signal, self.low_pass.to(signal.dtype), self.n_levels)
+        split = causal_multiresolution if self.causal else multiresolution
+        parts = split(signal, self.low_pass.to(signal.dtype), self.n_levels)
         codes = self.gate(self.scale_table).sigmoid() * self.value(self.scale_table).tanh()
         return x + (parts.mT @ codes.to(parts.dtype)).to(x.dtype)

@@ -15,6 +15,7 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from tsformer.data.codes import CodeBook
 from tsformer.data.panel import Scaler, is_ragged, to_panel
 from tsformer.estimators.parameters import Parameters
 from tsformer.model import TSTransformer
@@ -35,11 +36,13 @@ class TransformerEstimator(
     """Base of the estimators of this package."""
 
     model_: TSTransformer
+    scaler_: Scaler | CodeBook
     history_: History
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.categorical = self.stem == "embedding"
         tags.transformer_tags.preserves_dtype = [
             "float32"
         ]  # an embedding is float32, whatever came
@@ -120,13 +123,17 @@ class TransformerEstimator(
             self._check_same_shape(n_outputs)
         else:
             earlier = History()
+            reader = CodeBook() if self.stem == "embedding" else Scaler(self.scaling)
+            self.scaler_ = reader.fit(values, lengths)
             config = self._model_config(
-                n_channels=values.shape[2], n_outputs=n_outputs, max_len=int(lengths.max())
+                n_channels=values.shape[2],
+                n_outputs=n_outputs,
+                max_len=int(lengths.max()),
+                learned=self._learned(),
             )
             with seeded(seeds[0], torch.device("cpu")):
                 model = TSTransformer(config)
             self._warn_if_blind(model)
-            self.scaler_ = Scaler(self.scaling).fit(values, lengths)
         judge = None
         if validation is not None:
             (val_values, val_lengths), val_targets, score = validation
@@ -153,7 +160,10 @@ class TransformerEstimator(
     def _check_same_shape(self, n_outputs: int) -> None:
         fitted = self.model_.config
         asked = self._model_config(
-            n_channels=self.n_channels_, n_outputs=n_outputs, max_len=fitted.max_len
+            n_channels=self.n_channels_,
+            n_outputs=n_outputs,
+            max_len=fitted.max_len,
+            learned=self._learned(),
         )
         for name, value in vars(asked).items():
             if getattr(fitted, name) != value:
@@ -162,6 +172,10 @@ class TransformerEstimator(
                     f"{getattr(fitted, name)!r} to {value!r}; set it back, or start anew with "
                     "warm_start=False"
                 )
+
+    def _learned(self) -> dict[str, int]:
+        """Return what the data decided about the stem."""
+        return {"n_codes": self.scaler_.n_codes} if isinstance(self.scaler_, CodeBook) else {}
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
         blind = model.encoding.symmetric and model.stem.pointwise

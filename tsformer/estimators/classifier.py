@@ -34,9 +34,11 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         A name of ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
     encoding_params : dict, optional
         Options of the encoding, as in ``{"d_hidden": 32}``.
-    stem : {"conv", "linear", "patch"}, default="conv"
+    stem : {"conv", "linear", "patch", "embedding"}, default="conv"
         "conv": two layers of dilated convolutions, strided to about 64 tokens; "linear": a token
-        a step, order left to the encoding alone; "patch": a token for several consecutive steps.
+        a step, order left to the encoding alone; "patch": a token for several consecutive steps;
+        "embedding": a token a step for symbolic series, one channel of whole numbers that are
+        codes. `predict` reads codes that `fit` did not see as one unknown code, with a warning.
     stem_params : dict, optional
         Options of the stem, as in ``{"kernel_size": 5}``.
     d_model, n_heads, n_layers : int, default=64, 4, 2
@@ -51,7 +53,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         From tokens to one vector.
     scaling : {"channel", "series", None}, default="channel"
         "channel": each channel by its mean and deviation over the training data; "series": each
-        channel of each series by its own; None: values are taken as they are.
+        channel of each series by its own; None: values are taken as they are. Codes are
+        never scaled.
     max_epochs : int or "auto", default="auto"
         "auto" trains for 1000 optimizer steps and at least 20 epochs, so
         that small and large data both train well.

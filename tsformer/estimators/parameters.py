@@ -111,13 +111,18 @@ class Parameters:
             value = getattr(self, name)
             if value is not None and not isinstance(value, Mapping):
                 raise TypeError(f"{name} must be a dict or None; got {value!r}")
+        if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
+            raise ValueError("stem_params must not hold n_codes: fit counts the codes in X")
         for callback in self.callbacks or ():
             if not isinstance(callback, Callback):
                 raise TypeError(
                     f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
                 )
 
-    def _model_config(self, *, n_channels: int, n_outputs: int, max_len: int) -> ModelConfig:
+    def _model_config(
+        self, *, n_channels: int, n_outputs: int, max_len: int, learned: Mapping[str, Any]
+    ) -> ModelConfig:
+        """Return the model's shape; `learned` are options of the stem that the data decide."""
         return ModelConfig(
             n_channels=n_channels,
             n_outputs=n_outputs,
@@ -125,7 +130,7 @@ class Parameters:
             encoding=self.encoding,
             encoding_params=dict(self.encoding_params or {}),
             stem=self.stem,
-            stem_params=dict(self.stem_params or {}),
+            stem_params={**(self.stem_params or {}), **learned},
             d_model=self.d_model,
             n_heads=self.n_heads,
             n_layers=self.n_layers,

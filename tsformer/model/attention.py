@@ -22,10 +22,13 @@ class SelfAttention(nn.Module):
         Width `D`, divisible by `n_heads`.
     n_heads : int
         Number of heads `H`; each is ``E = D / H`` wide.
+    causal : bool, default=False
+        Whether a token attends to itself and earlier ones only.
     """
 
-    def __init__(self, d_model: int, n_heads: int):
+    def __init__(self, d_model: int, n_heads: int, causal: bool = False):
         super().__init__()
+        self.causal = causal
         self.n_heads = n_heads
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
@@ -40,7 +43,8 @@ class SelfAttention(nn.Module):
         q, k, v = self.qkv(x).view(B, N, 3, self.n_heads, E).permute(2, 0, 3, 1, 4)
         bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
         q, k = encoding.rotate(q, k, t)
-        out = attend(q, k, v, bias, keep, scale=E**-0.5)  # of E, however wide a rotation made q
+        # The scale is of E, however wide a rotation made q.
+        out = attend(q, k, v, bias, keep, scale=E**-0.5, causal=self.causal)
         mixed = encoding.mix(v if keep is None else v * keep[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed

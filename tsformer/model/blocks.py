@@ -24,12 +24,22 @@ class TransformerBlock(nn.Module):
         On each residual branch and on the hidden layer.
     norm_first : bool
         Pre-norm if True, else post-norm.
+    causal : bool, default=False
+        Whether a token attends to itself and earlier ones only.
     """
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, norm_first: bool):
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        dropout: float,
+        norm_first: bool,
+        causal: bool = False,
+    ):
         super().__init__()
         self.norm_first = norm_first
-        self.attention = SelfAttention(d_model, n_heads)
+        self.attention = SelfAttention(d_model, n_heads, causal)
         self.feed_forward = nn.Sequential(
             nn.Linear(d_model, d_ff), nn.GELU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model)
         )

@@ -16,7 +16,14 @@ _CHUNK = 2**20
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, keep: Tensor | None, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    keep: Tensor | None,
+    scale: float,
+    *,
+    causal: bool = False,
 ) -> Tensor:
     """Compute ``softmax(q k^T scale + bias) v`` on the fused kernel.
 
@@ -37,19 +44,28 @@ def attend(
         False where a key is padding.
     scale : float
         Of the scores.
+    causal : bool, default=False
+        Whether a query sees its own key and earlier ones only. Then padding must come last.
 
     Returns
     -------
     Tensor [B, H, N, E]
     """
-    there = None if keep is None else keep[:, None, None, :]
     E = v.shape[-1]
     width = max(q.shape[-1], E)  # the kernel wants all three as wide
     q, k, v = _widened(q, width), _widened(k, width), _widened(v, width)
+    if bias is None and keep is None:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+        return out[..., :E]
+    seen = None if keep is None else keep[:, None, None, :]
+    if causal:
+        N = q.shape[-2]
+        earlier = torch.ones(N, N, dtype=torch.bool, device=q.device).tril()[None, None]
+        seen = earlier if seen is None else seen & earlier
     if bias is not None and _gradient_is_ours(q, bias):
-        out = _TrainedBias.apply(q, k, v, bias, there, scale)
+        out = _TrainedBias.apply(q, k, v, bias, seen, scale)
     else:
-        mask = there if bias is None else _masked(bias, there)
+        mask = seen if bias is None else _masked(bias, seen)
         out = F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
     return out[..., :E]
 
@@ -64,8 +80,8 @@ def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:
     )
 
 
-def _masked(bias: Tensor, there: Tensor | None) -> Tensor:
-    return bias if there is None else bias.masked_fill(~there, float("-inf"))
+def _masked(bias: Tensor, seen: Tensor | None) -> Tensor:
+    return bias if seen is None else bias.masked_fill(~seen, float("-inf"))
 
 
 def _widened(x: Tensor, width: int) -> Tensor:
@@ -81,21 +97,21 @@ class _TrainedBias(torch.autograd.Function):
         k: Tensor,
         v: Tensor,
         bias: Tensor,
-        there: Tensor | None,
+        seen: Tensor | None,
         scale: float,
     ) -> Tensor:
-        mask = _masked(bias.detach(), there)
+        mask = _masked(bias.detach(), seen)
         with torch.enable_grad():
             inputs = q, k, v = tuple(x.detach().requires_grad_() for x in (q, k, v))
             out = F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
-        ctx.save_for_backward(q, k, v, bias, there)
+        ctx.save_for_backward(q, k, v, bias, seen)
         ctx.inner, ctx.scale = (inputs, out), scale
         return out.detach()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, bias, there = ctx.saved_tensors
+        q, k, v, bias, seen = ctx.saved_tensors
         inputs, out = ctx.inner
         grads = torch.autograd.grad(out, inputs, grad)
         B, H, N, _ = q.shape
@@ -112,8 +128,10 @@ class _TrainedBias(torch.autograd.Function):
             for i in range(0, N, rows):
                 span = slice(i, i + rows)
                 scores = (q[these, :, span] @ k_t[these]).add_(bias[shared, :, span])
-                if there is not None:
-                    scores.masked_fill_(~there[these], float("-inf"))
+                if seen is not None:
+                    mask = seen[these] if len(seen) > 1 else seen
+                    mask = mask[:, :, span] if mask.shape[2] > 1 else mask
+                    scores.masked_fill_(~mask, float("-inf"))
                 weights = scores.softmax(-1)
                 d_scores = grad[these, :, span] @ v_t[these]
                 d_scores.sub_(total[these, :, span]).mul_(weights)

@@ -22,7 +22,15 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.model.norms import make_norm
 
-__all__ = ["STEMS", "ConvStem", "LinearStem", "PatchStem", "Stem", "make_stem"]
+__all__ = [
+    "STEMS",
+    "ConvStem",
+    "EmbeddingStem",
+    "LinearStem",
+    "PatchStem",
+    "Stem",
+    "make_stem",
+]
 
 StemOutput = tuple[Tensor, Tensor | None, Tensor]
 
@@ -66,6 +74,42 @@ class LinearStem(Stem):
 
     def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
         return self.project(x), keep, t
+
+
+class EmbeddingStem(Stem):
+    """A token a step, of a trained vector for each code of a symbolic series: ``W[x]``.
+
+    Row 0 is for codes that training lacks and starts, and without them stays, at zero.
+
+    Parameters
+    ----------
+    n_channels, d_model, max_len : int
+        Channels `C`, which must be 1, width `D`, steps of the longest training series.
+    n_codes : int
+        Number of codes: `x` holds whole numbers from 1 to `n_codes`, and 0 for a code not known.
+
+    Raises
+    ------
+    ValueError
+        If there are several channels, or no code.
+    """
+
+    stride = 1
+    pointwise = True
+
+    def __init__(self, n_channels: int, d_model: int, max_len: int, n_codes: int):
+        super().__init__()
+        if n_channels != 1:
+            raise ValueError(
+                f"the embedding stem reads one channel of codes; X has {n_channels} channels"
+            )
+        if n_codes < 1:
+            raise ValueError(f"n_codes of the embedding stem must be at least 1; got {n_codes}")
+        self.embedding = nn.Embedding(n_codes + 1, d_model)
+        nn.init.zeros_(self.embedding.weight[0])
+
+    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
+        return self.embedding(x[..., 0].long()), keep, t
 
 
 class PatchStem(Stem):
@@ -193,7 +237,12 @@ class ConvStem(Stem):
         return x.transpose(1, 2), self._any_kept(keep), t[:, :: self.stride] / self.stride
 
 
-STEMS: dict[str, type[Stem]] = {"conv": ConvStem, "linear": LinearStem, "patch": PatchStem}
+STEMS: dict[str, type[Stem]] = {
+    "conv": ConvStem,
+    "linear": LinearStem,
+    "patch": PatchStem,
+    "embedding": EmbeddingStem,
+}
 
 
 def make_stem(name: str, n_channels: int, d_model: int, max_len: int, **params: Any) -> Stem:

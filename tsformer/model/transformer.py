@@ -28,7 +28,7 @@ class ModelConfig:
         As `tsformer.encodings.resolve` takes it.
     encoding_params : dict
         Its options.
-    stem : {"conv", "linear", "patch"}, default="conv"
+    stem : {"conv", "linear", "patch", "embedding"}, default="conv"
         From values to tokens.
     stem_params : dict
         Its options.

@@ -1,0 +1,182 @@
+"""TokenTransformer: causal under every encoding, generation, initial weights, padding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tsformer.encodings import PositionalEncoding, names
+from tsformer.model import TokenTransformer
+
+VOCABULARY, LENGTH = 11, 12
+ENCODINGS = [*names(), "tape+erpe", "rope+conv", "conv+wavelet"]
+
+every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
+
+
+def make(encoding="lspe", **options) -> TokenTransformer:
+    torch.manual_seed(0)
+    sizes = {"max_len": LENGTH, "d_model": 16, "n_heads": 2, "n_layers": 2}
+    model = TokenTransformer(VOCABULARY, **sizes | {"encoding": encoding} | options)
+    for parameter in model.encoding.parameters():
+        if not parameter.any():
+            nn.init.normal_(parameter)  # erpe starts at zero, where it could leak nothing
+    return model.double().eval()
+
+
+def text(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
+
+
+@every_encoding
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "gradient"])
+def test_no_later_token_changes_an_earlier_logit(encoding, training):
+    model, tokens = make(encoding, dropout=0.0), text(4, LENGTH)
+    if training:  # a trained bias takes another way through the kernel
+        model.train()
+    draws = torch.get_rng_state()
+    logits = model(tokens)
+    for n in (1, 5, LENGTH - 1):
+        changed = tokens.clone()
+        changed[:, n:] = (changed[:, n:] + 1 + text(4, LENGTH - n, seed=n) % 9) % VOCABULARY
+        torch.set_rng_state(draws)  # cape's, in training
+        other = model(changed)
+        torch.testing.assert_close(other[:, :n], logits[:, :n], rtol=1e-9, atol=1e-9)
+        assert not torch.allclose(other[:, n:], logits[:, n:])
+
+
+@every_encoding
+def test_a_beginning_is_read_alike_alone_and_in_the_whole(encoding):
+    model, tokens = make(encoding), text(4, LENGTH)
+    logits = model(tokens)
+    for n in (1, 5, LENGTH - 1):
+        torch.testing.assert_close(model(tokens[:, :n]), logits[:, :n], rtol=1e-8, atol=1e-8)
+
+
+@every_encoding
+def test_padding_at_the_end_changes_nothing(encoding):
+    model, tokens = make(encoding), text(4, LENGTH)
+    keep = torch.arange(LENGTH)[None] < torch.tensor([12, 7, 1, 4])[:, None]
+    logits = model(tokens, keep)
+    for row, n, series in zip(logits, (12, 7, 1, 4), tokens, strict=True):
+        alone = model(series[None, :n])[0]
+        torch.testing.assert_close(row[:n], alone, rtol=1e-8, atol=1e-8)
+
+
+@every_encoding
+def test_gradient_reaches_every_parameter(encoding):
+    model = make(encoding).train()
+    model(text(4, LENGTH)).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.any(), name
+
+
+def test_an_encoding_of_ones_own_is_told_through_its_option():
+    seen = []
+
+    class Neighbour(PositionalEncoding):
+        def __init__(self, *, d_model, n_heads, max_len, causal=False):
+            super().__init__()
+            seen.append(causal)
+
+    make(Neighbour)
+    assert seen == [True]
+
+
+def test_the_embedding_is_scaled_and_the_output_may_be_tied():
+    model = make("none", n_layers=0, norm_first=False, tie_weights=True)
+    tokens = text(2, 5)
+    x = model.embedding.weight[tokens] * 4.0  # the square root of the width
+    expected = x @ model.embedding.weight.T + model.output.bias
+    torch.testing.assert_close(model(tokens), expected)
+    assert model.output.weight is model.embedding.weight
+    free = make("none", n_layers=0)
+    assert free.output.weight is not free.embedding.weight
+
+
+def test_initial_weights():
+    model = make(init_range=0.1, d_model=64)
+    for weight in (model.embedding.weight, model.output.weight):
+        weight = weight.detach()
+        assert 0.095 < weight.abs().max() <= 0.1
+        assert weight.std().item() == pytest.approx(0.2 / 12**0.5, rel=0.1)
+    assert not model.output.bias.any()
+    assert make().embedding.weight.abs().max() > 1
+
+
+def test_models_that_differ_in_their_encoding_start_alike_elsewhere():
+    one, other = make("none").state_dict(), make("lspe").state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_generation_takes_the_likeliest_at_no_temperature():
+    model, prompt = make(), text(3, 4)
+    out = model.generate(prompt, 6, temperature=0)
+    assert out.shape == (3, 10)
+    assert torch.equal(out[:, :4], prompt)
+    for n in range(4, 10):
+        assert torch.equal(out[:, n], model(out[:, :n])[:, -1].argmax(-1))
+    assert torch.equal(model.generate(prompt[0], 6, temperature=0), out[0])
+
+
+def test_generation_goes_on_past_the_trained_length():
+    model = make()
+    out = model.generate(text(2, LENGTH), 5, temperature=0)
+    assert out.shape == (2, LENGTH + 5)
+    assert torch.equal(out[:, -1], model(out[:, -LENGTH - 1 : -1])[:, -1].argmax(-1))
+
+
+def test_draws_follow_the_generator_and_leave_the_global_one():
+    model, prompt = make().train(), text(2, 3)
+    before = torch.get_rng_state()
+    first, again = (
+        model.generate(prompt, 8, generator=torch.Generator().manual_seed(1)) for _ in range(2)
+    )
+    assert torch.equal(first, again)
+    model.generate(prompt, 8)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model.training
+
+
+def test_draws_keep_to_the_likeliest_k_and_follow_the_logits():
+    model, prompt = make(n_layers=1), text(1, 3).expand(4000, -1)
+    logits = model(prompt[:1])[0, -1]
+    drawn = model.generate(prompt, 1, top_k=3, generator=torch.Generator().manual_seed(0))[:, -1]
+    assert set(drawn.tolist()) == set(logits.topk(3).indices.tolist())
+    share = torch.bincount(drawn, minlength=VOCABULARY) / 4000
+    expected = torch.where(logits >= logits.topk(3).values[-1], logits, -torch.inf).softmax(-1)
+    torch.testing.assert_close(share, expected.float(), atol=0.03, rtol=0)
+    hot = model.generate(prompt, 1, temperature=50.0, generator=torch.Generator().manual_seed(0))
+    share = torch.bincount(hot[:, -1], minlength=VOCABULARY) / 4000
+    torch.testing.assert_close(share, torch.full_like(share, 1 / VOCABULARY), atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prompt": text(2, 0)}, "the prompt is empty"),
+        ({"temperature": -1.0}, "temperature must be 0 or more; got -1.0"),
+        ({"top_k": 0}, "top_k must be at least 1; got 0"),
+    ],
+)
+def test_bad_arguments_of_generation(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make().generate(**{"prompt": text(2, 3), "n": 1} | arguments)
+
+
+def test_bad_shapes_are_refused():
+    with pytest.raises(ValueError, match="n_heads must divide d_model; got n_heads=3, d_model=16"):
+        make(n_heads=3)
+    with pytest.raises(ValueError, match="vocab_size and max_len must be at least 1"):
+        make(max_len=0)
+
+
+def test_traces_as_one_graph_and_exports():
+    model, tokens = make("rope"), text(2, LENGTH)
+    torch.compiler.reset()
+    traced = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(traced(tokens), model(tokens))
+    program = torch.export.export(model, (tokens,)).module()
+    torch.testing.assert_close(program(tokens), model(tokens))

@@ -1,0 +1,142 @@
+"""The language model experiment: its texts, what counting says of them, and the script."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+SMALL = (
+    *("--tokens", "1500", "--d-model", "16", "--n-layers", "1", "--length", "10"),
+    *("--epochs", "2", "--min-count", "2"),
+)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "experiments")
+        yield importlib.import_module("corpus")
+
+
+@pytest.fixture(scope="module")
+def language_model(corpus):
+    return importlib.import_module("language_model")
+
+
+def test_the_text_that_python_brings(corpus):
+    read = corpus.read_corpus([], 4000, 2)
+    assert len(read.train) == len(read.valid) == 4000
+    assert read.vocabulary[0] == "<unk>"
+    assert {"the", "<eos>", "."} <= set(read.vocabulary)
+    assert int(max(read.train.max(), read.valid.max())) < len(read.vocabulary)
+    assert not torch.equal(read.train, read.valid)
+
+
+def test_a_folder_or_two_files(corpus, tmp_path):
+    (tmp_path / "train.txt").write_text("a b a c\n\n a a b\n", encoding="utf-8")
+    (tmp_path / "valid.txt").write_text("b d a\n", encoding="utf-8")
+    read = corpus.read_corpus([tmp_path], 100, 2)
+    assert read.vocabulary == ["<unk>", "a", "b", "<eos>"]
+    assert read.train.tolist() == [1, 2, 1, 0, 3, 1, 1, 2, 3]
+    assert read.valid.tolist() == [2, 0, 1, 3]
+    files = corpus.read_corpus([tmp_path / "valid.txt", tmp_path / "train.txt"], 3, 1)
+    assert files.vocabulary == ["<unk>", "b", "d", "a"]
+    assert files.valid.tolist() == [3, 1, 3]
+
+
+def test_what_is_no_corpus_is_refused(corpus, tmp_path):
+    with pytest.raises(SystemExit, match="needs a file named train and one named valid or test"):
+        corpus.read_corpus([tmp_path], 10, 1)
+    with pytest.raises(SystemExit, match="takes a folder with a train and a valid file, or two"):
+        corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
+    with pytest.raises(SystemExit, match="a text of 5 tokens has no window of 5"):
+        corpus.windows(torch.arange(5), 5)
+
+
+def test_windows_are_one_token_apart(corpus):
+    inputs, targets = corpus.windows(torch.arange(11), 5)
+    assert inputs.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert torch.equal(targets, inputs + 1)
+
+
+def test_ngrams_by_hand(corpus):
+    """Counts of `0 1 0 2`, smoothed as Witten and Bell do, worked out on paper."""
+    train, valid = torch.tensor([0, 1, 0, 2]), torch.tensor([0, 1])
+    # Unigrams: 4 seen, 3 different. P(0) = (2 + 3/4) / 7, P(1) = (1 + 3/4) / 7 with 4 words.
+    p0, p1 = (2 + 3 / 4) / 7, (1 + 3 / 4) / 7
+    expected = math.exp(-(math.log(p0) + math.log(p1)) / 2)
+    assert corpus.ngram_perplexity(train, valid, 4, 1) == pytest.approx(expected)
+    # After 0: twice, by 1 and by 2. P(1 | 0) = (1 + 2 P(1)) / 4.
+    expected = math.exp(-(math.log(p0) + math.log((1 + 2 * p1) / 4)) / 2)
+    assert corpus.ngram_perplexity(train, valid, 4, 2) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_ngram_chances_add_up_to_one(corpus, order):
+    """Over all texts of four words."""
+    train = torch.tensor([0, 1, 2, 0, 1, 1, 0, 2, 2, 0])
+    total = 0.0
+    for text in itertools.product(range(3), repeat=4):
+        perplexity = corpus.ngram_perplexity(train, torch.tensor(text), 3, order)
+        total += perplexity**-4
+    assert total == pytest.approx(1.0)
+
+
+def test_loss_of_a_window(language_model):
+    torch.manual_seed(0)
+    logits, targets = torch.randn(3, 5, 7), torch.randint(7, (3, 5))
+    chances = logits.softmax(-1).gather(-1, targets[..., None])[..., 0]
+    torch.testing.assert_close(language_model.losses(logits, targets), -chances.log().mean(1))
+
+
+def test_script_trains_tracks_prints_and_goes_on(tmp_path):
+    out = tmp_path / "results.csv"
+    script = [sys.executable, ROOT / "experiments/language_model.py", *SMALL, "--out", out]
+
+    def run(*arguments: str) -> str:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [*script, *arguments],
+            **{"cwd": tmp_path, "env": environment, "check": True},
+            **{"capture_output": True, "text": True},
+        )
+        return done.stdout
+
+    printed = run("--encoding", "none", "--no-track")
+    assert "none seed 0" in printed
+    assert not (tmp_path / "mlflow.db").exists()
+    printed = run("--encodings", "none,rope")
+    assert "none seed 0" not in printed, "it was there already"
+    assert "rope seed 0" in printed
+    rows = pd.read_csv(out)
+    assert rows[["encoding", "epoch"]].to_numpy().tolist() == [
+        *(["none", 1], ["none", 2], ["rope", 1], ["rope", 2])
+    ]
+    assert (rows["train_loss"].diff()[[1, 3]] < 0).all()
+    assert rows["valid_perplexity"].tolist() == pytest.approx(
+        rows["valid_loss"].map(math.exp).tolist(), rel=1e-3
+    )
+    table = printed[printed.index("model ") :]
+    assert [line.split()[0] for line in table.splitlines()[1:5]] == [
+        *("none", "rope", "unigram", "trigram")
+    ]
+    import mlflow
+
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    experiment = client.get_experiment_by_name("tsformer language model")
+    (fit,) = client.search_runs([experiment.experiment_id])
+    assert fit.info.status == "FINISHED"
+    assert {"train/loss", "val/loss"} <= set(fit.data.metrics)
+    assert fit.data.params["encoding"] == "rope"
+    artifacts = {file.path for file in client.list_artifacts(fit.info.run_id)}
+    assert {"training.png", "encoding.png"} <= artifacts

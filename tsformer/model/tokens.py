@@ -1,0 +1,209 @@
+"""TokenTransformer: the same encodings and blocks, causal, over sequences of tokens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.encodings import EncodingSpec, EncodingStack
+from tsformer.model.blocks import TransformerBlock
+
+__all__ = ["TokenConfig", "TokenTransformer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenConfig:
+    """Everything that fixes the shape of a TokenTransformer.
+
+    Parameters
+    ----------
+    vocab_size : int
+        Number of tokens `V`; a token is an int from 0 to ``V - 1``.
+    max_len : int
+        Tokens of the longest training sequence, and the context of `generate`.
+    encoding : str, PositionalEncoding subclass or factory, default="lspe"
+        As `tsformer.encodings.resolve` takes it. Those that look at neighbours are made causal.
+    encoding_params : dict
+        Its options.
+    d_model, n_heads, n_layers : int
+        Width `D`, heads `H`, blocks.
+    d_ff : int, optional
+        Hidden width of the feed-forward networks; twice `d_model` by default.
+    dropout : float, default=0.1
+        On the encoded tokens and the residual branches.
+    norm_first : bool, default=True
+        Pre-norm blocks; False for post-norm, as in the original.
+    tie_weights : bool, default=False
+        Whether the output layer uses the embedding's weights.
+    init_range : float, optional
+        Draw the weights of embedding and output uniformly from minus to plus this, with zero
+        biases; a customary value is 0.1. By default as torch draws them.
+    """
+
+    vocab_size: int
+    max_len: int
+    encoding: EncodingSpec = "lspe"
+    encoding_params: dict[str, Any] = field(default_factory=dict)
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 2
+    d_ff: int | None = None
+    dropout: float = 0.1
+    norm_first: bool = True
+    tie_weights: bool = False
+    init_range: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 1 or self.max_len < 1:
+            raise ValueError(
+                "vocab_size and max_len must be at least 1; got "
+                f"vocab_size={self.vocab_size}, max_len={self.max_len}"
+            )
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}"
+            )
+
+
+class TokenTransformer(nn.Module):
+    """A causal stack of transformer blocks: from each token and those before it to the next.
+
+    The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, those
+    of the encoding last: under one seed, models that differ only in their encoding start from the
+    same weights everywhere else.
+
+    No token sees a later one. Past `max_len`, encodings that interpolate (`learnable`, `tupe`,
+    `fire`) fit the whole length, so that there a token's code depends on how many follow.
+
+    Parameters
+    ----------
+    vocab_size : int
+        Number of tokens `V`.
+    **options
+        The other fields of `TokenConfig`; `max_len` is needed.
+
+    Examples
+    --------
+    >>> model = TokenTransformer(50, max_len=20, encoding="rope")
+    >>> model(torch.zeros(3, 20, dtype=torch.long)).shape
+    torch.Size([3, 20, 50])
+    """
+
+    def __init__(self, vocab_size: int, **options: Any):
+        super().__init__()
+        config = self.config = TokenConfig(vocab_size=vocab_size, **options)
+        D = config.d_model
+        d_ff = 2 * D if config.d_ff is None else config.d_ff
+        self.max_tokens = config.max_len
+        self.embedding = nn.Embedding(vocab_size, D)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            TransformerBlock(
+                D, config.n_heads, d_ff, config.dropout, config.norm_first, causal=True
+            )
+            for _ in range(config.n_layers)
+        )
+        self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
+        self.output = nn.Linear(D, vocab_size)
+        if config.init_range is not None:
+            for weight in (self.embedding.weight, self.output.weight):
+                nn.init.uniform_(weight, -config.init_range, config.init_range)
+            nn.init.zeros_(self.output.bias)
+        if config.tie_weights:
+            self.output.weight = self.embedding.weight
+        self.encoding = EncodingStack(
+            config.encoding,
+            n_layers=config.n_layers,
+            d_model=D,
+            n_heads=config.n_heads,
+            max_len=config.max_len,
+            causal=True,
+            **config.encoding_params,
+        )
+
+    def forward(self, tokens: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Compute the logits of the token after each.
+
+        Parameters
+        ----------
+        tokens : Tensor [B, L] of int
+            Sequences.
+        keep : Tensor [B, L] of bool, optional
+            False at padding, which comes last; all there by default.
+
+        Returns
+        -------
+        Tensor [B, L, V]
+        """
+        t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
+        x = self.embedding(tokens) * self.config.d_model**0.5
+        if keep is not None:
+            x = x * keep[..., None]
+        x = self.dropout(self.encoding.embed(x, t, keep))
+        for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
+            x = block(x, t, hooks, keep)
+        return self.output(self.norm(x))
+
+    @torch.no_grad()
+    def generate(
+        self,
+        prompt: Tensor,
+        n: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Continue sequences, a token at a time, each from the `max_len` before it.
+
+        Parameters
+        ----------
+        prompt : Tensor [B, L] or [L] of int
+            At least one token each.
+        n : int
+            Number of tokens to add.
+        temperature : float, default=1.0
+            Logits are divided by it; 0 takes the likeliest token.
+        top_k : int, optional
+            Draw from so many likeliest tokens only.
+        generator : torch.Generator, optional
+            Of the draws; one of its own, seeded by the system, by default.
+
+        Returns
+        -------
+        Tensor [B, L + n] or [L + n]
+
+        Raises
+        ------
+        ValueError
+            For an empty prompt, a negative `temperature`, or `top_k` below 1.
+        """
+        if prompt.shape[-1] == 0:
+            raise ValueError("the prompt is empty; give at least one token")
+        if not temperature >= 0:
+            raise ValueError(f"temperature must be 0 or more; got {temperature!r}")
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k must be at least 1; got {top_k!r}")
+        if generator is None:
+            generator = torch.Generator(prompt.device)
+            generator.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
+        was_training = self.training
+        self.eval()
+        tokens = torch.atleast_2d(prompt)
+        for _ in range(n):
+            logits = self(tokens[:, -self.config.max_len :])[:, -1]
+            if temperature == 0:
+                new = logits.argmax(-1, keepdim=True)
+            else:
+                if top_k is not None:
+                    least = logits.topk(min(top_k, logits.shape[-1])).values[:, -1:]
+                    logits = logits.masked_fill(logits < least, float("-inf"))
+                chances = F.softmax(logits / temperature, dim=-1)
+                new = torch.multinomial(chances, 1, generator=generator)
+            tokens = torch.cat([tokens, new], dim=1)
+        self.train(was_training)
+        return tokens if prompt.ndim == 2 else tokens[0]
