@@ -20,6 +20,7 @@ STEM_OPTIONS = [
     ("conv", {"strides": (2, 1), "kernel_size": 5, "dilations": (1, 3)}),
     ("conv", {"strides": (2, 3), "kernel_size": 1}),
     ("conv", {"strides": (2, 1), "norm": "layer"}),
+    ("embedding", {"n_codes": 9}),
 ]
 every_stem = pytest.mark.parametrize(
     ("name", "options"), STEM_OPTIONS, ids=[f"{n}-{tuple(o.values())}" for n, o in STEM_OPTIONS]
@@ -28,15 +29,18 @@ every_stem = pytest.mark.parametrize(
 
 def make(name: str, options: dict, max_len: int = 40) -> nn.Module:
     torch.manual_seed(0)
-    stem = make_stem(name, CHANNELS, D, max_len, **options)
+    channels = 1 if name == "embedding" else CHANNELS
+    stem = make_stem(name, channels, D, max_len, **options)
     for norm in (module for module in stem.modules() if isinstance(module, nn.BatchNorm1d)):
         nn.init.normal_(norm.bias)  # zero to zero would hide padding that leaks
         nn.init.normal_(norm.running_mean)
     return stem.double().eval()
 
 
-def series(n: int, length: int) -> Tensor:
+def series(n: int, length: int, name: str = "conv") -> Tensor:
     generator = torch.Generator().manual_seed(length)
+    if name == "embedding":
+        return torch.randint(10, (n, length, 1), generator=generator).double()
     return torch.randn(n, length, CHANNELS, generator=generator, dtype=torch.float64)
 
 
@@ -52,7 +56,7 @@ def test_all_stems_are_tested():
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 12, 39, 40, 41])
 def test_number_and_times_of_tokens(name, options, length):
     stem = make(name, options)
-    tokens, keep, times = stem(series(3, length), None, steps(length))
+    tokens, keep, times = stem(series(3, length, name), None, steps(length))
     assert tokens.shape == (3, stem.n_tokens(length), D)
     assert times.shape == (1, stem.n_tokens(length))
     assert keep is None
@@ -64,7 +68,7 @@ def test_number_and_times_of_tokens(name, options, length):
 @every_stem
 @pytest.mark.parametrize("lengths", [(12, 12, 12), (12, 7, 1), (11, 6, 5)])
 def test_padding_changes_nothing(name, options, lengths):
-    stem, x = make(name, options), series(3, 20)
+    stem, x = make(name, options), series(3, 20, name)
     keep = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
     tokens, kept, times = stem(x * keep[..., None], keep, steps(20))
     for i, length in enumerate(lengths):
@@ -78,7 +82,7 @@ def test_padding_changes_nothing(name, options, lengths):
 def test_gradient_reaches_every_parameter(name, options):
     stem = make(name, options).train()
     keep = torch.arange(20)[None] < torch.tensor([20, 13])[:, None]
-    tokens, kept, _ = stem(series(2, 20) * keep[..., None], keep, steps(20))
+    tokens, kept, _ = stem(series(2, 20, name) * keep[..., None], keep, steps(20))
     tokens[kept].square().sum().backward()
     batch_norm = any(isinstance(module, nn.BatchNorm1d) for module in stem.modules())
     for key, parameter in stem.named_parameters():
@@ -91,8 +95,8 @@ def test_gradient_reaches_every_parameter(name, options):
 @every_stem
 def test_default_strides_give_about_64_tokens(name, options):
     for max_len in (10, 64, 100, 500, 3000):
-        stem = make(name, {}, max_len)
-        if name == "linear":
+        stem = make(name, options if name == "embedding" else {}, max_len)
+        if stem.pointwise:
             assert stem.n_tokens(max_len) == max_len
         elif max_len >= 128:
             assert 40 <= stem.n_tokens(max_len) <= 96
