@@ -219,8 +219,10 @@ def cost_table(path: Path) -> str:
     for place in places.itertuples(index=False):
         at = cost[(cost[["device", "length", "batch"]] == list(place)).all(axis=1)]
         where = f"{place.device}, {place.length} steps, batch {place.batch}"
+        if not at["encoding"].is_unique:
+            raise ValueError(f"{path} has an encoding twice for {where}")
         for quantity in ("time", "memory"):
-            values = at.set_index("encoding", verify_integrity=True)[f"{quantity}_ratio"]
+            values = at.set_index("encoding")[f"{quantity}_ratio"]
             if values.notna().any():
                 header.append(f" {quantity}: {where}")
                 columns.append(values)
