@@ -1,7 +1,7 @@
 """Each encoding, behind a stem that sees single steps, learns problems that need order or cannot.
 
-What is symmetric is at chance by construction; what is not must learn, but for `LEAST`. A newly registered
-encoding is tested the day it is registered.
+What is symmetric is at chance by construction; what is not must learn, but for `LEAST`. A newly
+registered encoding is tested the day it is registered.
 """
 
 from __future__ import annotations
