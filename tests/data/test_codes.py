@@ -28,7 +28,7 @@ def test_padding_is_no_code():
 
 def test_codes_not_known_are_one_and_warned_of():
     book = CodeBook().fit(*to_panel(np.array([[1, 2, 3]])))
-    with pytest.warns(UserWarning, match=r"2 codes were not in the training data .*: -4, 9"):
+    with pytest.warns(UserWarning, match=r"training data lack, 2 of them, .*: -4, 9"):
         panel = book.transform(*to_panel(np.array([[9, 2, -4, 9]])))
     assert panel.values[0, :, 0].tolist() == [0, 2, 0, 0]
     with warnings.catch_warnings():
@@ -38,7 +38,7 @@ def test_codes_not_known_are_one_and_warned_of():
 
 def test_many_unknown_codes_are_cut():
     book = CodeBook().fit(*to_panel(np.array([[1, 2, 3]])))
-    with pytest.warns(UserWarning, match=r"20 codes .* 19, \.\.\.$"):
+    with pytest.warns(UserWarning, match=r"20 of them, .* 19, \.\.\.$"):
         book.transform(*to_panel(np.arange(10, 30)[None]))
 
 

@@ -33,7 +33,7 @@ def fitted():
 
 
 def test_the_order_of_codes_is_learned(fitted):
-    assert fitted.score(*events(seed=1)) > 0.9
+    assert fitted.score(*events(seed=1)) > 0.95
     assert fitted.scaler_.known.tolist() == [1, 2, 7, 30, 1000]
     assert fitted.model_.stem.embedding.weight.shape == (6, 16)
 
@@ -64,7 +64,7 @@ def test_unknown_codes_are_read_as_one(fitted):
     X, _ = events(n=6, seed=3)
     one, other = X.copy(), X.copy()
     one[:, 4], other[:, 4] = 55, -8
-    with pytest.warns(UserWarning, match=r"1 codes were not in the training data .* 55"):
+    with pytest.warns(UserWarning, match=r"the training data lack, 1 of them, .* 55"):
         first = fitted.predict_proba(one)
     with pytest.warns(UserWarning, match="-8"):
         np.testing.assert_array_equal(fitted.predict_proba(other), first)
@@ -76,7 +76,7 @@ def test_saved_and_loaded(fitted, tmp_path):
     again = tsformer.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
     assert again.scaler_.known.tolist() == [1, 2, 7, 30, 1000]
-    with pytest.warns(UserWarning, match="not in the training data"):
+    with pytest.warns(UserWarning, match="the training data lack"):
         again.predict(X + 1)
 
 
@@ -85,7 +85,7 @@ def test_warm_start_keeps_the_codes():
     classifier = TSTransformerClassifier(
         stem="embedding", d_model=8, n_heads=2, max_epochs=1, warm_start=True, random_state=0
     ).fit(X, y)
-    with pytest.warns(UserWarning, match="not in the training data"):
+    with pytest.warns(UserWarning, match="the training data lack"):
         classifier.fit(np.where(X == 1, 77, X), y)
     assert classifier.scaler_.known.tolist() == [1, 2, 7, 30, 1000]
 
@@ -118,6 +118,6 @@ NO_CODES = {
 
 
 @parametrize_with_checks([SYMBOLIC], expected_failed_checks=lambda estimator: EXPECTED | NO_CODES)
-@pytest.mark.filterwarnings("ignore:.*not in the training data")
+@pytest.mark.filterwarnings("ignore:.*the training data lack")
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

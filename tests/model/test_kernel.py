@@ -85,6 +85,14 @@ def test_no_matrix_of_all_series_and_scores(monkeypatch):
     assert max(sizes) == all_scores
 
 
+def test_a_graph_that_is_retained_can_be_used_again():
+    leaves = problem((1, 2, 7, 7))
+    loss = attend(*leaves, KEEP, 0.5).square().sum()
+    first = torch.autograd.grad(loss, leaves, retain_graph=True)
+    for once, again in zip(first, torch.autograd.grad(loss, leaves), strict=True):
+        assert torch.equal(once, again)
+
+
 def test_a_second_derivative_is_refused():
     leaves = problem((1, 2, 7, 7))
     once = attend(*leaves, None, 0.5).square().sum()

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tsformer.data.panel import Floats, Panel
+from tsformer.data.panel import Floats, Panel, is_there
 
 __all__ = ["CodeBook"]
 
@@ -34,29 +34,24 @@ class CodeBook:
 
     def fit(self, values: Floats, lengths: npt.NDArray[np.int64]) -> CodeBook:
         """Learn the codes in padded `values` ``[n, L, 1]``."""
-        self.known = np.unique(_whole(values)[_there(values, lengths)])
+        self.known = np.unique(_whole(values)[is_there(values, lengths)[..., 0]])
         return self
 
     def transform(self, values: Floats, lengths: npt.NDArray[np.int64]) -> Panel:
         """Return the number of each code; warn of codes that are not known."""
-        codes, there = _whole(values), _there(values, lengths)
+        codes, there = _whole(values), is_there(values, lengths)
         place = np.searchsorted(self.known, codes).clip(max=self.n_codes - 1)
         known = self.known[place] == codes
         new = np.unique(codes[there & ~known])
         if len(new):
             few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
             warnings.warn(
-                f"{len(new)} codes were not in the training data and are read as one unknown "
+                f"codes that the training data lack, {len(new)} of them, are read as one unknown "
                 f"code: {few}",
                 stacklevel=4,
             )
         numbers = np.where(there & known, place + 1, 0)
         return Panel(torch.from_numpy(numbers.astype(np.float32)), torch.from_numpy(lengths))
-
-
-def _there(values: Floats, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    there = (np.arange(values.shape[1]) < lengths[:, None])[..., None]
-    return np.broadcast_to(there, values.shape)
 
 
 def _whole(values: Floats) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tsformer._names import unknown
 
-__all__ = ["SCALINGS", "Panel", "Scaler", "is_ragged", "to_panel"]
+__all__ = ["SCALINGS", "Panel", "Scaler", "is_ragged", "is_there", "to_panel"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -186,11 +186,12 @@ class Scaler:
         elif self.how == "series":
             mean, std = _moments(values, lengths, axis=(1,))
             values = (values - mean) / std
-        values = np.where(_there(values, lengths), values, 0.0)
+        values = np.where(is_there(values, lengths), values, 0.0)
         return Panel(torch.from_numpy(values.astype(np.float32)), torch.from_numpy(lengths))
 
 
-def _there(values: Floats, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def is_there(values: Floats, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return ``[n, L, 1]``: which steps of padded `values` ``[n, L, C]`` are not padding."""
     return (np.arange(values.shape[1]) < lengths[:, None])[..., None]
 
 
@@ -198,7 +199,7 @@ def _moments(
     values: Floats, lengths: npt.NDArray[np.int64], axis: tuple[int, ...]
 ) -> tuple[Floats, Floats]:
     """Mean and standard deviation over the steps that are there; 1 for a constant."""
-    there = np.broadcast_to(_there(values, lengths), values.shape)
+    there = np.broadcast_to(is_there(values, lengths), values.shape)
     mean = values.mean(axis=axis, keepdims=True, where=there)
     std = values.std(axis=axis, keepdims=True, where=there)
     # A constant has a deviation of rounding error only; dividing by that would make noise of it.

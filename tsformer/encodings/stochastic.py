@@ -47,13 +47,15 @@ class StochasticEncoding(PositionalEncoding):
         d_model: int,
         n_heads: int,
         noise_shape: tuple[int, ...],
-        n_realizations: int,
+        n_realizations: int | None,
         resample: bool,
         seed: int,
     ):
         super().__init__()
         self.resample = resample
         width = d_model // n_heads
+        n_realizations = width if n_realizations is None else n_realizations
+        _at_least_one(self.name, n_realizations=n_realizations)
         self.gate = nn.Parameter(torch.randn(n_heads, width))
         generator = torch.Generator().manual_seed(seed)
         # Not persistent: the seed gives them again, so a checkpoint holds what is learned alone.
@@ -129,8 +131,7 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
         seed: int = 0,
     ):
         width = d_model // n_heads
-        n_realizations = width if n_realizations is None else n_realizations
-        _at_least_one(self.name, n_sines=n_sines, n_realizations=n_realizations)
+        _at_least_one(self.name, n_sines=n_sines)
         super().__init__(
             d_model=d_model,
             n_heads=n_heads,
@@ -214,8 +215,7 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
         seed: int = 0,
     ):
         width = d_model // n_heads
-        n_realizations = width if n_realizations is None else n_realizations
-        _at_least_one(self.name, kernel_size=kernel_size, n_realizations=n_realizations)
+        _at_least_one(self.name, kernel_size=kernel_size)
         super().__init__(
             d_model=d_model,
             n_heads=n_heads,

@@ -13,8 +13,8 @@ __all__ = ["SelfAttention"]
 class SelfAttention(nn.Module):
     """Attend from every token to every token that is there, on the fused kernel.
 
-    The attention weights get no dropout: it would leave the fused kernel (which is much slower at
-    2,048 tokens), and the residual branch is dropped instead.
+    The attention weights get no dropout: the fused kernel cannot do that, and plain arithmetic is
+    several times slower. The residual branch is dropped instead.
 
     Parameters
     ----------

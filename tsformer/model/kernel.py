@@ -113,7 +113,7 @@ class _TrainedBias(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bias, seen = ctx.saved_tensors
         inputs, out = ctx.inner
-        grads = torch.autograd.grad(out, inputs, grad)
+        grads = torch.autograd.grad(out, inputs, grad, retain_graph=True)
         B, H, N, _ = q.shape
         q, k_t, v_t = (q * ctx.scale), k.mT.contiguous(), v.mT.contiguous()
         grad = grad.contiguous()
