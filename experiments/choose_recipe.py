@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import joblib
-import pandas as pd
 import torch
+from resumable import fit_missing
 from sklearn.model_selection import StratifiedKFold
 
 from tsformer import TSTransformerClassifier, load_dataset
@@ -66,20 +65,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="fits side by side, one thread each")
     jobs = parser.parse_args().jobs
-    done = set()
-    if CSV.exists():
-        done = set(
-            pd.read_csv(CSV)[["variant", "dataset", "fold"]].itertuples(index=False, name=None)
-        )
     cells = ((v, d, f) for d, v, f in itertools.product(DATASETS, VARIANTS, range(FOLDS)))
-    todo = [cell for cell in cells if cell not in done]
-    rows = joblib.Parallel(jobs, return_as="generator_unordered")(
-        joblib.delayed(fit)(*cell) for cell in todo
-    )
-    for row in rows:
-        pd.DataFrame([row]).to_csv(CSV, mode="a", header=not CSV.exists(), index=False)
-        print(row, flush=True)
-    table = pd.read_csv(CSV).pivot_table("accuracy", "variant", "dataset")
+    folds = fit_missing(CSV, ["variant", "dataset", "fold"], cells, fit, jobs)
+    table = folds.pivot_table("accuracy", "variant", "dataset")
     print(table.assign(mean=table.mean(axis=1)).round(3).to_string())
 
 

@@ -13,11 +13,13 @@ import argparse
 import itertools
 import platform
 import time
+from functools import partial
 from pathlib import Path
 
 import joblib
 import pandas as pd
 import torch
+from resumable import fit_missing
 
 import tsformer
 from tsformer import TSTransformerClassifier, load_dataset
@@ -80,20 +82,10 @@ def main() -> None:
         "--jobs", type=int, default=1, help="fits side by side, the cores shared out"
     )
     jobs = parser.parse_args().jobs
-    done = set()
-    if CSV.exists():
-        done = set(pd.read_csv(CSV)[["dataset", "seed"]].itertuples(index=False, name=None))
-    todo = [cell for cell in itertools.product(DATASETS, SEEDS) if cell not in done]
     threads = max(joblib.cpu_count() // jobs, 1)
-    rows = joblib.Parallel(jobs, return_as="generator_unordered")(
-        joblib.delayed(fit)(dataset, seed, threads) for dataset, seed in todo
-    )
-    for row in rows:
-        pd.DataFrame([row]).to_csv(CSV, mode="a", header=not CSV.exists(), index=False)
-        print(
-            f"{row['dataset']} seed {row['seed']}: {row['accuracy']:.4f} in {row['fit_seconds']} s"
-        )
-    frame = pd.read_csv(CSV).sort_values(["dataset", "seed"])
+    cells = itertools.product(DATASETS, SEEDS)
+    frame = fit_missing(CSV, ["dataset", "seed"], cells, partial(fit, threads=threads), jobs)
+    frame = frame.sort_values(["dataset", "seed"])
     frame.to_csv(CSV, index=False)
     print(table().round(4).to_string())
 

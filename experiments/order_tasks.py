@@ -16,9 +16,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import joblib
-import pandas as pd
 import torch
+from resumable import fit_missing
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
@@ -70,17 +69,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="fits side by side, one thread each")
     jobs = parser.parse_args().jobs
-    done = set()
-    if CSV.exists():
-        done = set(
-            pd.read_csv(CSV)[["encoding", "task", "seed"]].itertuples(index=False, name=None)
-        )
-    todo = [cell for cell in itertools.product(VARIANTS, ORDER_TASKS, SEEDS) if cell not in done]
-    rows = joblib.Parallel(jobs, return_as="generator")(joblib.delayed(fit)(*cell) for cell in todo)
-    for row in rows:
-        pd.DataFrame([row]).to_csv(CSV, mode="a", header=not CSV.exists(), index=False)
-        print(row, flush=True)
-    table = pd.read_csv(CSV).pivot_table("accuracy", "encoding", "task", sort=False)
+    cells = itertools.product(VARIANTS, ORDER_TASKS, SEEDS)
+    fits = fit_missing(CSV, ["encoding", "task", "seed"], cells, fit, jobs)
+    table = fits.pivot_table("accuracy", "encoding", "task", sort=False)
     print(table.round(3).to_string())
 
 
