@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.encodings import EncodingSpec, EncodingStack
-from tsformer.model.blocks import TransformerBlock
+from tsformer.model.stack import StackConfig, TransformerStack
 
 __all__ = ["TokenConfig", "TokenTransformer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenConfig:
-    """Everything that fixes the shape of a TokenTransformer.
+class TokenConfig(StackConfig):
+    """Everything that fixes the shape of a TokenTransformer, beside the fields of `StackConfig`.
+
+    Encodings that look at neighbours are made causal.
 
     Parameters
     ----------
@@ -26,18 +27,6 @@ class TokenConfig:
         Number of tokens `V`; a token is an int from 0 to ``V - 1``.
     max_len : int
         Tokens of the longest training sequence, and the context of `generate`.
-    encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        As `tsformer.encodings.resolve` takes it. Those that look at neighbours are made causal.
-    encoding_params : dict
-        Its options.
-    d_model, n_heads, n_layers : int
-        Width `D`, heads `H`, blocks.
-    d_ff : int, optional
-        Hidden width of the feed-forward networks; twice `d_model` by default.
-    dropout : float, default=0.1
-        On the encoded tokens and the residual branches.
-    norm_first : bool, default=True
-        Pre-norm blocks; False for post-norm, as in the original.
     tie_weights : bool, default=False
         Whether the output layer uses the embedding's weights.
     init_range : float, optional
@@ -47,30 +36,19 @@ class TokenConfig:
 
     vocab_size: int
     max_len: int
-    encoding: EncodingSpec = "lspe"
-    encoding_params: dict[str, Any] = field(default_factory=dict)
-    d_model: int = 64
-    n_heads: int = 4
-    n_layers: int = 2
-    d_ff: int | None = None
-    dropout: float = 0.1
-    norm_first: bool = True
     tie_weights: bool = False
     init_range: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.vocab_size < 1 or self.max_len < 1:
             raise ValueError(
                 "vocab_size and max_len must be at least 1; got "
                 f"vocab_size={self.vocab_size}, max_len={self.max_len}"
             )
-        if self.d_model % self.n_heads:
-            raise ValueError(
-                f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}"
-            )
 
 
-class TokenTransformer(nn.Module):
+class TokenTransformer(TransformerStack):
     """A causal stack of transformer blocks: from each token and those before it to the next.
 
     The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, those
@@ -98,17 +76,8 @@ class TokenTransformer(nn.Module):
         super().__init__()
         config = self.config = TokenConfig(vocab_size=vocab_size, **options)
         D = config.d_model
-        d_ff = 2 * D if config.d_ff is None else config.d_ff
-        self.max_tokens = config.max_len
         self.embedding = nn.Embedding(vocab_size, D)
-        self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(
-            TransformerBlock(
-                D, config.n_heads, d_ff, config.dropout, config.norm_first, causal=True
-            )
-            for _ in range(config.n_layers)
-        )
-        self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
+        self._add_blocks(config, causal=True)
         self.output = nn.Linear(D, vocab_size)
         if config.init_range is not None:
             for weight in (self.embedding.weight, self.output.weight):
@@ -116,15 +85,7 @@ class TokenTransformer(nn.Module):
             nn.init.zeros_(self.output.bias)
         if config.tie_weights:
             self.output.weight = self.embedding.weight
-        self.encoding = EncodingStack(
-            config.encoding,
-            n_layers=config.n_layers,
-            d_model=D,
-            n_heads=config.n_heads,
-            max_len=config.max_len,
-            causal=True,
-            **config.encoding_params,
-        )
+        self._add_encoding(config, config.max_len, causal=True)
 
     def forward(self, tokens: Tensor, keep: Tensor | None = None) -> Tensor:
         """Compute the logits of the token after each.
@@ -144,10 +105,7 @@ class TokenTransformer(nn.Module):
         x = self.embedding(tokens) * self.config.d_model**0.5
         if keep is not None:
             x = x * keep[..., None]
-        x = self.dropout(self.encoding.embed(x, t, keep))
-        for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
-            x = block(x, t, hooks, keep)
-        return self.output(self.norm(x))
+        return self.output(self.relate(x, t, keep))
 
     @torch.no_grad()
     def generate(

@@ -8,38 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings import EncodingSpec, EncodingStack
-from tsformer.model.blocks import TransformerBlock
 from tsformer.model.pooling import make_pooling
+from tsformer.model.stack import StackConfig, TransformerStack
 from tsformer.model.stems import make_stem
 
 __all__ = ["ModelConfig", "TSTransformer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """Everything that fixes the shape of a TSTransformer.
+class ModelConfig(StackConfig):
+    """Everything that fixes the shape of a TSTransformer, beside the fields of `StackConfig`.
 
     Parameters
     ----------
     n_channels, n_outputs, max_len : int
         Channels `C`, logits `K`, steps of the longest training series.
-    encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        As `tsformer.encodings.resolve` takes it.
-    encoding_params : dict
-        Its options.
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
         From values to tokens.
     stem_params : dict
         Its options.
-    d_model, n_heads, n_layers : int
-        Width `D`, heads `H`, blocks.
-    d_ff : int, optional
-        Hidden width of the feed-forward networks; twice `d_model` by default.
-    dropout : float
-        On the encoded tokens and the residual branches.
-    norm_first : bool, default=True
-        Pre-norm blocks; False for post-norm, as in the original.
     pooling : {"mean", "attention", "max"}, default="mean"
         From tokens to one vector.
     """
@@ -47,28 +34,12 @@ class ModelConfig:
     n_channels: int
     n_outputs: int
     max_len: int
-    encoding: EncodingSpec = "lspe"
-    encoding_params: dict[str, Any] = field(default_factory=dict)
     stem: str = "conv"
     stem_params: dict[str, Any] = field(default_factory=dict)
-    d_model: int = 64
-    n_heads: int = 4
-    n_layers: int = 2
-    d_ff: int | None = None
-    dropout: float = 0.1
-    norm_first: bool = True
     pooling: str = "mean"
 
-    def __post_init__(self) -> None:
-        if self.d_model % self.n_heads:
-            divisors = [h for h in range(1, self.d_model + 1) if self.d_model % h == 0]
-            raise ValueError(
-                f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}; "
-                f"with this width n_heads may be one of {divisors}"
-            )
 
-
-class TSTransformer(nn.Module):
+class TSTransformer(TransformerStack):
     """A stack of transformer blocks over the tokens of a time series, with mean pooling.
 
     Weights are drawn from torch's global generator, those of the encoding last: under one seed,
@@ -90,27 +61,13 @@ class TSTransformer(nn.Module):
         super().__init__()
         self.config = config
         D = config.d_model
-        d_ff = 2 * D if config.d_ff is None else config.d_ff
         self.stem = make_stem(
             config.stem, config.n_channels, D, config.max_len, **config.stem_params
         )
-        self.max_tokens = self.stem.n_tokens(config.max_len)
-        self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(
-            TransformerBlock(D, config.n_heads, d_ff, config.dropout, config.norm_first)
-            for _ in range(config.n_layers)
-        )
-        self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
+        self._add_blocks(config)
         self.pooling = make_pooling(config.pooling, D)
         self.head = nn.Linear(D, config.n_outputs)
-        self.encoding = EncodingStack(
-            config.encoding,
-            n_layers=config.n_layers,
-            d_model=D,
-            n_heads=config.n_heads,
-            max_len=self.max_tokens,
-            **config.encoding_params,
-        )
+        self._add_encoding(config, self.stem.n_tokens(config.max_len))
 
     def forward(self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None) -> Tensor:
         """Compute logits.
@@ -141,10 +98,7 @@ class TSTransformer(nn.Module):
         if keep is not None:
             t = _hold_last(t, keep)
             x = x * keep[..., None]
-        x = self.dropout(self.encoding.embed(x, t, keep))
-        for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
-            x = block(x, t, hooks, keep)
-        return self.pooling(self.norm(x), keep)
+        return self.pooling(self.relate(x, t, keep), keep)
 
 
 def _hold_last(t: Tensor, keep: Tensor) -> Tensor:

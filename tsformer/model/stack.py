@@ -1,0 +1,91 @@
+"""What every transformer of the package is: an encoding, blocks and a norm over embedded tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from tsformer.encodings import EncodingSpec, EncodingStack
+from tsformer.model.blocks import TransformerBlock
+
+__all__ = ["StackConfig", "TransformerStack"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """The shape that all models share.
+
+    Parameters
+    ----------
+    encoding : str, PositionalEncoding subclass or factory, default="lspe"
+        As `tsformer.encodings.resolve` takes it.
+    encoding_params : dict
+        Its options.
+    d_model, n_heads, n_layers : int
+        Width `D`, heads `H`, blocks.
+    d_ff : int, optional
+        Hidden width of the feed-forward networks; twice `d_model` by default.
+    dropout : float, default=0.1
+        On the encoded tokens and the residual branches.
+    norm_first : bool, default=True
+        Pre-norm blocks; False for post-norm, as in the original.
+    """
+
+    encoding: EncodingSpec = "lspe"
+    encoding_params: dict[str, Any] = field(default_factory=dict)
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 2
+    d_ff: int | None = None
+    dropout: float = 0.1
+    norm_first: bool = True
+
+    def __post_init__(self) -> None:
+        if self.d_model % self.n_heads:
+            divisors = [h for h in range(1, self.d_model + 1) if self.d_model % h == 0]
+            raise ValueError(
+                f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}; "
+                f"with this width n_heads may be one of {divisors}"
+            )
+
+
+class TransformerStack(nn.Module):
+    """Base of the models: they embed, this relates, they read out.
+
+    A model calls `_add_blocks` and, after all else that draws weights, `_add_encoding`: under one
+    seed, models that differ only in their encoding then start from the same weights elsewhere.
+    """
+
+    def _add_blocks(self, config: StackConfig, *, causal: bool = False) -> None:
+        D = config.d_model
+        d_ff = 2 * D if config.d_ff is None else config.d_ff
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            TransformerBlock(D, config.n_heads, d_ff, config.dropout, config.norm_first, causal)
+            for _ in range(config.n_layers)
+        )
+        self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
+
+    def _add_encoding(self, config: StackConfig, max_tokens: int, *, causal: bool = False) -> None:
+        self.max_tokens = max_tokens
+        self.encoding = EncodingStack(
+            config.encoding,
+            n_layers=config.n_layers,
+            d_model=config.d_model,
+            n_heads=config.n_heads,
+            max_len=max_tokens,
+            causal=causal,
+            **config.encoding_params,
+        )
+
+    def relate(self, x: Tensor, t: Tensor, keep: Tensor | None) -> Tensor:
+        """Encode the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` and let them attend.
+
+        `keep` ``[B, N]`` is False where a token is padding, which comes as zeros in `x`.
+        """
+        x = self.dropout(self.encoding.embed(x, t, keep))
+        for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
+            x = block(x, t, hooks, keep)
+        return self.norm(x)
