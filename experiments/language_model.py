@@ -13,8 +13,11 @@ files named train and valid, or two files; without it, the text that Python itse
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,13 @@ SETTINGS = (
     *("d_model", "n_layers", "n_heads", "dropout", "batch_size", "length", "epochs"),
     *("learning_rate", "tokens", "min_count"),
 )
+
+COLUMNS = (
+    *("corpus", "encoding", "seed", "epoch", "train_loss", "valid_loss"),
+    *("train_perplexity", "valid_perplexity", "fit_seconds", *SETTINGS),
+)
+#: Models that count words in place of learning: name -> length of the n-grams.
+BY_COUNTING = {"unigram": 1, "trigram": 3}
 
 
 def losses(logits: Tensor, targets: Tensor) -> Tensor:
@@ -166,10 +176,21 @@ def main() -> None:
     fits = joblib.Parallel(options.jobs, return_as="generator_unordered")(
         joblib.delayed(fit)(corpus, *cell, options) for cell in cells if cell not in finished
     )
-    for rows in fits:
+    for rows in itertools.chain(counted(corpus, finished, same, options.epochs), fits):
         new = not options.out.exists()
-        pd.DataFrame(rows).to_csv(options.out, mode="a", header=new, index=False)
-    print(table(results(options.out, same), corpus).round(2).to_string(index=False))
+        pd.DataFrame(rows, columns=COLUMNS).to_csv(options.out, mode="a", header=new, index=False)
+    print(table(results(options.out, same)).round(2).to_string(index=False))
+
+
+def counted(
+    corpus: Corpus, finished: set[tuple[str, int]], same: dict[str, Any], epoch: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the perplexity of counting words, as one row each."""
+    for name, order in BY_COUNTING.items():
+        if (name, 0) not in finished:
+            value = ngram_perplexity(corpus.train, corpus.valid, len(corpus.vocabulary), order)
+            row = {"encoding": name, "seed": 0, "epoch": epoch, "valid_perplexity": round(value, 2)}
+            yield [{**same, **row}]
 
 
 def results(path: Path, same: dict[str, Any]) -> pd.DataFrame:
@@ -180,24 +201,33 @@ def results(path: Path, same: dict[str, Any]) -> pd.DataFrame:
     return rows[(rows[list(same)] == pd.Series(same)).all(axis=1)]
 
 
-def table(rows: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    """Return the perplexities after the last epoch, beside those of counting."""
-    last = rows[rows["epoch"] == rows["epoch"].max()].groupby("encoding", sort=False)
-    lines = [
-        {
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the perplexities after the last epoch, best first, beside those of counting.
+
+    A difference is from `none` under the same seed, with the standard error of its mean.
+    """
+    last = rows[rows["epoch"] == rows["epoch"].max()]
+    by_seed = last.pivot_table(index="seed", columns="encoding", values="valid_perplexity")
+    lines = []
+    for name, fits in last.groupby("encoding", sort=False):
+        line = {
             "model": name,
             "valid perplexity": fits["valid_perplexity"].mean(),
             "deviation": fits["valid_perplexity"].std(),
             "train perplexity": fits["train_perplexity"].mean(),
-            "seeds": len(fits),
+            "seeds": 0 if name in BY_COUNTING else len(fits),
         }
-        for name, fits in last
-    ]
-    for name, order in (("unigram", 1), ("trigram", 3)):
-        value = ngram_perplexity(corpus.train, corpus.valid, len(corpus.vocabulary), order)
-        lines.append({"model": name, "valid perplexity": value})
-    return pd.DataFrame(lines)
+        if "none" in by_seed and name != "none" and name not in BY_COUNTING:
+            apart = (by_seed[name] - by_seed["none"]).dropna()
+            line |= {"from none": apart.mean(), "error": apart.sem()}
+        lines.append(line)
+    return pd.DataFrame(lines).sort_values("valid perplexity", ignore_index=True)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, ValueError) as error:
+        sys.exit(f"language_model.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped; the fits that had ended are kept, and the same command goes on")

@@ -2,8 +2,9 @@
 
     python experiments/write_docs.py
 
-A table of README.md stands between two comments, ``<!-- table: name -->`` and
-``<!-- end of table -->``; docs/encodings.md is written whole, by `encodings_page.py`.
+A table of README.md, or of the results' README.md, stands between two comments,
+``<!-- table: name -->`` and ``<!-- end of table -->``; docs/encodings.md is written whole, by
+`encodings_page.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import re
 from pathlib import Path
 
 import encodings_page
+import language_model
 import markdown_text as md
 import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGE = ROOT / "docs/encodings.md"
+RESULTS_README = ROOT / "experiments/results/README.md"
 RESULTS = ROOT / "experiments/results/default_accuracy.csv"
 PUBLISHED = ROOT / "experiments/results/published.csv"
 
@@ -63,12 +66,29 @@ def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     return md.table(header, rows)
 
 
+def language_table(results: Path = language_model.CSV) -> str:
+    """One row a model: perplexities after the last epoch, and how far from `none`."""
+    rows = (
+        (
+            row.model,
+            md.mean_and_spread(row.valid, row.spread, 1),
+            md.mean_and_spread(row.train, float("nan"), 1),
+            md.mean_and_spread(row.apart, row.error, 2),
+        )
+        for row in language_model.table(pd.read_csv(results))
+        .set_axis(["model", "valid", "spread", "train", "seeds", "apart", "error"], axis=1)
+        .itertuples()
+    )
+    header = ("model", " perplexity", " on its own text", " less that of none, with error")
+    return md.table(header, rows)
+
+
 def filled(text: str, name: str, table: str) -> str:
     """Return `text` with the table called `name` replaced."""
     place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end of table -->)", re.DOTALL)
     new, n_places = place.subn(lambda match: f"{match[1]}{table}{match[2]}", text)
     if n_places != 1:
-        raise ValueError(f"README.md must have one place for the table {name!r}; it has {n_places}")
+        raise ValueError(f"the text must have one place for the table {name!r}; it has {n_places}")
     return new
 
 
@@ -77,6 +97,9 @@ def main() -> None:
     text = filled(text, "encodings", encodings_table())
     text = filled(text, "results", results_table())
     README.write_text(text, encoding="utf-8")
+    text = RESULTS_README.read_text(encoding="utf-8")
+    text = filled(text, "language model", language_table())
+    RESULTS_README.write_text(text, encoding="utf-8")
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(encodings_page.page(), encoding="utf-8")
 

@@ -119,6 +119,9 @@ def test_script_trains_tracks_prints_and_goes_on(tmp_path):
     assert "none seed 0" not in printed, "it was there already"
     assert "rope seed 0" in printed
     rows = pd.read_csv(out)
+    counted = rows["encoding"].isin(["unigram", "trigram"])
+    assert rows.loc[counted, "epoch"].tolist() == [2, 2], "counted once"
+    rows = rows[~counted].reset_index()
     assert rows[["encoding", "epoch"]].to_numpy().tolist() == [
         *(["none", 1], ["none", 2], ["rope", 1], ["rope", 2])
     ]
@@ -127,9 +130,9 @@ def test_script_trains_tracks_prints_and_goes_on(tmp_path):
         rows["valid_loss"].map(math.exp).tolist(), rel=1e-3
     )
     table = printed[printed.index("model ") :]
-    assert [line.split()[0] for line in table.splitlines()[1:5]] == [
+    assert {line.split()[0] for line in table.splitlines()[1:5]} == {
         *("none", "rope", "unigram", "trigram")
-    ]
+    }
     import mlflow
 
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
@@ -140,3 +143,20 @@ def test_script_trains_tracks_prints_and_goes_on(tmp_path):
     assert fit.data.params["encoding"] == "rope"
     artifacts = {file.path for file in client.list_artifacts(fit.info.run_id)}
     assert {"training.png", "encoding.png"} <= artifacts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "nowhere"], "nowhere"),
+        (["--encoding", "lpse"], "unknown encoding 'lpse': did you mean 'lspe'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(tmp_path, arguments, message):
+    done = subprocess.run(
+        [sys.executable, ROOT / "experiments/language_model.py", *SMALL, "--no-track", *arguments],
+        **{"cwd": tmp_path, "capture_output": True, "text": True},
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr

@@ -53,6 +53,15 @@ def test_table_is_fresh(name, write_docs):
     )
 
 
+def test_table_of_the_language_model_is_fresh(write_docs):
+    text = write_docs.RESULTS_README.read_text(encoding="utf-8")
+    table = write_docs.language_table()
+    assert write_docs.filled(text, "language model", table) == text, (
+        "stale; run: python experiments/write_docs.py"
+    )
+    assert table.splitlines()[-1].startswith("| unigram | 136.1 | – | – |")
+
+
 def test_results_table_sets_means_beside_published_figures(tmp_path, write_docs):
     ours, others = tmp_path / "ours.csv", tmp_path / "others.csv"
     ours.write_text(
