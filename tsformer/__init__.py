@@ -9,17 +9,26 @@ __version__ = "0.1.0"
 # nothing that is not asked for.
 _PUBLIC = {
     "TSTransformerClassifier": "tsformer.estimators.classifier",
+    "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
     "ModelConfig": "tsformer.model.transformer",
     "load": "tsformer.persistence",
     "load_dataset": "tsformer.data",
 }
 
-__all__ = ["ModelConfig", "TSTransformer", "TSTransformerClassifier", "load", "load_dataset"]
+__all__ = [
+    "ModelConfig",
+    "TSTransformer",
+    "TSTransformerClassifier",
+    "TSTransformerRegressor",
+    "load",
+    "load_dataset",
+]
 
 if TYPE_CHECKING:
     from tsformer.data import load_dataset
     from tsformer.estimators.classifier import TSTransformerClassifier
+    from tsformer.estimators.regressor import TSTransformerRegressor
     from tsformer.model.transformer import ModelConfig, TSTransformer
     from tsformer.persistence import load
 

@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import tsformer
 from tsformer import safetensors
+from tsformer._names import unknown
 from tsformer.data.codes import CodeBook
-from tsformer.data.panel import Scaler
+from tsformer.data.scaling import Scaler
 from tsformer.encodings import PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.model import ModelConfig, TSTransformer
@@ -160,22 +161,25 @@ def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
     # Not to be derived from the parameters, which may have been set anew since the fit.
     model = dict(vars(estimator.model_.config))
     model["encoding"] = _by_name(model["encoding"])
-    if isinstance(parameters["class_weight"], dict):
+    if isinstance(parameters.get("class_weight"), dict):
         # JSON keys are strings; pairs keep the labels' types.
         parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
-    classes = estimator.classes_
+    scaler = estimator.scaler_
     return {
         "format": FORMAT,
         "tsformer": tsformer.__version__,
         "torch": torch.__version__,
         "class": type(estimator).__name__,
         "parameters": parameters,
-        "classes": {"dtype": classes.dtype.str, "values": classes.tolist()},
+        **estimator._describe_targets(),
         "columns_are_steps": estimator._columns_are_steps,
         "n_features_in": estimator.n_features_in_,
         "n_channels": estimator.n_channels_,
         "model": model,
-        "scaling": getattr(estimator.scaler_, "how", None),
+        "scaling": getattr(scaler, "how", None),
+        "flagged": scaler.flagged.tolist() if isinstance(scaler, Scaler) else [],
+        "time_step": scaler.step,
+        "clock": estimator._clock,
         "feature_names_in": getattr(estimator, "feature_names_in_", np.empty(0)).tolist(),
         "history": list(estimator.history_),
         "best_epoch": estimator.history_.best_epoch,
@@ -186,14 +190,15 @@ def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
 def _restore(
     state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
 ) -> TransformerEstimator:
-    from tsformer.estimators import TSTransformerClassifier
+    from tsformer import estimators
 
+    if state["class"] not in estimators.__all__:
+        raise ValueError(unknown("estimator", state["class"], estimators.__all__))
     parameters = dict(state["parameters"])
-    if isinstance(parameters["class_weight"], dict):
+    if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
-    estimator = TSTransformerClassifier(**parameters | {"device": device})
-    classes = state["classes"]
-    estimator.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+    estimator = getattr(estimators, state["class"])(**parameters | {"device": device})
+    estimator._restore_targets(state)
     estimator._columns_are_steps = state["columns_are_steps"]
     estimator.n_features_in_ = state["n_features_in"]
     estimator.n_channels_ = state["n_channels"]
@@ -203,12 +208,16 @@ def _restore(
     estimator.history_.best_epoch = state["best_epoch"]
     estimator.history_.interrupted = state["interrupted"]
     estimator.n_iter_ = max(len(estimator.history_), 1)
-    estimator.scaler_ = scaler = Scaler(state["scaling"])
+    estimator._clock = state["clock"]
     if "codes.known" in tensors:
         estimator.scaler_ = CodeBook(tensors.pop("codes.known").numpy())
-    elif "scaler.mean" in tensors:
-        scaler.mean = tensors.pop("scaler.mean").numpy()
-        scaler.std = tensors.pop("scaler.std").numpy()
+    else:
+        estimator.scaler_ = scaler = Scaler(state["scaling"])
+        scaler.flagged = np.array(state["flagged"], dtype=bool)
+        if "scaler.mean" in tensors:
+            scaler.mean = tensors.pop("scaler.mean").numpy()
+            scaler.std = tensors.pop("scaler.std").numpy()
+    estimator.scaler_.step = state["time_step"]
     config = ModelConfig(**state["model"])
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         try:

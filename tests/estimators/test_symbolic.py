@@ -113,6 +113,7 @@ NO_CODES = {
         "check_classifiers_one_label_sample_weights",
         "check_classifiers_train",
         "check_decision_proba_consistency",
+        "check_positive_only_tag_during_fit",
     )
 }
 

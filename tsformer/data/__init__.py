@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING, Any
 # Public name -> the module that holds it, resolved on first use.
 _PUBLIC = {
     "DatasetError": "tsformer.data.tsfile",
+    "from_long": "tsformer.data.long",
     "list_datasets": "tsformer.data.archive",
     "load_dataset": "tsformer.data.archive",
     "make_order_task": "tsformer.data.tasks",
     "read_ts": "tsformer.data.tsfile",
 }
 
-__all__ = ["DatasetError", "list_datasets", "load_dataset", "make_order_task", "read_ts"]
+__all__ = [
+    "DatasetError",
+    "from_long",
+    "list_datasets",
+    "load_dataset",
+    "make_order_task",
+    "read_ts",
+]
 
 if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
+    from tsformer.data.long import from_long
     from tsformer.data.tasks import make_order_task
     from tsformer.data.tsfile import DatasetError, read_ts
 

@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from tsformer.data.panel import Floats, Panel, is_there
+from tsformer.data.panel import Floats, Padded, Panel
+from tsformer.data.scaling import make_panel, regular_step
 
 __all__ = ["CodeBook"]
 
@@ -26,20 +26,28 @@ class CodeBook:
 
     def __init__(self, known: npt.NDArray[np.int64] | None = None):
         self.known = np.empty(0, dtype=np.int64) if known is None else known
+        self.step: float | None = None
 
     @property
     def n_codes(self) -> int:
         """Number of codes known."""
         return len(self.known)
 
-    def fit(self, values: Floats, lengths: npt.NDArray[np.int64]) -> CodeBook:
-        """Learn the codes in padded `values` ``[n, L, 1]``."""
-        self.known = np.unique(_whole(values)[is_there(values, lengths)[..., 0]])
+    @property
+    def n_inputs(self) -> int:
+        """Channels of the panel."""
+        return 1
+
+    def fit(self, series: Padded) -> CodeBook:
+        """Learn the codes in the one channel of `series`."""
+        codes, there = _read(series)
+        self.known = np.unique(codes[there])
+        self.step = regular_step(series)
         return self
 
-    def transform(self, values: Floats, lengths: npt.NDArray[np.int64]) -> Panel:
-        """Return the number of each code; warn of codes that are not known."""
-        codes, there = _whole(values), is_there(values, lengths)
+    def transform(self, series: Padded) -> Panel:
+        """Return the number of each code; warn of codes that are not known. Gaps are masked."""
+        codes, there = _read(series)
         place = np.searchsorted(self.known, codes).clip(max=self.n_codes - 1)
         known = self.known[place] == codes
         new = np.unique(codes[there & ~known])
@@ -50,17 +58,25 @@ class CodeBook:
                 f"code: {few}",
                 stacklevel=4,
             )
-        numbers = np.where(there & known, place + 1, 0)
-        return Panel(torch.from_numpy(numbers.astype(np.float32)), torch.from_numpy(lengths))
+        numbers = np.where(there & known, place + 1, 0).astype(np.float64)
+        return make_panel(numbers[..., None], series, there, self.step)
 
 
-def _whole(values: Floats) -> npt.NDArray[np.int64]:
-    codes = np.rint(values).astype(np.int64)
-    if not np.array_equal(codes, values):
-        case, step, channel = (int(i) for i in np.argwhere(codes != values)[0])
+def _read(series: Padded) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return codes ``[n, L]`` and where there are any."""
+    if series.values.shape[2] != 1:
+        raise ValueError(
+            f"stem='embedding' reads one channel of codes; X has {series.values.shape[2]} channels"
+        )
+    values: Floats = series.values[..., 0]
+    there = series.there & ~np.isnan(values)
+    codes = np.rint(np.where(there, values, 0.0)).astype(np.int64)
+    wrong = there & (codes != values)
+    if wrong.any():
+        case, step = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             "stem='embedding' reads whole numbers as codes; got "
-            f"{values[case, step, channel]:g} at series {case}, step {step}. For measurements use "
+            f"{values[case, step]:g} at series {case}, step {step}. For measurements use "
             "stem='conv' or 'linear', or turn them into codes first"
         )
-    return codes
+    return codes, there

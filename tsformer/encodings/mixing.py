@@ -69,7 +69,7 @@ class ERPE(PositionalEncoding, name="erpe"):
             kernel = kernel * (distance >= 0)
         with torch.autocast(v.device.type, enabled=False):  # FFTs know no 16-bit types
             wide = v if v.dtype == torch.float64 else v.float()
-            spectrum = torch.fft.rfft(kernel.to(wide.dtype), n=2 * n)[..., None]
+            spectrum = torch.fft.rfft(kernel.to(wide.dtype)[..., None], n=2 * n, dim=-2)
             mixed = torch.fft.irfft(
                 spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2), n=2 * n, dim=-2
             )

@@ -63,5 +63,5 @@ class TUPE(PositionalEncoding, name="tupe"):
             for half in position.chunk(2, dim=-1)
         )
         # Attention divides by sqrt(E); the rest of sqrt(2 E) goes into the queries.
-        wide_q = torch.cat([q, p_q.expand(len(q), -1, -1, -1)], dim=-1) * 2**-0.5
-        return wide_q, torch.cat([k, p_k.expand(len(k), -1, -1, -1)], dim=-1)
+        wide_q = torch.cat([q, p_q.expand(q.shape[0], -1, -1, -1)], dim=-1) * 2**-0.5
+        return wide_q, torch.cat([k, p_k.expand(k.shape[0], -1, -1, -1)], dim=-1)

@@ -1,52 +1,77 @@
-"""What every estimator does: read X, train the model, run it. Knows nothing of labels."""
+"""What every estimator does: train the model on series and targets, and run it."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from tsformer.data.codes import CodeBook
-from tsformer.data.panel import Scaler, is_ragged, to_panel
+from tsformer.data.panel import Padded
+from tsformer.data.scaling import Scaler
+from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.parameters import Parameters
+from tsformer.estimators.reading import SeriesReader
 from tsformer.model import TSTransformer
 from tsformer.training import History, ProgressBar, Validation, forward, train
-from tsformer.training.loop import Loss
 from tsformer.training.plan import resolve_device, resolve_precision
 from tsformer.training.seeds import seeded
 
-__all__ = ["Series", "TransformerEstimator"]
+__all__ = ["Targets", "TransformerEstimator"]
 
-#: Padded values [n, L, C] and the length of each series.
-Series = tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.int64]]
+#: A number for each series [n]: the index of its class, or what a regression is after.
+Targets = npt.NDArray[Any]
 
 
 class TransformerEstimator(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parameters, BaseEstimator
+    SeriesReader, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parameters, BaseEstimator
 ):
-    """Base of the estimators of this package."""
+    """Base of the estimators of this package. Subclasses say what targets are."""
 
     model_: TSTransformer
     scaler_: Scaler | CodeBook
     history_: History
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = self.stem == "embedding"
-        tags.transformer_tags.preserves_dtype = [
-            "float32"
-        ]  # an embedding is float32, whatever came
-        return tags
+    @abstractmethod
+    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
+        """Check `y`, called `name`, and convert it; with `reset` learn how."""
+
+    @abstractmethod
+    def _describe_targets(self) -> dict[str, Any]:
+        """Return, for JSON, what `_targets` learned."""
+
+    @abstractmethod
+    def _restore_targets(self, described: dict[str, Any]) -> None:
+        """Take back what `_describe_targets` returned."""
+
+    @abstractmethod
+    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
+        """Return the weight of each series, or None where all weigh the same."""
+
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """Return the number of outputs of the model."""
+
+    @abstractmethod
+    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss of each series."""
+
+    @abstractmethod
+    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
+        """Return how good the outputs are; higher is better."""
+
+    def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
+        """Return the group of each series; of each alike a part is held out."""
+        return np.zeros(len(targets), dtype=np.int64)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a model: a `fit` that refused its arguments leaves other traces."""
@@ -55,39 +80,6 @@ class TransformerEstimator(
     @property
     def _n_features_out(self) -> int:
         return self.model_.config.d_model
-
-    def _read(self, X: Any, *, reset: bool) -> Series:
-        """Check `X` and convert it; with `reset` learn what later calls must agree with."""
-        if is_ragged(X):
-            series = to_panel(X)
-            if reset:
-                self._columns_are_steps = False
-                self.n_features_in_ = series[0].shape[2]
-                if hasattr(self, "feature_names_in_"):
-                    del self.feature_names_in_
-        else:
-            checks = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
-            # Columns of a 2-D X are features to scikit-learn, which then insists on their number.
-            # With channels given, only these are features, and series may have any length.
-            as_features = reset or (self._columns_are_steps and np.asarray(X).ndim <= 2)
-            X = (
-                validate_data(self, X, reset=reset, **checks)
-                if as_features
-                else check_array(X, **checks)
-            )
-            if reset:
-                self._columns_are_steps = X.ndim == 2
-            series = to_panel(X)
-        n_channels = series[0].shape[2]
-        if reset:
-            self.n_channels_ = n_channels
-        elif n_channels != self.n_channels_:
-            raise ValueError(
-                f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
-                f"{self.n_channels_}; "
-                "X must be (n, channels, length), or a list of (channels, length) arrays"
-            )
-        return series
 
     def _seeds(self) -> tuple[int, int, int]:
         """Derive the seeds of weights, training and validation split from `random_state`."""
@@ -100,68 +92,103 @@ class TransformerEstimator(
     def _continues(self) -> bool:
         return bool(self.warm_start) and hasattr(self, "model_")
 
-    def _train(
+    def _fit(
         self,
-        series: Series,
-        targets: Tensor,
-        loss: Loss,
-        *,
-        n_outputs: int,
-        seeds: tuple[int, int, int],
-        weights: Tensor | None = None,
-        validation: tuple[Series, Tensor, Callable[[Tensor, Tensor], float]] | None = None,
-    ) -> None:
-        """Make the model, or go on with it, train it, and set what a fitted estimator has."""
-        values, lengths = series
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None,
+        times: Any,
+        validation: tuple[Any, Any, Any],
+    ) -> Self:
+        """Fit; `validation` is X_val, y_val and times_val, as far as the caller has them."""
+        self._check_parameters()
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        reset = not self._continues()
+        series = self._read(X, times, reset=reset)
+        targets = self._targets(y, "y", reset=reset)
+        check_consistent_length(series.values, targets)
+        weights = self._weights(sample_weight, targets)
+        init_seed, training_seed, split_seed = self._seeds()
+        judged = self._given_validation(*validation)
+        if judged is None and self._stops_early(len(targets), given=False):
+            held_out = hold_out(self._strata(targets), self.validation_fraction, split_seed)
+            judged = series.take(held_out), targets[held_out]
+            series, targets = series.take(~held_out), targets[~held_out]
+            weights = None if weights is None else weights[~held_out]
         plan = self._training_plan(
-            n_cases=len(values),
-            validated=validation is not None and self._stops_early(len(values), given=True),
-            seed=seeds[1],
+            n_cases=len(series),
+            validated=judged is not None and self._stops_early(len(series), given=True),
+            seed=training_seed,
         )
-        if self._continues():
-            model, earlier = self.model_, self.history_
-            self._check_same_shape(n_outputs)
+        if reset:
+            model, earlier = self._make_model(series, init_seed), History()
         else:
-            earlier = History()
-            reader = CodeBook() if self.stem == "embedding" else Scaler(self.scaling)
-            self.scaler_ = reader.fit(values, lengths)
-            config = self._model_config(
-                n_channels=values.shape[2],
-                n_outputs=n_outputs,
-                max_len=int(lengths.max()),
-                learned=self._learned(),
-            )
-            with seeded(seeds[0], torch.device("cpu")):
-                model = TSTransformer(config)
-            self._warn_if_blind(model)
+            model, earlier = self.model_, self.history_
+            self._check_same_shape()
         judge = None
-        if validation is not None:
-            (val_values, val_lengths), val_targets, score = validation
-            panel = self.scaler_.transform(val_values, val_lengths).to(plan.device)
-            judge = Validation(panel, val_targets.to(plan.device), score)
+        if judged is not None:
+            panel = self.scaler_.transform(judged[0]).to(plan.device)
+            val_targets = torch.from_numpy(judged[1]).to(plan.device)
+            judge = Validation(panel, val_targets, self._val_score)
         history = History(earlier)
         # Set before training, so that what a stop by error leaves behind is fitted all the same.
         self.model_, self.device_, self.history_ = model, plan.device, history
         try:
             train(
                 model,
-                self.scaler_.transform(values, lengths),
-                targets,
-                loss,
+                self.scaler_.transform(series),
+                torch.from_numpy(targets),
+                self._loss,
                 plan,
-                weights=weights,
+                # Over the data set and not per batch, which would undo class weights.
+                weights=None
+                if weights is None
+                else torch.from_numpy(weights / weights.mean()).float(),
                 validation=judge,
                 callbacks=[*(self.callbacks or ()), *([ProgressBar()] if self.verbose else [])],
                 history=history,
             )
         finally:
             self.n_iter_ = max(len(history), 1)
+        return self
 
-    def _check_same_shape(self, n_outputs: int) -> None:
+    def _given_validation(
+        self, X_val: Any, y_val: Any, times_val: Any
+    ) -> tuple[Padded, Targets] | None:
+        if (X_val is None) != (y_val is None):
+            raise ValueError(
+                f"X_val and y_val go together; {'y_val' if y_val is None else 'X_val'} is missing"
+            )
+        if X_val is None:
+            if times_val is not None:
+                raise ValueError("times_val are the times of X_val, which is missing")
+            return None
+        series = self._read(X_val, times_val, reset=False)
+        targets = self._targets(y_val, "y_val", reset=False)
+        check_consistent_length(series.values, targets)
+        return series, targets
+
+    def _make_model(self, series: Padded, seed: int) -> TSTransformer:
+        """Learn how values are read, and draw the weights of a new model for them."""
+        reader = CodeBook() if self.stem == "embedding" else Scaler(self.scaling)
+        self.scaler_ = reader.fit(series)
+        config = self._model_config(
+            n_channels=self.scaler_.n_inputs,
+            n_outputs=self._n_outputs(),
+            max_len=int(series.lengths.max()),
+            learned=self._learned(),
+        )
+        with seeded(seed, torch.device("cpu")):
+            model = TSTransformer(config)
+        self._warn_if_blind(model)
+        return model
+
+    def _check_same_shape(self) -> None:
         fitted = self.model_.config
         asked = self._model_config(
-            n_channels=self.n_channels_,
-            n_outputs=n_outputs,
+            n_channels=self.scaler_.n_inputs,
+            n_outputs=self._n_outputs(),
             max_len=fitted.max_len,
             learned=self._learned(),
         )
@@ -192,31 +219,42 @@ class TransformerEstimator(
                 stacklevel=4,
             )
 
-    def _outputs(self, X: Any, function: str = "forward") -> npt.NDArray[np.float32]:
+    def _outputs(
+        self, X: Any, times: Any = None, function: str = "forward"
+    ) -> npt.NDArray[np.float32]:
         """Run the model, or another method of it, over `X`."""
         check_is_fitted(self)
-        panel = self.scaler_.transform(*self._read(X, reset=False)).to(self.device_)
+        panel = self.scaler_.transform(self._read(X, times, reset=False)).to(self.device_)
         outputs = forward(
             self.model_,
             panel,
             bfloat16=resolve_precision(self.precision, self.device_),
             function=getattr(self.model_, function),
-        )
-        return outputs.numpy()
+        ).numpy()
+        if not np.isfinite(outputs).all():
+            case = int(np.flatnonzero(~np.isfinite(outputs).all(axis=1))[0])
+            raise ValueError(
+                f"the model's outputs for series {case} are not finite: after scaling its values "
+                f"reach {float(panel.values[case].abs().max()):.3g}, far from what training saw; "
+                "look for wrong units or marks of missing values in X"
+            )
+        return outputs
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
         """Embed series: what the head sees after pooling.
 
         Parameters
         ----------
-        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series with the channels of those in `fit`.
+        X : as in `fit`
+            Series with the channels of those in `fit`, of any length.
+        times : as in `fit`, optional
+            Their times, if `fit` had times.
 
         Returns
         -------
         ndarray (n, d_model) of float32
         """
-        return self._outputs(X, "embed")
+        return self._outputs(X, times, "embed")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to the folder `path`; read it with `tsformer.load`.

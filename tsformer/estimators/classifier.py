@@ -11,11 +11,10 @@ import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from tsformer.estimators.base import Series, TransformerEstimator
-from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.base import Targets, TransformerEstimator
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["TSTransformerClassifier"]
@@ -55,6 +54,10 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         "channel": each channel by its mean and deviation over the training data; "series": each
         channel of each series by its own; None: values are taken as they are. Codes are
         never scaled.
+    timestamps : {None, "index"}, default=None
+        "index": the time of each step is that of the pandas index of its series, numbers or
+        dates. Encodings then see real time, from the first step of each series, in units of
+        the median distance between two steps in training.
     max_epochs : int or "auto", default="auto"
         "auto" trains for 1000 optimizer steps and at least 20 epochs, so
         that small and large data both train well.
@@ -134,13 +137,18 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         sample_weight: npt.ArrayLike | None = None,
         X_val: Any = None,
         y_val: Any = None,
+        times: Any = None,
+        times_val: Any = None,
     ) -> Self:
         """Train on all of `X`, or on all but the part that `early_stopping` holds out.
 
         Parameters
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series; those of a list may differ in length.
+            Series; those of a list may differ in length. Tensors, lists of (length, channels)
+            frames, frames of two index levels (series, step) and frames whose cells are series
+            are read as well. NaN stands for a missing value: it is filled with the channel's
+            mean, a further channel says where, and steps without any value are left out.
         y : array-like (n,)
             Labels of any type that scikit-learn allows.
         sample_weight : array-like (n,), optional
@@ -148,6 +156,11 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         X_val, y_val : optional
             Validation data like `X` and `y`: they are scored after each epoch and, unless
             ``early_stopping=False``, stop the training. They never train it.
+        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
+            When the steps were taken, numbers or dates that do not decrease, in place of regular
+            steps; see `timestamps`. Calls that predict then need them too.
+        times_val : like `times`, optional
+            The times of `X_val`.
 
         Returns
         -------
@@ -161,86 +174,77 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             If the loss is no longer finite. The estimator is fitted then, with the weights of
             the last good epoch.
         """
-        self._check_parameters()
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        continues = self._continues()
-        series = self._read(X, reset=not continues)
-        labels = _labels(y)
-        check_consistent_length(series[0], labels)
-        if not continues:
-            self.classes_ = np.unique(labels)
-        targets = self._encode(labels, "y")
-        weights = series_weights(sample_weight, self.class_weight, targets, self.classes_)
-        seeds = self._seeds()
-        validation = self._given_validation(X_val, y_val)
-        if validation is None and self._stops_early(len(labels), given=False):
-            held_out = hold_out(targets, self.validation_fraction, seeds[2])
-            validation = _select(series, held_out), targets[held_out]
-            series, targets = _select(series, ~held_out), targets[~held_out]
-            weights = None if weights is None else weights[~held_out]
-        self._train(
-            series,
-            torch.from_numpy(targets),
-            self._loss,
-            n_outputs=len(self.classes_),
-            seeds=seeds,
-            # Once over the data set: per batch it would undo class weights.
-            weights=None if weights is None else torch.from_numpy(weights / weights.mean()).float(),
-            validation=None
-            if validation is None
-            else (validation[0], torch.from_numpy(validation[1]), _accuracy),
-        )
-        return self
+        return self._fit(X, y, sample_weight, times, (X_val, y_val, times_val))
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+    def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         """Compute logits.
 
         Parameters
         ----------
-        X : as in `transform`
+        X, times : as in `transform`
 
         Returns
         -------
         ndarray (n, n_classes), or (n,) for two classes: the second logit less the first
         """
-        logits = self._outputs(X)
+        logits = self._outputs(X, times)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.
 
         Parameters
         ----------
-        X : as in `transform`
+        X, times : as in `transform`
 
         Returns
         -------
         ndarray (n, n_classes) of float64, rows sum to 1
         """
-        return torch.from_numpy(self._outputs(X)).double().softmax(dim=1).numpy()
+        return torch.from_numpy(self._outputs(X, times)).double().softmax(dim=1).numpy()
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each series.
 
         Parameters
         ----------
-        X : as in `transform`
+        X, times : as in `transform`
 
         Returns
         -------
         ndarray (n,) of labels
         """
-        best = self._outputs(X).argmax(axis=1)
+        best = self._outputs(X, times).argmax(axis=1)
         return self.classes_[best]
 
-    def _loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(
-            logits, targets, reduction="none", label_smoothing=self.label_smoothing
-        )
+    def score(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
+    ) -> float:
+        """Compute the accuracy of `predict`.
 
-    def _encode(self, labels: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
-        """Return the index in `classes_` of each label."""
+        Parameters
+        ----------
+        X, times : as in `transform`
+        y : array-like (n,)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score  # as scikit-learn does: it loads a lot
+
+        predicted = self.predict(X, times)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
+        labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name=name)
+        check_classification_targets(labels)
+        if reset:
+            self.classes_ = np.unique(labels)
         index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         new = self.classes_[index] != labels
         if np.any(new):
@@ -251,32 +255,26 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             )
         return index.astype(np.int64)
 
-    def _given_validation(
-        self, X_val: Any, y_val: Any
-    ) -> tuple[Series, npt.NDArray[np.int64]] | None:
-        if (X_val is None) != (y_val is None):
-            raise ValueError(
-                f"X_val and y_val go together; {'y_val' if y_val is None else 'X_val'} is missing"
-            )
-        if X_val is None:
-            return None
-        series = self._read(X_val, reset=False)
-        labels = _labels(y_val)
-        check_consistent_length(series[0], labels)
-        return series, self._encode(labels, "y_val")
+    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
+        return series_weights(sample_weight, self.class_weight, targets, self.classes_)
 
+    def _describe_targets(self) -> dict[str, Any]:
+        return {"classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}}
 
-def _labels(y: Any) -> npt.NDArray[Any]:
-    labels = column_or_1d(y, warn=True)
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return labels
+    def _restore_targets(self, described: dict[str, Any]) -> None:
+        classes = described["classes"]
+        self.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
 
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
 
-def _accuracy(logits: Tensor, targets: Tensor) -> float:
-    return (logits.argmax(dim=1) == targets).float().mean().item()
+    def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
+        return targets
 
+    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(
+            outputs, targets, reduction="none", label_smoothing=self.label_smoothing
+        )
 
-def _select(series: Series, chosen: npt.NDArray[np.bool_]) -> Series:
-    values, lengths = series
-    return values[chosen], lengths[chosen]
+    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
+        return (outputs.argmax(dim=1) == targets).float().mean().item()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 
 from tsformer._names import unknown
-from tsformer.data.panel import SCALINGS
+from tsformer.data.scaling import SCALINGS
 from tsformer.encodings import EncodingSpec
 from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
@@ -18,7 +19,7 @@ from tsformer.model.transformer import ModelConfig
 from tsformer.training import Callback, TrainingPlan
 from tsformer.training.plan import PRECISIONS, epochs_for, resolve_device, resolve_precision
 
-__all__ = ["Parameters"]
+__all__ = ["Parameters", "RegressionParameters"]
 
 #: ``max_epochs="auto"``: optimizer steps of a training, whatever the number of series...
 AUTO_STEPS = 1000
@@ -49,6 +50,7 @@ class Parameters:
         norm_first: bool = True,
         pooling: str = "mean",
         scaling: str | None = "channel",
+        timestamps: str | None = None,
         max_epochs: int | str = "auto",
         batch_size: int = 16,
         learning_rate: float = 0.002,
@@ -78,6 +80,7 @@ class Parameters:
         self.norm_first = norm_first
         self.pooling = pooling
         self.scaling = scaling
+        self.timestamps = timestamps
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -103,6 +106,8 @@ class Parameters:
             if not any(value is choice or value == choice for choice in allowed):
                 raise ValueError(unknown(name, value, allowed))
         for name, (kind, low, high, also) in _RANGES.items():
+            if not hasattr(self, name):  # of another kind of estimator
+                continue
             value = getattr(self, name)
             if any(value is other or value == other for other in also):
                 continue
@@ -164,10 +169,36 @@ class Parameters:
         return bool(self.early_stopping)
 
 
+class RegressionParameters(Parameters):
+    """The same list without what only classes have."""
+
+    def __init__(self, encoding: EncodingSpec = "lspe", **parameters: Any):
+        inspect.signature(type(self)).bind(encoding, **parameters)  # TypeError for other names
+        super().__init__(encoding, **parameters)
+        for name in _OF_CLASSES:
+            delattr(self, name)
+
+
+_OF_CLASSES = ("label_smoothing", "class_weight")
+
+
+def _without(init: Callable[..., None], names: tuple[str, ...]) -> inspect.Signature:
+    signature = inspect.signature(init)
+    kept = [p for name, p in signature.parameters.items() if name not in names]
+    return signature.replace(parameters=kept)
+
+
+# The frameworks, clone and help() read a signature, which is derived so that it cannot differ.
+RegressionParameters.__init__.__signature__ = _without(  # type: ignore[attr-defined]
+    Parameters.__init__, _OF_CLASSES
+)
+
+
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "stem": tuple(STEMS),
     "pooling": tuple(POOLINGS),
     "scaling": SCALINGS,
+    "timestamps": (None, "index"),
     "norm_first": (True, False),
     "early_stopping": ("auto", True, False),
     "warm_start": (True, False),

@@ -46,14 +46,15 @@ class Stem(nn.Module):
         """Return the number of tokens `N` of a series of `length` steps."""
         return ceil(length / self.stride)
 
-    def _windows(self, x: Tensor) -> Tensor:
-        """Cut ``[B, L]`` into ``[B, N, stride]``, the last window filled up with zeros."""
-        missing = -x.shape[1] % self.stride
-        return F.pad(x, (0, missing)).unflatten(1, (-1, self.stride))
-
     def _any_kept(self, keep: Tensor | None) -> Tensor | None:
         """Keep a token where any of the steps it stands for is there."""
-        return None if keep is None else self._windows(keep).any(dim=-1)
+        return None if keep is None else _windows(keep, self.stride).any(dim=-1)
+
+
+def _windows(x: Tensor, stride: int) -> Tensor:
+    """Cut ``[B, L]`` into ``[B, N, stride]``, the last window filled up with zeros."""
+    missing = -x.shape[1] % stride
+    return F.pad(x, (0, missing)).unflatten(1, (-1, stride))
 
 
 class LinearStem(Stem):
@@ -134,10 +135,8 @@ class PatchStem(Stem):
         missing = -x.shape[1] % self.stride
         patches = F.pad(x, (0, 0, 0, missing)).unflatten(1, (-1, self.stride)).flatten(2)
         there = torch.ones_like(t, dtype=torch.bool) if keep is None else keep
-        weight = self._windows(there.to(t.dtype))
-        total = (
-            self._windows(t * there) if keep is None else self._windows(t.where(there, 0.0))
-        ).sum(-1)
+        weight = _windows(there.to(t.dtype), self.stride)
+        total = _windows(t.where(there, 0.0), self.stride).sum(-1)
         centre = total / weight.sum(-1).clamp(min=1.0)
         # The centre of the first patch is the origin, so that a regular series has times 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
@@ -174,7 +173,7 @@ class DilatedConvolution(nn.Module):
         """Map ``[B, C, L]`` to ``[B, D, ceil(L / stride)]``, and the mask along with it."""
         if keep is not None:
             x = x * keep[:, None]
-            keep = keep[:, :: self.stride]
+            keep = _windows(keep, self.stride).any(dim=-1)
         x = torch.cat([branch(x) for branch in self.branches], dim=1)
         return F.gelu(self.norm(x, keep)), keep
 

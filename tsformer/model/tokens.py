@@ -87,7 +87,9 @@ class TokenTransformer(TransformerStack):
             self.output.weight = self.embedding.weight
         self._add_encoding(config, config.max_len, causal=True)
 
-    def forward(self, tokens: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, keep: Tensor | None = None, times: Tensor | None = None
+    ) -> Tensor:
         """Compute the logits of the token after each.
 
         Parameters
@@ -96,12 +98,16 @@ class TokenTransformer(TransformerStack):
             Sequences.
         keep : Tensor [B, L] of bool, optional
             False at padding, which comes last; all there by default.
+        times : Tensor [B, L] or [1, L], optional
+            When the tokens came, not decreasing; ``0, 1, 2, ...`` by default.
 
         Returns
         -------
         Tensor [B, L, V]
         """
-        t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
+        t = times
+        if t is None:
+            t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
         x = self.embedding(tokens) * self.config.d_model**0.5
         if keep is not None:
             x = x * keep[..., None]

@@ -102,6 +102,11 @@ class TSTransformer(TransformerStack):
 
 
 def _hold_last(t: Tensor, keep: Tensor) -> Tensor:
-    """Let padded tokens repeat the last time of their series, so that its end is ``t.amax()``."""
-    last = t.masked_fill(~keep, float("-inf")).amax(dim=1, keepdim=True)
-    return t.where(keep, last)
+    """Let tokens that are not there repeat the last time before them that is.
+
+    So the end of a series is ``t.amax()`` whatever its padding; those before the first token take
+    its time.
+    """
+    seen = t.masked_fill(~keep, float("-inf")).cummax(dim=1).values
+    first = t.masked_fill(~keep, float("inf")).amin(dim=1, keepdim=True)
+    return seen.maximum(first)

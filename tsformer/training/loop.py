@@ -70,7 +70,8 @@ def train(
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(x [B, L, C], keep [B, L] | None)``; moved to the plan's device.
+        Called as ``model(x [B, L, C], keep [B, L] | None, times [B, L] | None)``; moved to the
+        plan's device.
     panel : Panel
         All series, ``n`` of them.
     targets : Tensor [n, ...]
@@ -195,10 +196,10 @@ def _step(
     plan: TrainingPlan,
 ) -> Tensor:
     """Take one optimizer step on the series `index`; return the sum of their losses."""
-    x, keep = panel.take(index)
+    batch = panel.take(index)
     there = index.to(plan.device)
     with torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16):
-        outputs = model(x, keep)
+        outputs = model(*batch)
     losses = loss(outputs.float(), targets[there])
     if weights is not None:
         losses = losses * weights[there]

@@ -1,0 +1,266 @@
+"""From containers to numbers: what is accepted, what is refused and why."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tsformer.data.containers import to_padded
+
+RNG = np.random.default_rng(0)
+WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
+RAGGED = [x[:, :n] for x, n in zip(WHOLE, (6, 3, 1, 5), strict=True)]
+
+
+def test_array_of_three_dimensions():
+    series = to_padded(WHOLE)
+    np.testing.assert_array_equal(series.values, WHOLE.transpose(0, 2, 1))
+    assert series.values.dtype == np.float64
+    assert series.lengths.tolist() == [6] * 4
+    assert not np.shares_memory(series.values, WHOLE)
+
+
+def test_array_of_two_dimensions_has_one_channel():
+    series = to_padded(WHOLE[:, 0])
+    np.testing.assert_array_equal(series.values, WHOLE[:, :1].transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("container", [list, tuple])
+def test_arrays_of_unequal_length(container):
+    series = to_padded(container(RAGGED))
+    assert series.values.shape == (4, 6, 2)
+    assert series.lengths.tolist() == [6, 3, 1, 5]
+    for i, x in enumerate(RAGGED):
+        np.testing.assert_array_equal(series.values[i, : x.shape[1]], x.T)
+        assert not series.values[i, x.shape[1] :].any()
+
+
+def test_a_list_of_one_channel_series():
+    series = to_padded([x[0] for x in RAGGED])
+    assert series.values.shape == (4, 6, 1)
+    assert series.lengths.tolist() == [6, 3, 1, 5]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, bool])
+def test_types_of_numbers(dtype):
+    X = (10 * WHOLE).astype(dtype)
+    for container in (X, list(X)):
+        series = to_padded(container)
+        np.testing.assert_array_equal(series.values, X.transpose(0, 2, 1).astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros(5), r"got an array with 1 dimensions and shape \(5,\)"),
+        (np.zeros((2, 3, 4, 5)), r"got an array with 4 dimensions and shape \(2, 3, 4, 5\)"),
+        (np.zeros((0, 3, 4)), "X holds no series"),
+        (np.zeros((3, 0, 4)), r"X holds series without values: .*\(3, 0, 4\)"),
+        (np.zeros((3, 4, 0)), r"X holds series without values: .*\(3, 4, 0\)"),
+        ([np.zeros((2, 3)), np.zeros((2, 0))], "series 1 is empty"),
+        (
+            [np.zeros((2, 3)), np.zeros((3, 2))],
+            "series 0 has 2, series 1 has 3 .*read as .channels, l",
+        ),
+        ([np.zeros((1, 2, 3))], r"series 0 must be \(length,\) or .*its shape is \(1, 2, 3\)"),
+        ([np.zeros(2), np.array(["a", "b"])], "series 1 must hold real numbers; its dtype is <U1"),
+        ([np.zeros(2, complex)], "series 0 must hold real numbers"),
+    ],
+)
+def test_refused_with_a_reason(X, message):
+    with pytest.raises(ValueError, match=message):
+        to_padded(X)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinity_is_refused_with_its_place(value):
+    place = "series 1, channel 0, step 2"
+    X = WHOLE.copy()
+    X[1, 0, 2] = value
+    for container in (X, list(X), X[:, 0]):
+        with pytest.raises(ValueError, match=f"infinity at {place}"):
+            to_padded(container)
+
+
+# --- the same values in every container ----------------------------------------------------------
+
+
+def frames(index=None) -> list[pd.DataFrame]:
+    return [pd.DataFrame(x.T, columns=["a", "b"], index=index) for x in WHOLE]
+
+
+def nested() -> pd.DataFrame:
+    cells = {name: [pd.Series(x[c]) for x in WHOLE] for c, name in enumerate("ab")}
+    return pd.DataFrame(cells)
+
+
+SAME = {
+    "array": lambda: WHOLE,
+    "fortran": lambda: np.asfortranarray(WHOLE),
+    "masked": lambda: np.ma.array(WHOLE, mask=False),
+    "tensor": lambda: torch.from_numpy(WHOLE).requires_grad_(),
+    "list": lambda: list(WHOLE),
+    "nested lists": lambda: WHOLE.tolist(),
+    "object array": lambda: _objects(WHOLE),
+    "tensors": lambda: [torch.from_numpy(x) for x in WHOLE],
+    "frames": frames,
+    "named index": lambda: frames(pd.date_range("2024", periods=6)),
+    "pandas' own types": lambda: [x.convert_dtypes() for x in frames()],
+    "two levels": lambda: pd.concat(frames(), keys=["z", "b", "y", "a"]),
+    "nested frame": nested,
+    "nested arrays": lambda: nested().map(np.asarray),
+}
+
+
+def _objects(X) -> np.ndarray:
+    array = np.empty(len(X), dtype=object)
+    array[:] = [x for x in X]
+    return array
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_container_makes_no_difference(name):
+    X = SAME[name]()
+    before = copy.deepcopy(X) if name != "tensor" else WHOLE.copy()
+    series = to_padded(X)
+    np.testing.assert_array_equal(series.values, to_padded(WHOLE).values)
+    np.testing.assert_array_equal(series.lengths, [6] * 4)
+    series.values[:] = -1.0
+    assert repr(before) == repr(X) or name == "tensor", "the caller's data are theirs"
+    np.testing.assert_array_equal(WHOLE, np.random.default_rng(0).normal(3.0, 2.0, (4, 2, 6)))
+
+
+UNEQUAL = {
+    "arrays": lambda: RAGGED,
+    "nested lists": lambda: [x.tolist() for x in RAGGED],
+    "tensors": lambda: [torch.from_numpy(x) for x in RAGGED],
+    "frames": lambda: [pd.DataFrame(x.T) for x in RAGGED],
+    "two levels": lambda: pd.concat([pd.DataFrame(x.T) for x in RAGGED], keys=range(4)),
+    "nested frame": lambda: pd.DataFrame([[pd.Series(c) for c in x] for x in RAGGED]),
+    "filled up with NaN": lambda: np.stack(
+        [np.pad(x, [(0, 0), (0, 6 - x.shape[1])], constant_values=np.nan) for x in RAGGED]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_unequal_lengths_in_every_container(name):
+    series = to_padded(UNEQUAL[name]())
+    np.testing.assert_array_equal(series.values, to_padded(RAGGED).values)
+    assert series.lengths.tolist() == [6, 3, 1, 5]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [pd.Series(x[0]) for x in RAGGED],
+        [x[0].tolist() for x in RAGGED],
+        pd.DataFrame({"only": [pd.Series(x[0]) for x in RAGGED]}),
+        _objects([x[0] for x in RAGGED]),
+    ],
+    ids=["series", "lists", "cells", "objects"],
+)
+def test_one_channel_of_unequal_lengths(X):
+    np.testing.assert_array_equal(to_padded(X).values, to_padded([x[:1] for x in RAGGED]).values)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_tables_of_other_libraries(library):
+    module = pytest.importorskip(library)
+    flat = pd.DataFrame(WHOLE[:, 0], columns=list("abcdef"))
+    flat.iloc[1, 2] = np.nan
+    table = module.DataFrame(flat) if library == "polars" else module.Table.from_pandas(flat)
+    np.testing.assert_array_equal(to_padded(table).values, to_padded(flat).values)
+
+
+def test_on_disk_and_read_only(tmp_path):
+    np.save(tmp_path / "x.npy", WHOLE.astype(np.float32))
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    np.testing.assert_array_equal(to_padded(X).values, X.transpose(0, 2, 1))
+
+
+# --- missing values ------------------------------------------------------------------------------
+
+
+def test_missing_values_stay_and_missing_ends_are_cut():
+    X = WHOLE.copy()
+    X[0, 0, 1] = X[0, 1, 5] = np.nan  # one channel of two
+    X[1, :, 4:] = np.nan  # an end
+    X[2, :, :2] = np.nan  # a beginning
+    series = to_padded(X)
+    assert series.lengths.tolist() == [6, 4, 6, 6]
+    assert np.argwhere(np.isnan(series.values)).tolist() == [
+        *([0, 1, 0], [0, 5, 1], [2, 0, 0], [2, 0, 1], [2, 1, 0], [2, 1, 1])
+    ]
+    assert not series.values[1, 4:].any()
+
+
+def test_times_are_cut_along_with_missing_ends():
+    X = WHOLE[:2].copy()
+    X[:, :, 4:] = np.nan
+    series = to_padded(X, np.arange(6) * 2)
+    assert series.values.shape == (2, 4, 2)
+    np.testing.assert_array_equal(series.times, [[0, 2, 4, 6]] * 2)
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_series_without_any_value_is_refused(as_list):
+    X = WHOLE.copy()
+    X[2] = np.nan
+    with pytest.raises(ValueError, match="series 2 has no value at all"):
+        to_padded(list(X) if as_list else X)
+
+
+def test_masked_values_are_missing():
+    X = np.ma.array(WHOLE.astype(int), mask=False)
+    X[1, 0, 2] = np.ma.masked
+    assert np.argwhere(np.isnan(to_padded(X).values)).tolist() == [[1, 2, 0]]
+
+
+# --- frames --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (pd.DataFrame({"a": ["x"]}, index=pd.MultiIndex.from_tuples([(0, 0)])), "must hold real"),
+        (
+            pd.DataFrame({"a": [1.0, 2.0]}, index=pd.MultiIndex.from_tuples([(7, 1), (7, 0)])),
+            r"steps of series 7 are not in order; use X.sort_index\(\)",
+        ),
+        (pd.DataFrame({"a": [1.0]}, index=pd.MultiIndex.from_tuples([(0, 0, 0)])), "needs two"),
+        (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
+        (
+            pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}),
+            r"cell of series 0 must be .* all as long; got shapes \[\(2,\), \(1,\)\]",
+        ),
+        ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
+        ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": []}, dtype=float)], "series 1 is empty"),
+        ([[1.0, 2.0], [[1.0, 2.0], [3.0]]], "series 1 must be .*its channels differ in length"),
+        ([[1.0, 2.0], ["a"]], "series 1 must hold real numbers"),
+    ],
+)
+def test_frames_and_lists_refused_with_a_reason(X, message):
+    with pytest.raises(ValueError, match=message):
+        to_padded(X)
+
+
+def test_times_from_the_index():
+    index = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-05"])
+    X = [pd.DataFrame({"a": [1.0, 2, 3]}, index=index), pd.DataFrame({"a": [1.0]}, index=index[:1])]
+    days = np.array([[0, 1, 4], [0, 0, 0]]) * 86400.0
+    for container in (X, pd.concat(X, keys=[1, 0]), [x["a"] for x in X]):
+        series = to_padded(container, index=True)
+        np.testing.assert_array_equal(series.times, days)
+        assert series.clock == "dates"
+        assert to_padded(container).times is None
+    with pytest.raises(ValueError, match="a ndarray of all series has none"):
+        to_padded(WHOLE, index=True)
+    with pytest.raises(ValueError, match="but series 0 is an array"):
+        to_padded(RAGGED, index=True)
+    with pytest.raises(ValueError, match="given twice"):
+        to_padded(X, [0, 1, 2], index=True)

@@ -1,0 +1,79 @@
+"""Scaling: learned from training, before the cast to float32; gaps filled and flagged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer.data.containers import to_padded
+from tsformer.data.panel import Panel
+from tsformer.data.scaling import Scaler
+
+RNG = np.random.default_rng(0)
+WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
+RAGGED = [x[:, :n] for x, n in zip(WHOLE, (6, 3, 1, 5), strict=True)]
+
+
+def test_channel_scaling_is_learned_from_the_training_series():
+    series = to_padded(RAGGED)
+    scaler = Scaler("channel").fit(series)
+    steps = np.concatenate(RAGGED, axis=1)
+    np.testing.assert_allclose(scaler.mean, steps.mean(1))
+    np.testing.assert_allclose(scaler.std, steps.std(1))
+    panel = scaler.transform(to_padded(WHOLE + 1))
+    expected = (WHOLE + 1 - steps.mean(1)[:, None]) / steps.std(1)[:, None]
+    np.testing.assert_allclose(panel.values.numpy(), expected.transpose(0, 2, 1), rtol=1e-6)
+
+
+def test_series_scaling_takes_each_series_alone():
+    panel = Scaler("series").fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
+    for i, x in enumerate(RAGGED):
+        own = panel.values[i, : x.shape[1]].numpy()
+        np.testing.assert_allclose(own.mean(0), 0, atol=1e-6)
+        np.testing.assert_allclose(own.std(0), 1 if x.shape[1] > 1 else 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["channel", "series", None])
+def test_padding_is_zero_after_scaling(how):
+    series = to_padded(RAGGED)
+    panel = Scaler(how).fit(series).transform(series)
+    assert panel.values.dtype == torch.float32
+    for i, n in enumerate(series.lengths):
+        assert panel.values[i, :n].any() == (n > 1 or how != "series")
+        assert not panel.values[i, n:].any()
+
+
+@pytest.mark.parametrize("how", ["channel", "series"])
+@pytest.mark.parametrize("level", [0.0, 0.1, 1e9])
+def test_a_constant_becomes_zero_and_not_noise(how, level):
+    series = to_padded(np.full((3, 1, 50), level))
+    panel = Scaler(how).fit(series).transform(series)
+    assert panel.values.abs().max() < 1e-3
+
+
+def test_large_offsets_do_not_drown_small_changes():
+    """In float32 a change of 0.001 on 100,000 is lost; scaling comes before the cast."""
+    small = RNG.normal(size=(5, 1, 20))
+    panel = Scaler("channel").fit(to_padded(small)).transform(to_padded(small))
+    raised = to_padded(1e5 + 1e-3 * small)
+    there = Scaler("channel").fit(raised).transform(raised)
+    torch.testing.assert_close(there.values, panel.values, rtol=1e-3, atol=1e-3)
+
+
+def test_unknown_scaling():
+    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
+        Scaler("chanel")
+
+
+def test_take_cuts_to_the_longest_of_the_batch():
+    panel = Scaler(None).fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
+    x, keep, times = panel.take(torch.tensor([1, 2]))
+    assert x.shape == (2, 3, 2)
+    assert times is None
+    assert keep.tolist() == [[True, True, True], [True, False, False]]
+    x, keep, times = panel.take(torch.tensor([3]))
+    assert x.shape == (1, 5, 2)
+    assert keep is None
+    assert len(panel) == 4
+    assert isinstance(panel.to(torch.device("cpu")), Panel)

@@ -1,0 +1,158 @@
+"""Series with gaps: filled, flagged, left out where nothing is known, refused where all is."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import tsformer
+from tsformer.model.pooling import POOLINGS
+
+
+def with_gaps(X: np.ndarray, part: float, seed: int = 0) -> np.ndarray:
+    X = X.copy()
+    X[np.random.default_rng(seed).random(X.shape) < part] = np.nan
+    return X
+
+
+def test_gaps_are_learned_with(make, italy):
+    """A third of the values is gone, and not at random: only where they are missing says it."""
+    X, y = italy
+    told = X.copy()
+    rng = np.random.default_rng(0)
+    for i, label in enumerate(y):
+        told[i, 0] = rng.normal(size=24)
+        told[i, 0, rng.choice(24, 4 if label == "1" else 10, replace=False)] = np.nan
+    clf = make(max_epochs=40, learning_rate=5e-3).fit(told[::2], y[::2])
+    assert clf.score(told[1::2], y[1::2]) > 0.9
+
+
+def test_a_third_missing_costs_little(make, motions):
+    X, y = motions
+    gaps = with_gaps(X, 0.3)
+    clf = make(max_epochs=40, learning_rate=5e-3).fit(gaps[::2], y[::2])
+    assert clf.score(gaps[1::2], y[1::2]) > 0.7  # chance is 0.25
+
+
+def test_each_channel_with_gaps_in_training_gets_one_that_says_where(make, motions):
+    X, y = motions
+    X = X.copy()
+    X[3, 4, 10] = np.nan
+    clf = make().fit(X, y)
+    assert clf.n_channels_ == 6
+    assert clf.model_.config.n_channels == 7
+    assert clf.scaler_.flagged.tolist() == [False] * 4 + [True, False]
+    assert make().fit(np.nan_to_num(X), y).model_.config.n_channels == 6
+
+
+@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("encoding", ["lspe", "rope", "conv", "erpe", "tape+shaw"])
+def test_filling_up_with_missing_steps_changes_no_prediction(
+    stem, pooling, encoding, make, motions
+):
+    X, y = motions
+    clf = make(encoding, stem=stem, pooling=pooling, max_epochs=1).fit(with_gaps(X, 0.2), y)
+    unequal = [x[:, : 40 + 3 * i] for i, x in enumerate(with_gaps(X, 0.2, seed=1))]
+    filled = np.full((len(X), 6, 130), np.nan)
+    for row, x in zip(filled, unequal, strict=True):
+        row[:, : x.shape[1]] = x
+    expected = clf.predict_proba(unequal)
+    np.testing.assert_allclose(clf.predict_proba(filled), expected, atol=1e-6)
+    alone = np.concatenate([clf.predict_proba([x]) for x in unequal])
+    np.testing.assert_allclose(alone, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("stem", ["linear", "patch", "conv"])
+def test_what_stands_at_a_missing_step_is_never_seen(stem, make, motions):
+    """Of a step missing in all channels the model is given no value; 1e6 there changes nothing."""
+    X, y = motions
+    gaps = X.copy()
+    gaps[:, :, 40:47] = np.nan
+    clf = make(stem=stem, max_epochs=1).fit(gaps, y)
+    panel = clf.scaler_.transform(clf._read(gaps, reset=False))
+    x, keep, _ = panel.take(torch.arange(len(X)))
+    assert keep.sum(1).tolist() == [93] * 20
+    spoiled = x.clone()
+    spoiled[~keep] = 1e6
+    with torch.inference_mode():
+        torch.testing.assert_close(clf.model_(x, keep), clf.model_(spoiled, keep))
+
+
+def test_gaps_that_training_never_had_are_warned_of(make, motions):
+    X, y = motions
+    clf = make().fit(X, y)
+    gaps = X.copy()
+    gaps[0, 2, 5] = np.nan
+    with pytest.warns(UserWarning, match=r"missing values in channels \[2\], where the training"):
+        proba = clf.predict_proba(gaps)
+    assert np.isfinite(proba).all()
+    np.testing.assert_array_equal(proba[1:], clf.predict_proba(X)[1:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().fit(gaps, y).predict(gaps)
+
+
+def test_a_channel_that_one_series_lacks(make, motions):
+    X, y = motions
+    X = X.copy()
+    X[0, 1] = np.nan
+    for scaling in ("channel", "series", None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            proba = make(scaling=scaling, max_epochs=1).fit(X, y).predict_proba(X)
+        assert np.isfinite(proba).all()
+
+
+def test_a_channel_that_all_lack(make, motions):
+    X, y = motions
+    X = X.copy()
+    X[:, 1] = np.nan
+    assert np.isfinite(make(max_epochs=1).fit(X, y).predict_proba(X)).all()
+
+
+def test_a_series_without_values_is_refused_with_its_index(make, motions):
+    X, y = motions
+    clf = make().fit(X, y)
+    X = X.copy()
+    X[7] = np.nan
+    for call in (lambda: make().fit(X, y), lambda: clf.predict(X)):
+        with pytest.raises(ValueError, match="series 7 has no value at all"):
+            call()
+
+
+def test_gaps_survive_save_and_load(make, motions, tmp_path):
+    X, y = motions
+    gaps = with_gaps(X, 0.3)
+    clf = make().fit(gaps, y)
+    clf.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        tsformer.load(tmp_path / "model").predict_proba(gaps), clf.predict_proba(gaps)
+    )
+
+
+def test_codes_may_be_missing(make):
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(30, 12)).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    clf = make(stem="embedding").fit(X, np.arange(30) % 2)
+    assert clf.scaler_.known.tolist() == [0, 1, 2]
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("value", [1e30, -1e20])
+def test_values_far_from_training_never_end_in_nan(value, make, italy):
+    X, y = italy
+    clf = make().fit(X, y)
+    far = X[:5].copy()
+    far[3, 0, 7] = value
+    try:
+        assert np.isfinite(clf.predict_proba(far)).all()
+    except ValueError as error:
+        assert "outputs for series 3 are not finite" in str(error)  # noqa: PT017
+    far[3, 0, 7] = value * 1e100
+    with pytest.raises(ValueError, match=r"too large for float32 after scaling: .* at series 3"):
+        clf.predict(far)

@@ -1,0 +1,110 @@
+"""Irregular sampling: an encoding that is told the times sees what the values alone hide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tsformer
+
+
+def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One wave, early in its time or late, at times that crowd early or late at random.
+
+    The value at step u is sin(2 pi t^g) at t = u^a: the exponent g is the class, and a, of the
+    sampling, is drawn from far wider. Values tell the product of both and no more.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    exponent = np.where(y == 1, 1.3, 1 / 1.3)[:, None]
+    times = np.linspace(0, 1, steps) ** (3.0 ** rng.uniform(-1, 1, (n, 1)))
+    X = np.sin(2 * np.pi * times**exponent) + rng.normal(0, 0.05, (n, steps))
+    return X, times, y
+
+
+@pytest.mark.parametrize("encoding", ["lspe", "tape"])
+def test_times_tell_what_the_steps_hide(encoding, make):
+    X, times, y = sampled(200, seed=0)
+    X_test, times_test, y_test = sampled(300, seed=1)
+    options = {"stem": "linear", "max_epochs": 50, "learning_rate": 5e-3}
+    with_times = make(encoding, **options).fit(X, y, times=times)
+    without = make(encoding, **options).fit(X, y)
+    told = with_times.score(X_test, y_test, times=times_test)
+    untold = without.score(X_test, y_test)
+    assert told > 0.85
+    assert untold < 0.7, "the values alone say little"
+
+
+def test_regular_times_are_the_default(make, motions):
+    X, y = motions
+    clf, plain = make("rope").fit(X, y, times=np.arange(100) * 0.25), make("rope").fit(X, y)
+    assert clf.scaler_.step == 0.25
+    np.testing.assert_allclose(
+        clf.predict_proba(X, times=7.0 + np.arange(100) * 0.25), plain.predict_proba(X), atol=1e-6
+    )
+
+
+def dated(X: np.ndarray, seed: int = 0) -> list[pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    frames = []
+    for x in X:
+        steps = pd.to_timedelta(np.cumsum(rng.integers(1, 5, x.shape[1])), unit="h")
+        start = pd.Timestamp("2024-01-01") + pd.Timedelta(days=int(rng.integers(300)))
+        frames.append(pd.DataFrame(x.T, index=start + steps))
+    return frames
+
+
+def test_index_and_argument_are_the_same(make, motions):
+    X, y = motions
+    frames = dated(X)
+    by_index = make("rope", timestamps="index").fit(frames, y)
+    times = [x.index for x in frames]
+    by_argument = make("rope").fit(X, y, times=times)
+    expected = by_argument.predict_proba(X, times)
+    np.testing.assert_array_equal(by_index.predict_proba(frames), expected)
+    stacked = pd.concat(frames, keys=range(len(frames)))
+    np.testing.assert_array_equal(by_index.predict_proba(stacked), expected)
+    assert not np.allclose(make("rope").fit(X, y).predict_proba(X), expected)
+
+
+def test_all_methods_take_times(make, motions, tmp_path):
+    X, y = motions
+    times = np.cumsum(np.random.default_rng(0).random((20, 100)), axis=1)
+    clf = make().fit(X, y, times=times, X_val=X[::3], y_val=y[::3], times_val=times[::3])
+    assert clf.history_[-1]["val_score"] == pytest.approx(
+        clf.score(X[::3], y[::3], times=times[::3])
+    )
+    for method in ("predict", "predict_proba", "decision_function", "transform"):
+        assert len(getattr(clf, method)(X, times=times)) == 20
+    clf.save(tmp_path / "model")
+    loaded = tsformer.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X, times), clf.predict_proba(X, times))
+
+
+def test_times_of_another_kind_than_in_fit(make, motions):
+    X, y = motions
+    numbers = np.arange(100)
+    dates = pd.date_range("2024", periods=100)
+    timed = make().fit(X, y, times=numbers)
+    for clf, times, message in (
+        (timed, None, "fitted with times in numbers, but X comes with no times"),
+        (timed, dates, "fitted with times in numbers, but X comes with dates"),
+        (make().fit(X, y), numbers, "fitted with no times, but X comes with times in numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clf.predict(X, times)
+    with pytest.raises(ValueError, match=r"times_val are the times of X_val, which is missing"):
+        make().fit(X, y, times=numbers, times_val=numbers)
+    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Give a list of frames"):
+        make(timestamps="index").fit(X, y)
+
+
+def test_a_first_step_without_values_is_a_common_origin(make, motions):
+    """Times count from the first step given, observed or not."""
+    X, y = motions
+    X = np.concatenate([np.full((20, 6, 1), np.nan), X], axis=2)
+    late = np.concatenate([[0.0], 50 + np.arange(100)])
+    clf = make("lspe", max_epochs=1).fit(X, y, times=late)
+    early = np.concatenate([[0.0], 1 + np.arange(100)])
+    assert not np.allclose(clf.predict_proba(X, late), clf.predict_proba(X, early))

@@ -1,0 +1,278 @@
+"""From the containers that people keep series in to one padded array: the only place of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+
+from tsformer.data.panel import Floats, Padded
+from tsformer.data.times import pad_times
+
+__all__ = ["to_padded"]
+
+#: One series, with its times where it has a pandas index.
+Item = np.ndarray | pd.DataFrame | pd.Series
+
+
+def to_padded(
+    X: Any,
+    times: Any = None,
+    *,
+    index: bool = False,
+    check: Callable[[Any], npt.NDArray[Any]] = np.asarray,
+) -> Padded:
+    """Convert a container of series to padded values; the caller's data are never changed.
+
+    Parameters
+    ----------
+    X : object
+        One array, tensor or table ``(n, length)`` or ``(n, channels, length)``; a list of arrays
+        or tensors ``(length,)`` or ``(channels, length)``, of pandas series, or of frames
+        ``(length, channels)``; a frame whose cells are series, a column a channel; or a frame
+        with an index of two levels, series and step, and a column a channel.
+    times : optional
+        As in `pad_times`.
+    index : bool
+        Whether times are the pandas indices of the series.
+    check : callable
+        What turns one array of all series into a NumPy array, or refuses it.
+
+    Returns
+    -------
+    Padded
+
+    Raises
+    ------
+    ValueError
+        If there are no series, one is empty or has no value at all, channels differ, a value is
+        infinite, or there is no index to take times from. The message names the first series at
+        fault.
+    """
+    if index and times is not None:
+        raise ValueError("times are given twice: by times= and by timestamps='index'")
+    items = _one_by_one(X)
+    if items is not None:
+        return _pad(items, times, index=index)
+    if index:
+        raise ValueError(
+            "timestamps='index' takes the time of each step from the pandas index of each series; "
+            f"a {type(X).__name__} of all series has none. Give a list of frames, or times= and "
+            "timestamps=None"
+        )
+    return _pad_array(check(_as_array(X)), times)
+
+
+def _one_by_one(X: Any) -> list[Item] | None:
+    """Return the series of a container that holds them one by one, or None for one array."""
+    if isinstance(X, pd.DataFrame):
+        if isinstance(X.index, pd.MultiIndex):
+            return _by_first_level(X)
+        if len(X) and X.shape[1] and any(_is_series(cell) for cell in X.iloc[0]):
+            rows = X.itertuples(index=False, name=None)
+            return [_from_cells(row, X.columns, i) for i, row in enumerate(rows)]
+        return None
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+        X = list(X)
+    if not isinstance(X, (list, tuple)) or not X:
+        return None
+    if any(_is_series(x) for x in X) or _is_unequal(X):
+        return [_one(x, f"series {i}") for i, x in enumerate(X)]
+    return None
+
+
+def _as_array(X: Any) -> Any:
+    """Return what scikit-learn can check: tensors as arrays, masked values as NaN."""
+    if isinstance(X, torch.Tensor):
+        return X.detach().cpu().numpy()
+    if isinstance(X, np.ma.MaskedArray):
+        return np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
+    return X
+
+
+def _pad(items: Sequence[Item], times: Any, *, index: bool) -> Padded:
+    series = [_as_channels(x, f"series {i}") for i, x in enumerate(items)]
+    channels = _common_names(items)
+    for i, x in enumerate(series):
+        if len(x) != len(series[0]):
+            raise ValueError(
+                f"all series need the same channels: series 0 has {len(series[0])}, series {i} has "
+                f"{len(x)} (its shape is {x.shape}, read as (channels, length))"
+            )
+        if x.size == 0:
+            raise ValueError(
+                f"series {i} is empty; every series needs at least one channel and one time step"
+            )
+    lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
+    values = np.zeros((len(series), int(lengths.max()), len(series[0])))
+    for row, x in zip(values, series, strict=True):
+        row[: x.shape[1]] = x.T
+    if index:
+        times = [_index_of(x, i) for i, x in enumerate(items)]
+    return _finish(values, lengths, times, channels)
+
+
+def _pad_array(X: npt.NDArray[Any], times: Any) -> Padded:
+    if X.ndim not in (2, 3):
+        raise ValueError(
+            "X must be (n, length), (n, channels, length), or a list of (channels, length) "
+            f"arrays; got an array with {X.ndim} dimensions and shape {X.shape}"
+        )
+    _refuse_other_types(X, "X")
+    if X.shape[0] == 0:
+        raise ValueError("X holds no series: Found array with 0 sample(s)")
+    X = X[:, None, :] if X.ndim == 2 else X
+    if X.shape[1] == 0 or X.shape[2] == 0:
+        raise ValueError(
+            f"X holds series without values: 0 feature(s) in an array of shape {X.shape}, "
+            "while a minimum of 1 is required for channels and time steps"
+        )
+    values = np.array(X.transpose(0, 2, 1), dtype=np.float64, order="C")
+    return _finish(values, np.full(len(values), values.shape[1], dtype=np.int64), times)
+
+
+def _finish(
+    values: Floats,
+    lengths: npt.NDArray[np.int64],
+    times: Any,
+    channels: tuple[str, ...] | None = None,
+) -> Padded:
+    """Refuse infinite values, end each series with its last value, and add the times."""
+    if np.isinf(values).any():
+        case, step, channel = (int(i) for i in np.argwhere(np.isinf(values))[0])
+        raise ValueError(
+            f"Input X contains infinity at series {case}, channel {channel}, step {step}; "
+            "infinite values are not accepted: make them NaN, which stands for missing, or drop "
+            "them"
+        )
+    padded_times, clock = (None, None) if times is None else pad_times(times, lengths)
+    series = Padded(values, lengths, padded_times, clock, channels)
+    missing = np.isnan(values)
+    if not missing.any():
+        return series
+    seen = series.there & ~missing.all(axis=-1)
+    if not seen.any(axis=1).all():
+        case = int(np.flatnonzero(~seen.any(axis=1))[0])
+        raise ValueError(
+            f"series {case} has no value at all: Input X contains NaN in every step of it; drop it"
+        )
+    # Missing steps at the end are how many people write a shorter series.
+    lengths = values.shape[1] - np.argmax(seen[:, ::-1], axis=1).astype(np.int64)
+    values = values[:, : int(lengths.max())]
+    if padded_times is not None:
+        padded_times = padded_times[:, : int(lengths.max())]
+    series = Padded(values, lengths, padded_times, clock, channels)
+    values[~series.there] = 0.0
+    return series
+
+
+def _is_series(x: object) -> bool:
+    return isinstance(x, (np.ndarray, torch.Tensor, pd.Series, pd.DataFrame)) and x.ndim > 0
+
+
+def _is_unequal(X: Sequence[Any]) -> bool:
+    """Whether nested lists make no array: as numpy says, they are inhomogeneous."""
+    if not all(isinstance(x, (list, tuple)) for x in X):
+        return False
+    try:
+        np.asarray(X)
+    except ValueError:
+        return True
+    return False
+
+
+def _one(x: Any, what: str) -> Item:
+    """Return an item as an array, or as the frame or pandas series it is."""
+    if isinstance(x, (pd.DataFrame, pd.Series)):
+        return x
+    try:
+        return np.asarray(_as_array(x))
+    except ValueError as error:
+        raise ValueError(
+            f"{what} must be (length,) or (channels, length); its channels differ in length"
+        ) from error
+
+
+def _by_first_level(X: pd.DataFrame) -> list[Item]:
+    if X.index.nlevels != 2:
+        raise ValueError(
+            "a frame with an index of several levels needs two, series and step; got "
+            f"{X.index.nlevels}: {list(X.index.names)}"
+        )
+    items: list[Item] = []
+    for name, frame in X.groupby(level=0, sort=False):
+        frame = frame.droplevel(0)
+        if not frame.index.is_monotonic_increasing:
+            raise ValueError(f"steps of series {name!r} are not in order; use X.sort_index() first")
+        items.append(frame)
+    if not items:
+        raise ValueError("X holds no series: Found array with 0 sample(s)")
+    return items
+
+
+def _from_cells(row: Sequence[Any], names: pd.Index, i: int) -> Item:
+    """Return one series of a frame whose cells are series, a column a channel."""
+    cells = [_one(cell, f"series {i}") for cell in row]
+    lengths = [len(cell) if cell.ndim == 1 else -1 for cell in cells]
+    if -1 in lengths or len(set(lengths)) > 1:
+        raise ValueError(
+            f"every cell of series {i} must be a series of one dimension, and all as long; got "
+            f"shapes {[cell.shape for cell in cells]}"
+        )
+    if isinstance(cells[0], pd.Series):
+        columns = [pd.Series(cell).to_numpy() for cell in cells]
+        frame = pd.DataFrame(dict(enumerate(columns)), index=cells[0].index)
+        return frame.set_axis(names, axis=1)
+    return np.stack([np.asarray(cell) for cell in cells])
+
+
+def _as_channels(x: Item, what: str) -> Floats:
+    """Return one series as (channels, length)."""
+    if isinstance(x, (pd.DataFrame, pd.Series)):
+        values = x.to_frame() if isinstance(x, pd.Series) else x
+        kinds = {getattr(dtype, "kind", "O") for dtype in values.dtypes}
+        if not kinds <= set("fiub"):
+            raise ValueError(
+                f"{what} must hold real numbers; the types of its columns are "
+                f"{values.dtypes.astype(str).tolist()}"
+            )
+        return values.to_numpy(dtype=np.float64, na_value=np.nan).T
+    if x.ndim == 1:
+        x = x[None]
+    if x.ndim != 2:
+        raise ValueError(f"{what} must be (length,) or (channels, length); its shape is {x.shape}")
+    _refuse_other_types(x, what)
+    return x
+
+
+def _refuse_other_types(x: npt.NDArray[Any], what: str) -> None:
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"{what} must hold real numbers; its dtype is {x.dtype}")
+
+
+def _common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
+    """Return the channels' names where the items are frames that name them by text."""
+    frames = [x for x in items if isinstance(x, pd.DataFrame)]
+    if len(frames) < len(items):
+        return None
+    for i, frame in enumerate(frames):
+        if not frame.columns.equals(frames[0].columns):
+            raise ValueError(
+                f"all series need the same channels: series 0 has {list(frames[0].columns)[:10]}, "
+                f"series {i} has {list(frame.columns)[:10]}"
+            )
+    names = list(frames[0].columns)
+    return tuple(names) if all(isinstance(name, str) for name in names) else None
+
+
+def _index_of(x: Item, i: int) -> pd.Index:
+    if isinstance(x, (pd.DataFrame, pd.Series)):
+        return x.index
+    raise ValueError(
+        "timestamps='index' takes the time of each step from a pandas index, but series "
+        f"{i} is an array; give a list of frames, or times= and timestamps=None"
+    )
