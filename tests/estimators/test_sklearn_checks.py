@@ -1,23 +1,23 @@
-"""scikit-learn's own checks of what an estimator must do."""
+"""scikit-learn's own checks of what an estimator must do, over encodings and settings."""
 
 from __future__ import annotations
 
-import pytest
-from sklearn.base import clone
-from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tsformer import TSTransformerClassifier
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
 
-SMALL = TSTransformerClassifier(
-    d_model=16,
-    n_layers=1,
-    n_heads=2,
-    d_ff=16,
-    learning_rate=5e-3,
-    batch_size=16,
-    max_epochs=15,
-)
+SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
+ESTIMATORS = [
+    TSTransformerClassifier(**SMALL, max_epochs=15),
+    TSTransformerClassifier(
+        "tape+erpe", **SMALL, stem="patch", pooling="attention", norm_first=False, max_epochs=25
+    ),
+    TSTransformerClassifier(
+        "rope", **SMALL, stem="linear", pooling="max", early_stopping=True, max_epochs=25
+    ),
+    TSTransformerRegressor(**SMALL, max_epochs=25),
+    TSTransformerRegressor("fixed", **SMALL, stem="linear", dropout=0.0, max_epochs=25),
+]
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -26,21 +26,6 @@ EXPECTED = {
 }
 
 
-@parametrize_with_checks([SMALL], expected_failed_checks=lambda estimator: EXPECTED)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        checks.check_dict_unchanged,
-        checks.check_estimators_pickle,
-        checks.check_fit_idempotent,
-        checks.check_methods_sample_order_invariance,
-        checks.check_methods_subset_invariance,
-    ],
-    ids=lambda check: check.__name__,
-)
-def test_those_that_an_encoding_could_break(check):
-    check("TSTransformerClassifier", clone(SMALL).set_params(encoding="tape+erpe"))

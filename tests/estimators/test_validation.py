@@ -70,3 +70,15 @@ def test_validation_data_that_do_not_fit(make, motions):
         make().fit(X, y, X_val=X, y_val=y[1:])
     with pytest.raises(ValueError, match=r"X has 5 channels, but .* fitted with 6"):
         make().fit(X, y, X_val=X[:, 1:], y_val=y)
+
+
+def test_the_loss_that_stops_is_weighted_like_the_one_that_trains(make, italy):
+    X, y = italy
+    weight = {"1": 1000.0, "2": 0.001}
+    clf = make(class_weight=weight, max_epochs=8, early_stopping=True, stem="linear").fit(X, y)
+    assert (clf.predict(X) == "1").all()
+    given = make(class_weight=weight, early_stopping=False, stem="linear", label_smoothing=0)
+    given.fit(X, y, X_val=X, y_val=y)
+    log_proba = np.log(given.predict_proba(X))[np.arange(67), (y == "2").astype(int)]
+    expected = -np.average(log_proba, weights=[weight[label] for label in y])
+    assert given.history_[-1]["val_loss"] == pytest.approx(expected, rel=1e-3)

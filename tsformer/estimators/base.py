@@ -111,11 +111,13 @@ class TransformerEstimator(
         weights = self._weights(sample_weight, targets)
         init_seed, training_seed, split_seed = self._seeds()
         judged = self._given_validation(*validation)
+        val_weights = None if judged is None else self._weights(None, judged[1])
         if judged is None and self._stops_early(len(targets), given=False):
             held_out = hold_out(self._strata(targets), self.validation_fraction, split_seed)
             judged = series.take(held_out), targets[held_out]
             series, targets = series.take(~held_out), targets[~held_out]
-            weights = None if weights is None else weights[~held_out]
+            if weights is not None:
+                weights, val_weights = weights[~held_out], weights[held_out]
         plan = self._training_plan(
             n_cases=len(series),
             validated=judged is not None and self._stops_early(len(series), given=True),
@@ -130,7 +132,11 @@ class TransformerEstimator(
         if judged is not None:
             panel = self.scaler_.transform(judged[0]).to(plan.device)
             val_targets = torch.from_numpy(judged[1]).to(plan.device)
-            judge = Validation(panel, val_targets, self._val_score)
+            # The loss that stops the training is the one that is trained.
+            loss_weights = _normalised(val_weights)
+            if loss_weights is not None:
+                loss_weights = loss_weights.to(plan.device)
+            judge = Validation(panel, val_targets, self._val_score, loss_weights)
         history = History(earlier)
         # Set before training, so that what a stop by error leaves behind is fitted all the same.
         self.model_, self.device_, self.history_ = model, plan.device, history
@@ -141,10 +147,7 @@ class TransformerEstimator(
                 torch.from_numpy(targets),
                 self._loss,
                 plan,
-                # Over the data set and not per batch, which would undo class weights.
-                weights=None
-                if weights is None
-                else torch.from_numpy(weights / weights.mean()).float(),
+                weights=_normalised(weights),
                 validation=judge,
                 callbacks=[*(self.callbacks or ()), *([ProgressBar()] if self.verbose else [])],
                 history=history,
@@ -287,3 +290,10 @@ class TransformerEstimator(
             warnings.warn(f"{error}; the model is on the CPU now", stacklevel=3)
             self.device_ = torch.device("cpu")
         self.model_.to(self.device_)
+
+
+def _normalised(weights: Targets | None) -> Tensor | None:
+    """Return weights of mean 1, over the data set: per batch it would undo class weights."""
+    if weights is None or not weights.any():
+        return None
+    return torch.from_numpy(weights / weights.mean()).float()

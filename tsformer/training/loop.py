@@ -46,11 +46,14 @@ class Validation:
         Their targets, on the same device.
     score : callable
         From outputs and targets to a float; higher is better.
+    weights : Tensor [n], optional
+        Weight of each series in the validation loss, on the same device; their mean should be 1.
     """
 
     panel: Panel
     targets: Tensor
     score: Callable[[Tensor, Tensor], float]
+    weights: Tensor | None = None
 
 
 def train(
@@ -246,8 +249,11 @@ def _validate(
     model: nn.Module, validation: Validation, loss: Loss, plan: TrainingPlan
 ) -> dict[str, float]:
     outputs = forward(model, validation.panel, bfloat16=plan.bfloat16).to(plan.device)
+    losses = loss(outputs, validation.targets)
+    if validation.weights is not None:
+        losses = losses * validation.weights
     return {
-        "val_loss": loss(outputs, validation.targets).mean().item(),
+        "val_loss": losses.mean().item(),
         "val_score": validation.score(outputs, validation.targets),
     }
 

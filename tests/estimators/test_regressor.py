@@ -1,0 +1,108 @@
+"""TSTransformerRegressor: a number from a series."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import tsformer
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
+
+SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "random_state": 0}
+
+
+@pytest.fixture
+def evening(italy) -> tuple[np.ndarray, np.ndarray]:
+    """Days until six, and the most power used after that, in a unit of its own."""
+    X, _ = italy
+    return X[..., :18], 5000 + 100 * X[:, 0, 18:].max(axis=1)
+
+
+def test_learns_a_number(evening):
+    X, y = evening
+    reg = TSTransformerRegressor(**SMALL, max_epochs=60, learning_rate=5e-3).fit(X[::2], y[::2])
+    predicted = reg.predict(X[1::2])
+    assert predicted.shape == (33,)
+    assert predicted.dtype == np.float64
+    assert reg.score(X[1::2], y[1::2]) > 0.6
+    residual = np.square(y[1::2] - predicted).sum() / np.square(y[1::2] - y[1::2].mean()).sum()
+    assert reg.score(X[1::2], y[1::2]) == pytest.approx(1 - residual)
+    assert reg.target_mean_ == pytest.approx(y[::2].mean())
+    assert reg.transform(X).shape == (67, 16)
+
+
+def test_scale_and_offset_of_targets_change_nothing(evening):
+    X, y = evening
+    reg = TSTransformerRegressor(**SMALL, max_epochs=3).fit(X, y)
+    other = clone(reg).fit(X, 1e-6 * y - 3)
+    np.testing.assert_allclose(other.predict(X), 1e-6 * reg.predict(X) - 3, rtol=1e-4)
+
+
+def test_parameters_are_the_classifiers_without_those_of_classes():
+    ours = inspect.signature(TSTransformerRegressor).parameters
+    theirs = inspect.signature(TSTransformerClassifier).parameters
+    assert list(ours) == [n for n in theirs if n not in ("class_weight", "label_smoothing")]
+    assert all(ours[name] == theirs[name] for name in ours)
+    assert set(vars(TSTransformerRegressor())) == set(ours)
+    with pytest.raises(TypeError, match="class_weight"):
+        TSTransformerRegressor(class_weight="balanced")
+    with pytest.raises(ValueError, match="unknown pooling 'men'"):
+        TSTransformerRegressor(pooling="men").fit(np.zeros((4, 5)), np.arange(4))
+
+
+def test_weights_decide(evening):
+    X, _ = evening
+    X = np.concatenate([X, X])
+    y = np.repeat([0.0, 1.0], 67)
+    for kept in (0.0, 1.0):
+        weight = np.where(y == kept, 1.0, 1e-3)
+        reg = TSTransformerRegressor(**SMALL, max_epochs=15).fit(X, y, sample_weight=weight)
+        assert abs(reg.predict(X).mean() - kept) < 0.15
+
+
+def test_validation_data_stop_and_are_scored(evening):
+    X, y = evening
+    # Without batch norms, whose averages are settled after the last epoch was judged.
+    reg = TSTransformerRegressor(**SMALL, max_epochs=4, early_stopping=False, stem="linear")
+    reg.fit(X, y, X_val=X[::2], y_val=y[::2])
+    assert reg.history_[-1]["val_score"] == pytest.approx(reg.score(X[::2], y[::2]), abs=1e-4)
+    held = TSTransformerRegressor(**SMALL, max_epochs=4, early_stopping=True).fit(X, y)
+    assert held.history_.best_epoch is not None
+
+
+def test_constant_targets_and_one_series():
+    X = np.random.default_rng(0).normal(size=(6, 10))
+    reg = TSTransformerRegressor(**SMALL, max_epochs=2).fit(X, np.full(6, 7.5))
+    np.testing.assert_allclose(reg.predict(X), 7.5, atol=2)
+    assert np.isfinite(reg.fit(X[:1], [3.0]).predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y"),
+        (["a"] * 67, "could not convert string"),
+        ([np.nan] * 67, "y contains NaN"),
+        ([np.inf] * 67, "y contains infinity"),
+        ([1.0], "inconsistent numbers of samples"),
+    ],
+)
+def test_wrong_targets(y, message, evening):
+    with pytest.raises(ValueError, match=message):
+        TSTransformerRegressor(**SMALL).fit(evening[0], y)
+
+
+def test_save_load_pickle_and_cross_validation(evening, tmp_path):
+    X, y = evening
+    reg = TSTransformerRegressor("rope", **SMALL, max_epochs=3).fit(X, y)
+    reg.save(tmp_path / "model")
+    for twin in (tsformer.load(tmp_path / "model"), pickle.loads(pickle.dumps(reg))):
+        assert type(twin) is TSTransformerRegressor
+        np.testing.assert_array_equal(twin.predict(X), reg.predict(X))
+        assert twin.get_params() == reg.get_params()
+    assert len(cross_val_score(reg, X, y, cv=3)) == 3
