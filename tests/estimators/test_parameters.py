@@ -1,4 +1,4 @@
-"""The parameters: what is refused and how, and the tools of scikit-learn over them."""
+"""The parameters: what is refused and how."""
 
 from __future__ import annotations
 
@@ -9,20 +9,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import (
-    GridSearchCV,
-    StratifiedKFold,
-    cross_val_predict,
-    cross_val_score,
-)
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from tsformer import TSTransformerClassifier
 from tsformer.training import Callback, ProgressBar
-
-FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
 
 
 def test_only_the_encoding_is_positional():
@@ -193,45 +182,3 @@ def test_wrong_labels(y, message, make, motions):
 def test_wrong_series(X, message, make):
     with pytest.raises((ValueError, TypeError), match=message):
         make().fit(X, np.arange(20) % 2)
-
-
-def test_cross_validation_takes_three_dimensions(make, motions):
-    X, y = motions
-    clf = make(max_epochs=15, learning_rate=5e-3)
-    assert cross_val_score(clf, X, y, cv=FOLDS).mean() > 0.5  # chance is 0.25
-    proba = cross_val_predict(clf, X, y, cv=FOLDS, method="predict_proba")
-    assert proba.shape == (20, 4)
-
-
-def test_search_over_encodings_and_their_options(make, motions):
-    X, y = motions
-    grid = [
-        {"encoding": ["tape+erpe", "none"]},
-        {"encoding": ["lspe"], "encoding_params": [None, {"d_hidden": 8, "apply_to": "sum"}]},
-    ]
-    search = GridSearchCV(make(), grid, cv=FOLDS, error_score="raise").fit(X, y)
-    assert len(search.cv_results_["params"]) == 4
-    assert search.best_params_ in search.cv_results_["params"]
-    assert search.predict(X).shape == y.shape
-
-
-def test_pipeline_and_search_through_it(make, motions):
-    X, y = motions
-    pipeline = make_pipeline(FunctionTransformer(lambda X: np.diff(X, axis=2)), make())
-    assert pipeline.fit(X, y).predict_proba(X).shape == (20, 4)
-    grid = {"tstransformerclassifier__encoding": ["rope", "fixed"]}
-    search = GridSearchCV(pipeline, grid, cv=FOLDS, error_score="raise").fit(X, y)
-    assert search.best_estimator_[-1].n_channels_ == 6
-
-
-def test_calibration(make, motions):
-    X, y = motions
-    calibrated = CalibratedClassifierCV(make(), cv=FOLDS).fit(X, y)
-    np.testing.assert_allclose(calibrated.predict_proba(X).sum(1), 1)
-
-
-def test_embedding_feeds_another_estimator(make, motions):
-    X, y = motions
-    embedding = make().set_output(transform="pandas").fit_transform(X, y)
-    assert embedding.shape == (20, 16)
-    assert embedding.columns[0] == "tstransformerclassifier0"
