@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -160,3 +163,28 @@ def test_a_stop_while_writing_leaves_the_old_one(saved, monkeypatch):
         fitted("rope").save(saved)
     assert_same(load(saved), old)
     assert os.listdir(saved.parent) == ["clf"]
+
+
+def test_a_kill_leaves_a_whole_model_or_none(tmp_path):
+    """A process that saves again and again is killed at some moment, for real."""
+    code = (
+        "import numpy as np, torch; torch.set_num_threads(1)\n"
+        "from tsformer import TSTransformerClassifier\n"
+        "clf = TSTransformerClassifier(d_model=64, max_epochs=1, device='cpu')\n"
+        "clf.fit(np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4)\n"
+        "print('saving', flush=True)\n"
+        "while True:\n"
+        "    clf.save('model')\n"
+    )
+    for delay in (0.0, 0.013, 0.031):
+        with subprocess.Popen(
+            [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout.readline() == "saving\n"
+            time.sleep(0.05 + delay)
+            process.kill()
+        try:
+            loaded = tsformer.load(tmp_path / "model")
+        except FileNotFoundError:
+            continue
+        assert np.isfinite(loaded.predict_proba(np.zeros((1, 12)))).all()

@@ -1,0 +1,68 @@
+"""Save small models of this version and what they predict, for later versions to read.
+
+    python tests/golden/make_golden.py
+
+Run once a release, on the version that is released: a folder that exists is never written again,
+for it holds what that version wrote.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import tsformer
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
+
+HERE = Path(__file__).parent
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+
+
+def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
+    """Return fitted models, each with series and perhaps times to predict for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2, 20))
+    gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    times = np.cumsum(rng.random((12, 20)), axis=1)
+    codes = rng.integers(5, size=(12, 1, 20)).astype(float)
+    y = np.array(["a", "b", "c"] * 4)
+    classifier = TSTransformerClassifier(**SMALL, class_weight={"a": 2.0, "b": 1.0, "c": 0.5})
+    return {
+        "classifier": (classifier.fit(X, y), X, None),
+        "sum_patch_gaps_times": (
+            TSTransformerClassifier("tape+erpe", **SMALL, stem="patch", pooling="attention").fit(
+                gaps, y, times=times
+            ),
+            *(gaps, times),
+        ),
+        "symbolic": (
+            TSTransformerClassifier("rope", **SMALL, stem="embedding").fit(codes, y == "a"),
+            *(codes, None),
+        ),
+        "regressor": (
+            TSTransformerRegressor("learnable", **SMALL, scaling="series").fit(X, X.mean((1, 2))),
+            *(X, None),
+        ),
+    }
+
+
+def answer(model: object, X: np.ndarray, times: np.ndarray | None) -> np.ndarray:
+    """Return probabilities, or what a regression predicts."""
+    ask = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    return ask(X, times)
+
+
+def main() -> None:
+    folder = HERE / tsformer.__version__
+    if folder.exists():
+        sys.exit(f"{folder} exists: it holds what version {tsformer.__version__} wrote")
+    for name, (model, X, times) in models().items():
+        model.save(folder / name)
+        arrays = {"X": X, "answer": answer(model, X, times)}
+        np.savez(folder / f"{name}.npz", **arrays if times is None else {**arrays, "times": times})
+
+
+if __name__ == "__main__":
+    main()
