@@ -11,7 +11,7 @@ EPOCHS ?= 40
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 install: $(INSTALLED) ## make .venv with all that development and the tests need
 
@@ -32,6 +32,21 @@ demo: install ## train, track and compare four encodings on three real problems
 
 test: install ## run all tests; those on the archive need TSFORMER_DATA=/its/folder
 	$(BIN)/python -m pytest -n 2
+
+# aeon wants other versions than the rest; see constraints-aeon.txt. Python is that of .venv.
+AEON := .venv-aeon
+AEON_INSTALLED := $(AEON)/.installed
+
+$(AEON_INSTALLED): pyproject.toml constraints-aeon.txt | $(INSTALLED)
+	@rm -f $@
+	$(BIN)/python -m venv $(AEON)
+	$(AEON)/bin/python -m pip install --constraint constraints-aeon.txt --editable ".[aeon,test]"
+	@touch $@
+
+.PHONY: test-aeon
+test-aeon: export OMP_NUM_THREADS := 1
+test-aeon: $(AEON_INSTALLED) ## run the tests of the classifier for aeon, in .venv-aeon
+	$(AEON)/bin/python -m pytest tests/conformance/test_aeon.py
 
 lint: install ## check style, types and the direction of the imports
 	$(BIN)/ruff check

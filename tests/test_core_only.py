@@ -11,7 +11,10 @@ BLOCKED = """
 import sys
 
 class Blocker:
-    names = {"sktime", "mlflow", "matplotlib", "typer", "rich", "safetensors", "skbase"}
+    names = {
+        *("aeon", "matplotlib", "mlflow", "rich", "safetensors", "skbase"),
+        *("sktime", "typer"),
+    }
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:

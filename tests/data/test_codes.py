@@ -36,6 +36,11 @@ def test_codes_not_known_are_one_and_warned_of():
         book.transform(to_padded([np.array([1, 2]), np.array([3])]))
 
 
+def test_what_no_float_can_tell_from_its_neighbour_is_no_code():
+    with pytest.raises(ValueError, match=r"whole numbers as codes; got 1e\+30 at series 0, step 1"):
+        CodeBook().fit(to_padded(np.array([[1, 1e30]])))
+
+
 def test_many_unknown_codes_are_cut():
     book = CodeBook().fit(to_padded(np.array([[1, 2, 3]])))
     with pytest.warns(UserWarning, match=r"20 of them, .* 19, \.\.\.$"):

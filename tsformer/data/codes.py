@@ -70,8 +70,8 @@ def _read(series: Padded) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
         )
     values: Floats = series.values[..., 0]
     there = series.there & ~np.isnan(values)
-    codes = np.rint(np.where(there, values, 0.0)).astype(np.int64)
-    wrong = there & (codes != values)
+    codes = np.where(there, values, 0.0)
+    wrong = (np.rint(codes) != codes) | (np.abs(codes) > 2**53)  # where floats skip whole numbers
     if wrong.any():
         case, step = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
@@ -79,4 +79,4 @@ def _read(series: Padded) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
             f"{values[case, step]:g} at series {case}, step {step}. For measurements use "
             "stem='conv' or 'linear', or turn them into codes first"
         )
-    return codes, there
+    return codes.astype(np.int64), there

@@ -67,7 +67,8 @@ class Scaler:
         values, missing = series.values, np.isnan(series.values)
         self._warn_of_new_gaps(missing)
         if self.mean is not None and self.std is not None:
-            values = (values - self.mean) / self.std
+            with np.errstate(over="ignore"):  # refused below, with its place
+                values = (values - self.mean) / self.std
         elif self.how == "series":
             mean, std = _moments(series, axis=(1,))
             values = (values - mean) / std

@@ -1,0 +1,174 @@
+"""aeon's own checks of a classifier, and its tools around ours: `make test-aeon`."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from tsformer import TSTransformerClassifier
+
+pytest.importorskip("aeon", reason='needs the extra "aeon" in its own environment: make test-aeon')
+from aeon.classification.compose import ClassifierEnsemble, ClassifierPipeline
+from aeon.datasets import load_basic_motions, load_italy_power_demand, load_japanese_vowels
+from aeon.testing.estimator_checking import parametrize_with_checks
+from aeon.transformations.collection import Normalizer
+from aeon.transformations.collection.unequal_length import Padder
+
+from tsformer.estimators.frameworks import AeonTSTransformerClassifier
+
+SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "batch_size": 8, "random_state": 0}
+SMALL["max_epochs"] = 30
+
+
+@pytest.fixture
+def make():
+    """A small classifier that learns, seeded, with other parameters as asked."""
+
+    def make_classifier(**parameters) -> AeonTSTransformerClassifier:
+        return AeonTSTransformerClassifier(**SMALL | parameters)
+
+    return make_classifier
+
+
+@pytest.fixture(scope="module")
+def motions() -> tuple[np.ndarray, np.ndarray]:
+    """40 series of 100 steps and 6 channels in four classes."""
+    return load_basic_motions(split="train")
+
+
+@pytest.fixture(scope="module")
+def italy() -> tuple[np.ndarray, np.ndarray]:
+    """67 series of 24 steps and one channel in two classes."""
+    return load_italy_power_demand(split="train")
+
+
+@pytest.fixture(scope="module")
+def vowels() -> tuple[list[np.ndarray], np.ndarray]:
+    """270 series of 7 to 29 steps and 12 channels in nine classes."""
+    return load_japanese_vowels(split="train")
+
+
+def own(X, y, **parameters) -> TSTransformerClassifier:
+    return TSTransformerClassifier(**SMALL | parameters).fit(X, y)
+
+
+@parametrize_with_checks([AeonTSTransformerClassifier])
+def test_aeons_checks(check):
+    check()
+
+
+def test_sktime_is_not_loaded(tmp_path):
+    code = (
+        "import sys; from tsformer.estimators.frameworks import AeonTSTransformerClassifier\n"
+        "print('sktime' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_the_docstrings_example_runs():
+    failed, tried = doctest.testmod(sys.modules[AeonTSTransformerClassifier.__module__])
+    assert failed == 0
+    assert tried > 0
+
+
+def test_its_versions_are_pinned_apart():
+    """aeon's numba wants another NumPy than constraints.txt pins; once it does not, merge them."""
+    pins = [
+        dict(line.split("==") for line in file.read_text("utf-8").splitlines() if "==" in line)
+        for file in (
+            Path(__file__).parents[2] / name for name in ("constraints.txt", "constraints-aeon.txt")
+        )
+    ]
+    assert pins[0]["numpy"] != pins[1]["numpy"]
+    assert pins[0]["torch"] == pins[1]["torch"]
+
+
+def test_it_is_the_classifier_in_another_coat(make, italy):
+    X, y = italy
+    native, expected = make().fit(X, y), own(X, y)
+    assert inspect.signature(type(native)) == inspect.signature(type(expected))
+    assert native.get_params() == expected.get_params()
+    np.testing.assert_array_equal(native.predict_proba(X), expected.predict_proba(X))
+    np.testing.assert_array_equal(native.predict(X), expected.predict(X))
+
+
+def test_tags_of_torch_that_are_not_needed(make, italy):
+    """aeon's own deep learners can neither be pickled nor repeated: these can."""
+    X, y = italy
+    fitted = make(encoding="tape+erpe").fit(X, y)
+    assert not fitted.get_tag("cant_pickle")
+    assert not fitted.get_tag("non_deterministic")
+    for again in (pickle.loads(pickle.dumps(fitted)), fitted.clone().fit(X, y)):
+        np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    other = make(encoding="tape+erpe", random_state=1).fit(X, y)
+    assert not np.array_equal(other.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_warm_start_is_refused_and_not_ignored(make, italy):
+    with pytest.raises(ValueError, match="use TSTransformerClassifier for it"):
+        make(warm_start=True).fit(*italy)
+
+
+def test_times_are_refused_for_there_are_none(make, italy):
+    with pytest.raises(ValueError, match="timestamps='index'"):
+        make(timestamps="index").fit(*italy)
+
+
+def test_unequal_length(make, vowels):
+    X, y = vowels[0][::3], vowels[1][::3]
+    native = make().fit(X, y)
+    np.testing.assert_array_equal(native.predict_proba(X), own(X, y).predict_proba(X))
+    rest = [x for i, x in enumerate(vowels[0]) if i % 3]
+    assert native.score(rest, np.delete(vowels[1], np.s_[::3])) > 0.5  # of nine classes
+
+
+def test_missing_values(make, motions):
+    X, y = motions[0].copy(), motions[1]
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    native = make().fit(X[::2], y[::2])
+    expected = own(X[::2], y[::2]).predict_proba(X)
+    np.testing.assert_array_equal(native.predict_proba(X), expected)
+    assert native.score(X[1::2], y[1::2]) > 0.5  # of four classes
+
+
+def test_class_weight(make, italy):
+    X, y = italy
+    weights = {y[0]: 100, next(label for label in y if label != y[0]): 1}
+    weighted = make(class_weight=weights).fit(X, y)
+    expected = own(X, y, class_weight=weights).predict_proba(X)
+    np.testing.assert_array_equal(weighted.predict_proba(X), expected)
+    heavy = list(weighted.classes_).index(y[0])
+    assert (
+        weighted.predict_proba(X)[:, heavy].mean()
+        > make().fit(X, y).predict_proba(X)[:, heavy].mean()
+    )
+
+
+def test_grid_search_over_the_encoding(make, italy):
+    X, y = italy
+    folds = StratifiedKFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(make(), {"encoding": ["none", "lspe"]}, cv=folds, error_score="raise")
+    assert search.fit(X, y).best_score_ > 0.7
+
+
+def test_pipelines_and_ensembles(make, motions, vowels):
+    X, y = motions[0][::2], motions[1][::2]
+    X_test, y_test = motions[0][1::2], motions[1][1::2]
+    normalised = ClassifierPipeline(Normalizer(), make())
+    voting = ClassifierEnsemble([("a", make()), ("b", make(encoding="tape+erpe"))])
+    for classifier in (normalised, voting):
+        assert classifier.fit(X, y).score(X_test, y_test) > 0.5
+    padded = ClassifierPipeline(Padder(padded_length=29), make())
+    X, y = vowels[0][::3], vowels[1][::3]
+    assert padded.fit(X, y).score(X, y) > 0.5

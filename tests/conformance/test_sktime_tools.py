@@ -1,0 +1,143 @@
+"""sktime's own tools around our classifier, on real problems cut down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from tsformer import load_dataset
+
+pytest.importorskip("sktime", reason='needs the extra "data"')
+from sktime.classification.compose import ColumnEnsembleClassifier
+from sktime.classification.distance_based import KNeighborsTimeSeriesClassifier
+from sktime.classification.ensemble import BaggingClassifier
+from sktime.classification.model_evaluation import evaluate
+from sktime.classification.model_selection import TSCGridSearchCV
+from sktime.datatypes import convert
+from sktime.transformations.colconcat import ColumnConcatenator
+from sktime.transformations.impute import Imputer
+from sktime.transformations.padder import PaddingTransformer
+
+from tsformer.estimators.frameworks import SktimeTSTransformerClassifier
+
+FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
+#: `evaluate` does not tell the splitter the labels, which strata would need.
+PLAIN_FOLDS = KFold(2, shuffle=True, random_state=0)
+
+
+def part(name: str, every: int):
+    """Return each so many-th training series, and the rest of the training series to test on."""
+    X, y = load_dataset(name, split="train")
+    if isinstance(X, list):
+        X = convert([pd.DataFrame(x.T) for x in X], "df-list", "pd-multiindex", "Panel")
+        X = convert(X, "pd-multiindex", "nested_univ", "Panel")
+    chosen = np.arange(len(y)) % every == 0
+    return (X[chosen], y[chosen]), (X[~chosen], y[~chosen])
+
+
+@pytest.fixture(scope="module")
+def motions():
+    """20 and 20 series of 100 steps and 6 channels in four classes: arrays."""
+    return part("BasicMotions", 2)
+
+
+@pytest.fixture(scope="module")
+def italy():
+    """34 and 33 series of 24 steps and one channel in two classes: arrays."""
+    return part("ItalyPowerDemand", 2)
+
+
+@pytest.fixture(scope="module")
+def vowels():
+    """90 and 180 series of 7 to 29 steps and 12 channels in nine classes: nested frames."""
+    return part("JapaneseVowels", 3)
+
+
+@pytest.fixture
+def make():
+    """A small classifier that learns, seeded, with other parameters as asked."""
+
+    def make_classifier(encoding="lspe", **parameters) -> SktimeTSTransformerClassifier:
+        small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "random_state": 0}
+        return SktimeTSTransformerClassifier(encoding, **small | {"batch_size": 8} | parameters)
+
+    return make_classifier
+
+
+def with_gaps(X: np.ndarray) -> np.ndarray:
+    """Return a copy without a tenth of its values, and without any in some steps."""
+    X = X.copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    X[::3, :, 5:8] = np.nan
+    return X
+
+
+def test_evaluate(make, motions):
+    X, y = motions[0]
+    scores = evaluate(
+        make(), cv=PLAIN_FOLDS, X=X, y=y, scoring=[accuracy_score, log_loss], error_score="raise"
+    )
+    assert len(scores) == 2
+    assert scores["test_accuracy_score"].mean() > 0.6  # of four classes
+    assert scores["test_log_loss"].mean() < np.log(4)
+
+
+def test_evaluate_unequal_length(make, vowels):
+    X, y = vowels[0]
+    scores = evaluate(make(), cv=PLAIN_FOLDS, X=X, y=y, scoring=accuracy_score, error_score="raise")
+    assert scores["test_accuracy_score"].mean() > 0.5  # of nine classes
+
+
+def test_grid_search_over_the_encoding(make, italy):
+    (X, y), (X_test, y_test) = italy
+    grid = {"encoding": ["none", "lspe", "tape+erpe"], "random_state": [0, 1]}
+    search = TSCGridSearchCV(make(), grid, cv=FOLDS, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["params"]) == 6
+    assert search.best_params_["encoding"] in grid["encoding"]
+    assert search.best_estimator_.encoding == search.best_params_["encoding"]
+    assert np.mean(search.predict(X_test) == y_test) > 0.8
+
+
+def test_padding_before_it_and_none(make, vowels):
+    (X, y), (X_test, y_test) = vowels
+    for classifier in (make(), PaddingTransformer(pad_length=30) * make()):
+        assert classifier.fit(X, y).score(X_test, y_test) > 0.5
+
+
+def test_imputing_before_it_and_nothing(make, motions):
+    (X, y), (X_test, y_test) = motions
+    X, X_test = with_gaps(X), with_gaps(X_test)
+    for classifier in (make(), Imputer("linear") * make(), Imputer("mean") * make()):
+        assert classifier.fit(X, y).score(X_test, y_test) > 0.6
+
+
+def test_channels_end_to_end(make, motions):
+    (X, y), (X_test, y_test) = motions
+    joined = ColumnConcatenator() * make()
+    assert joined.fit(X, y).score(X_test, y_test) > 0.5
+    assert joined.classifier_.classifier_.n_channels_ == 1
+
+
+def test_ensemble_of_channels(make, motions):
+    (X, y), (X_test, y_test) = (
+        (convert(X, "numpy3D", "nested_univ", "Panel"), y) for X, y in motions
+    )
+    ensemble = ColumnEnsembleClassifier(
+        [
+            ("accelerometer", make(), [0, 1, 2]),
+            ("gyroscope", make("tape+erpe"), [3, 4, 5]),
+            ("neighbours", KNeighborsTimeSeriesClassifier(distance="euclidean"), [0]),
+        ]
+    )
+    ensemble.fit(X, y)
+    assert ensemble.predict_proba(X_test).sum(axis=1) == pytest.approx(1)
+    assert ensemble.score(X_test, y_test) > 0.6
+
+
+def test_bagging(make, motions):
+    (X, y), (X_test, y_test) = motions
+    bagged = BaggingClassifier(make(), n_estimators=3, n_samples=0.8, random_state=0)
+    assert bagged.fit(X, y).score(X_test, y_test) > 0.6

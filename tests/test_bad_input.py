@@ -1,0 +1,173 @@
+"""Whatever comes in: finite probabilities that sum to one, or an error that says why."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tsformer import TSTransformerClassifier
+from tsformer.training import Diverged
+
+FEW, MANY = 100, 2000
+#: To look for more than the examples that are always the same: their number.
+MORE = int(os.environ.get("TSFORMER_EXAMPLES", "0"))
+
+#: Numbers as they come: of all sizes, missing, infinite.
+NUMBERS = st.one_of(
+    st.floats(-5, 5),
+    st.floats(-5, 5),
+    st.sampled_from([np.nan, 0.0, -0.0, 1e-300, 1e6, 1e30, 1e200, 1.7e308, np.inf, -np.inf]),
+)
+DTYPES = ["f8", "f4", "f2", "i8", "i1", "u1", "?", ">f8", "c16", "O", "U4", "M8[s]"]
+
+
+@st.composite
+def series(draw: Any, n: int, n_channels: int, wild: bool) -> list[np.ndarray]:
+    """Return series of equal or unequal lengths, tame or with anything in them."""
+    equal = draw(st.booleans())
+    longest = draw(st.integers(1, 12))
+    lengths = [longest if equal else draw(st.integers(1, longest)) for _ in range(n)]
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    X = [rng.normal(size=(n_channels, length)) for length in lengths]
+    part = draw(st.sampled_from([0.0, 0.0, 0.1, 0.6, 1.0]))
+    for x in X:
+        x[rng.random(x.shape) < part] = np.nan
+    for _ in range(draw(st.integers(0, 4)) if wild else 0):
+        x = X[draw(st.integers(0, n - 1))]
+        x[draw(st.integers(0, n_channels - 1)), draw(st.integers(0, x.shape[1] - 1))] = draw(
+            NUMBERS
+        )
+    return X
+
+
+def as_array(X: list[np.ndarray]) -> np.ndarray:
+    longest = max(x.shape[1] for x in X)
+    pads = [[(0, 0), (0, longest - x.shape[1])] for x in X]
+    return np.stack([np.pad(x, p, constant_values=np.nan) for x, p in zip(X, pads, strict=True)])
+
+
+def as_cells(X: list[np.ndarray]) -> pd.DataFrame:
+    return pd.DataFrame([[pd.Series(channel) for channel in x] for x in X])
+
+
+CONTAINERS = {
+    "array": as_array,
+    "2-d": lambda X: as_array(X)[:, 0],
+    "list": list,
+    "lists": lambda X: [x.tolist() for x in X],
+    "frames": lambda X: [pd.DataFrame(x.T) for x in X],
+    "two levels": lambda X: pd.concat([pd.DataFrame(x.T) for x in X], keys=range(len(X))),
+    "cells": as_cells,
+    "tensor": lambda X: torch.from_numpy(as_array(X)),
+    "masked": lambda X: np.ma.masked_invalid(as_array(X)),
+    "flat frame": lambda X: pd.DataFrame(as_array(X)[:, 0]),
+}
+
+
+def spoilt(draw: Any, X: Any) -> Any:
+    """Make something of `X` that may be no container of series at all."""
+    how = draw(st.sampled_from(["dtype", "empty", "dims", "ragged channels", "object", "nothing"]))
+    array = as_array(X)
+    if how == "dtype":
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.nan_to_num(array, posinf=9, neginf=-9).astype(draw(st.sampled_from(DTYPES)))
+    if how == "empty":
+        return draw(st.sampled_from([[], np.zeros((0, 1, 3)), array[:, :0], array[..., :0]]))
+    if how == "dims":
+        return draw(st.sampled_from([array[0, 0], array[None], np.array(3.0), "text", 7, {}]))
+    if how == "ragged channels":
+        return [*X[:-1], np.concatenate([X[-1], X[-1]])]
+    return draw(st.sampled_from([[object()], [None] * len(X), None, list("ab")]))
+
+
+PARAMETERS = {
+    "encoding": ["lspe", "none", "rope", "tape+erpe", "learnable", "shaw", "nonsense", None],
+    "stem": ["conv", "linear", "patch", "embedding", "liner"],
+    "pooling": ["mean", "attention", "max", 3],
+    "scaling": ["channel", "series", None, "serie"],
+    "timestamps": [None, None, "index", "idx"],
+    "n_layers": [0, 1, -1],
+    "d_model": [8, 6, 7, "8"],
+    "batch_size": [1, 4, 0],
+    "class_weight": [None, "balanced", {0: 1.0, 1: 5.0}, {9: 1.0}],
+    "early_stopping": ["auto", True, False],
+    "norm_first": [True, False, "no"],
+    "label_smoothing": [0.1, 0, 1.5],
+}
+FIRST = {name: values[0] for name, values in PARAMETERS.items()}
+
+
+def check(draw: Any) -> None:
+    n, n_channels = draw(st.integers(1, 8)), draw(st.integers(1, 3))
+    chosen = draw(st.lists(st.sampled_from(sorted(PARAMETERS)), max_size=3, unique=True))
+    parameters = FIRST | {name: draw(st.sampled_from(PARAMETERS[name])) for name in chosen}
+    X = draw(series(n, n_channels, wild=draw(st.booleans())))
+    container = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](X)
+    if draw(st.integers(0, 5)) == 0:
+        container = spoilt(draw, X)
+    y = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    arguments: dict[str, Any] = {}
+    if draw(st.integers(0, 5)) == 0:
+        steps = max(x.shape[1] for x in X)
+        arguments["times"] = draw(
+            st.sampled_from(
+                [
+                    *(np.arange(steps), [np.arange(x.shape[1]) * 2.5 for x in X]),
+                    *(pd.date_range("2024", periods=steps), np.arange(steps)[::-1], "now", []),
+                ]
+            )
+        )
+    other = draw(series(draw(st.integers(1, 4)), draw(st.sampled_from([n_channels, 2])), wild=True))
+    asked = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](other)
+    before = [copy.deepcopy(each) for each in (container, asked, y, arguments)]
+    clf = TSTransformerClassifier(
+        **parameters, n_heads=1, max_epochs=1, random_state=0, d_ff=8, device="cpu"
+    )
+    why: list[str] = []
+    with warnings.catch_warnings(), contextlib.suppress(ValueError, TypeError, Diverged):
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", UserWarning)
+        clf.fit(container, y, **arguments)
+        for given_X, times in ((container, arguments), (asked, {})):
+            try:
+                proba = clf.predict_proba(given_X, **times)
+            except (ValueError, TypeError) as error:
+                why.append(str(error))
+                continue
+            assert np.isfinite(proba).all()
+            np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
+            assert set(clf.predict(given_X, **times)) <= set(y)
+    assert all(len(text) > 10 for text in why)
+    for was, now in zip(before, (container, asked, y, arguments), strict=True):
+        assert pickle.dumps(was) == pickle.dumps(now) or repr(was) == repr(now)
+
+
+@settings(
+    max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(st.data())
+def test_works_or_says_why(data):
+    check(data.draw)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=MORE or MANY,
+    deadline=None,
+    derandomize=not MORE,
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.data())
+def test_works_or_says_why_many_times(data):
+    check(data.draw)

@@ -1,0 +1,73 @@
+"""The classifier as a native estimator of sktime and of aeon, each loaded when it is asked for."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.parameters import Parameters
+
+# Public name -> the module that holds it and imports the framework, resolved on first use.
+_PUBLIC = {
+    "AeonTSTransformerClassifier": "tsformer.estimators.frameworks.aeon",
+    "SktimeTSTransformerClassifier": "tsformer.estimators.frameworks.sktime",
+}
+
+__all__ = ["AeonTSTransformerClassifier", "SktimeTSTransformerClassifier"]
+
+if TYPE_CHECKING:
+    from tsformer.estimators.frameworks.aeon import AeonTSTransformerClassifier
+    from tsformer.estimators.frameworks.sktime import SktimeTSTransformerClassifier
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tsformer.estimators.frameworks' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+#: Tags that both frameworks know by the same name, and that are true in both.
+TAGS: dict[str, Any] = {
+    "capability:multivariate": True,
+    "capability:unequal_length": True,
+    "capability:missing_values": True,
+    "python_dependencies": ["torch>=2.9"],
+}
+
+#: Parameter sets for the frameworks' own checks, which fit some hundred times: small and quick.
+TEST_PARAMS: list[dict[str, Any]] = [
+    {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2},
+    {"encoding": "tape+erpe", "stem": "linear", "d_model": 8, "n_heads": 2, "max_epochs": 2},
+]
+
+
+class FrameworkClassifier(Parameters):
+    """What the native classifiers share: each asks a `TSTransformerClassifier` of its parameters.
+
+    To be listed before the framework's own base, whose hooks these are.
+    """
+
+    classifier_: TSTransformerClassifier
+    get_params: Callable[..., dict[str, Any]]
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        if self.warm_start:  # both frameworks reset an estimator at the start of its `fit`
+            raise ValueError(
+                f"warm_start=True goes on with the last fit, which {type(self).__name__} has "
+                "forgotten by then; use TSTransformerClassifier for it"
+            )
+        self.classifier_ = TSTransformerClassifier(**self.get_params(deep=False)).fit(X, y)
+        return self
+
+    def _predict(self, X: Any) -> npt.NDArray[Any]:
+        return self.classifier_.predict(X)
+
+    def _predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        return self.classifier_.predict_proba(X)

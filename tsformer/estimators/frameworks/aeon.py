@@ -1,0 +1,54 @@
+"""AeonTSTransformerClassifier: the classifier behind the interface of aeon."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tsformer._optional import require
+from tsformer.estimators.frameworks import TAGS, TEST_PARAMS, FrameworkClassifier
+
+__all__ = ["AeonTSTransformerClassifier"]
+
+# Not by an import, whose error would not name the extra. For a type checker it is Any.
+_BaseClassifier: Any = require(
+    "aeon.classification.base", extra="aeon", purpose="AeonTSTransformerClassifier"
+).BaseClassifier
+
+
+class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
+    """Classify time series with a transformer, as a native classifier of aeon.
+
+    Takes the parameters of `TSTransformerClassifier`, which it trains and asks. It reads every
+    collection that aeon knows, with series of unequal length and with missing values, and works
+    in aeon's pipelines and ensembles. aeon keeps no times, so `timestamps` must be None.
+    `warm_start` is refused: aeon's `fit` starts anew.
+
+    Attributes
+    ----------
+    classifier_ : TSTransformerClassifier
+        The fitted classifier, with `history_`, `transform` and `save`.
+
+    See Also
+    --------
+    tsformer.TSTransformerClassifier : Documents the parameters.
+
+    Examples
+    --------
+    >>> from aeon.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import AeonTSTransformerClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> clf = AeonTSTransformerClassifier(encoding="lspe", max_epochs=5, random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        **TAGS,
+        "X_inner_type": ["np-list", "numpy3D"],
+        "algorithm_type": "deeplearning",
+    }
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
+        return [dict(parameters) for parameters in TEST_PARAMS]
