@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGE = ROOT / "docs/encodings.md"
 RESULTS_README = ROOT / "experiments/results/README.md"
+MISSING = ROOT / "experiments/results/missing_values.csv"
 RESULTS = ROOT / "experiments/results/default_accuracy.csv"
 PUBLISHED = ROOT / "experiments/results/published.csv"
 
@@ -83,6 +84,18 @@ def language_table(results: Path = language_model.CSV) -> str:
     return md.table(header, rows)
 
 
+def missing_table(results: Path = MISSING) -> str:
+    """One row a data set and pattern: mean accuracy under each way to read gaps."""
+    fits = pd.read_csv(results)
+    means = fits.pivot_table("accuracy", ["pattern", "dataset"], "reader", sort=False, margins=True)
+    readers = fits["reader"].unique()
+    rows = (
+        (*(part or "all" for part in key), *(f"{value:.3f}" for value in line))
+        for key, line in zip(means.index, means[readers].to_numpy(), strict=True)
+    )
+    return md.table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
+
+
 def filled(text: str, name: str, table: str) -> str:
     """Return `text` with the table called `name` replaced."""
     place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -99,6 +112,7 @@ def main() -> None:
     README.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(text, "language model", language_table())
+    text = filled(text, "missing values", missing_table())
     RESULTS_README.write_text(text, encoding="utf-8")
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(encodings_page.page(), encoding="utf-8")

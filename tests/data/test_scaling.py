@@ -8,7 +8,7 @@ import torch
 
 from tsformer.data.containers import to_padded
 from tsformer.data.panel import Panel
-from tsformer.data.scaling import Scaler
+from tsformer.data.scaling import GAP, Scaler
 
 RNG = np.random.default_rng(0)
 WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
@@ -64,6 +64,63 @@ def test_large_offsets_do_not_drown_small_changes():
 def test_unknown_scaling():
     with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
         Scaler("chanel")
+
+
+def with_gaps() -> tuple[np.ndarray, np.ndarray]:
+    """One series of three channels: a gap, gaps at both ends, nothing at all."""
+    nan = np.nan
+    X = [[0.0, nan, nan, 6.0, 8.0], [nan, 1.0, nan, 3.0, nan], [nan] * 5]
+    return np.array([X]), np.array([[0.0, 10.0, 10.0, 30.0, 31.0]])
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_gaps_are_filled_along_lines_in_time(timed):
+    X, times = with_gaps()
+    series = to_padded(X, times if timed else None)
+    panel = Scaler(None).fit(series).transform(series)
+    first = [0, 2, 2, 6, 8] if timed else [0, 2, 4, 6, 8]
+    second = [1, 1, 1, 3, 3] if timed else [1, 1, 2, 3, 3]
+    flags = GAP * np.isnan(X[0])
+    expected = np.array([first, second, [0] * 5, *flags]).T[None]
+    np.testing.assert_allclose(panel.values, expected, rtol=1e-6)
+    assert panel.seen is None, "every step has a value of some channel, or is between two that do"
+
+
+def test_filling_is_numpys_interpolation():
+    X = RNG.normal(size=(5, 3, 40))
+    X[RNG.random(X.shape) < 0.6] = np.nan
+    times = np.cumsum(RNG.random((5, 40)), axis=1)
+    series = to_padded(X, times)
+    panel = Scaler(None).fit(series).transform(series)
+    for i, length in enumerate(series.lengths):
+        for c in range(3):
+            x, t = X[i, c, :length], times[i, :length]
+            line = np.interp(t, t[~np.isnan(x)], x[~np.isnan(x)])
+            begun = np.maximum.accumulate(~np.isnan(X[i, :, :length]).all(axis=0))
+            np.testing.assert_allclose(
+                panel.values[i, :length, c].numpy()[begun], line[begun], atol=1e-5
+            )
+
+
+def test_steps_before_the_first_value_are_not_seen():
+    X = WHOLE.copy()
+    X[0, :, :2] = np.nan
+    X[1, 0, :3] = np.nan  # the other channel has begun
+    series = to_padded(X)
+    panel = Scaler("channel").fit(series).transform(series)
+    assert panel.seen.sum(dim=1).tolist() == [4, 6, 6, 6]
+    _, keep, _ = panel.take(torch.tensor([0, 3]))
+    assert keep.tolist() == [[False] * 2 + [True] * 4, [True] * 6]
+
+
+def test_moments_leave_gaps_out():
+    X = WHOLE.copy()
+    X[0, 0, 1:4] = np.nan
+    scaler = Scaler("channel").fit(to_padded(X))
+    np.testing.assert_allclose(scaler.mean, np.nanmean(X, axis=(0, 2)))
+    np.testing.assert_allclose(scaler.std, np.nanstd(X, axis=(0, 2)))
+    assert scaler.flagged.tolist() == [True, False]
+    assert scaler.n_inputs == 3
 
 
 def test_take_cuts_to_the_longest_of_the_batch():

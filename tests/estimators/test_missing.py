@@ -1,4 +1,4 @@
-"""Series with gaps: filled, flagged, left out where nothing is known, refused where all is."""
+"""Series with gaps: filled, flagged, cut where they begin and end, refused where all is gap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def with_gaps(X: np.ndarray, part: float, seed: int = 0) -> np.ndarray:
 
 
 def test_gaps_are_learned_with(make, italy):
-    """A third of the values is gone, and not at random: only where they are missing says it."""
+    """The values are noise, and how many are missing is the class."""
     X, y = italy
     told = X.copy()
     rng = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def test_gaps_are_learned_with(make, italy):
         told[i, 0] = rng.normal(size=24)
         told[i, 0, rng.choice(24, 4 if label == "1" else 10, replace=False)] = np.nan
     clf = make(max_epochs=40, learning_rate=5e-3).fit(told[::2], y[::2])
-    assert clf.score(told[1::2], y[1::2]) > 0.9
+    assert clf.score(told[1::2], y[1::2]) > 0.8  # chance is 0.5
 
 
 def test_a_third_missing_costs_little(make, motions):
@@ -67,13 +67,14 @@ def test_filling_up_with_missing_steps_changes_no_prediction(
 
 
 @pytest.mark.parametrize("stem", ["linear", "patch", "conv"])
-def test_what_stands_at_a_missing_step_is_never_seen(stem, make, motions):
-    """Of a step missing in all channels the model is given no value; 1e6 there changes nothing."""
+def test_what_stands_before_the_first_value_is_never_seen(stem, make, motions):
+    """Of a step before the first value the model is given none; 1e6 there changes nothing."""
     X, y = motions
-    gaps = X.copy()
-    gaps[:, :, 40:47] = np.nan
-    clf = make(stem=stem, max_epochs=1).fit(gaps, y)
-    panel = clf.scaler_.transform(clf._read(gaps, reset=False))
+    late = X.copy()
+    late[:, :, :7] = np.nan
+    late[:, 1:, :12] = np.nan  # one channel begins alone
+    clf = make(stem=stem, max_epochs=1).fit(late, y)
+    panel = clf.scaler_.transform(clf._read(late, reset=False))
     x, keep, _ = panel.take(torch.arange(len(X)))
     assert keep.sum(1).tolist() == [93] * 20
     spoiled = x.clone()

@@ -1,4 +1,4 @@
-"""Scaler: values of a common size, missing ones filled and flagged, times in regular steps."""
+"""Scaler: values of a common size, gaps filled and flagged, times in regular steps."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ import torch
 from tsformer._names import unknown
 from tsformer.data.panel import Floats, Padded, Panel
 
-__all__ = ["SCALINGS", "Scaler", "make_panel", "regular_step"]
+__all__ = ["GAP", "SCALINGS", "Scaler", "make_panel", "regular_step"]
 
 SCALINGS = ("channel", "series", None)
+#: What says that a value is missing, beside values of size 1. As large as these it drowns them
+#: where gaps mean nothing, which is most often: experiments/missing_values.py compares.
+GAP = -0.1
 
 
 class Scaler:
     """Bring values to mean 0 and standard deviation 1 and hand them over as tensors.
 
-    A missing value becomes 0 after scaling, which is the mean. Each channel that has missing
-    values in training is followed, after all the others, by one more that says where it was
-    observed (1) and where not (0); steps without any value are masked.
+    A gap is filled along the straight line in time between the values around it, or with the one
+    value there is at an end; a channel without any value in a series becomes 0, the mean. Each
+    channel that has gaps in training gets one more, after all the others, which is `GAP` where a
+    value is missing and 0 where it was observed. Steps before the first value are masked.
 
     Parameters
     ----------
@@ -72,21 +76,46 @@ class Scaler:
         elif self.how == "series":
             mean, std = _moments(series, axis=(1,))
             values = (values - mean) / std
-        observed = series.there[..., None] & ~missing
-        values = np.where(observed, values, 0.0)
-        values = np.concatenate([values, observed[..., self.flagged]], axis=-1)
+        there = series.there[..., None]
+        seen = series.there
+        if missing.any():
+            values = _interpolated(values, there & ~missing, series.times)
+            seen = np.maximum.accumulate((there & ~missing).any(axis=-1), axis=1) & seen
+        flags = GAP * (there & missing)[..., self.flagged]
+        values = np.concatenate([np.where(there, values, 0.0), flags], axis=-1)
         _refuse_too_large(values)
-        return make_panel(values, series, np.asarray(observed.any(axis=-1)), self.step)
+        return make_panel(values, series, seen, self.step)
 
     def _warn_of_new_gaps(self, missing: npt.NDArray[np.bool_]) -> None:
         new = np.flatnonzero(missing.any(axis=(0, 1)) & ~self.flagged)
         if len(new):
             warnings.warn(
                 f"X has missing values in channels {new[:10].tolist()}, where the training data "
-                "had none: they are read as the channel's mean, and the model never learned what "
-                "a gap there means",
+                "had none: gaps are filled from the values around them, but the model never "
+                "learned what a gap there means",
                 stacklevel=5,
             )
+
+
+def _interpolated(values: Floats, observed: npt.NDArray[np.bool_], times: Floats | None) -> Floats:
+    """Return `values` with straight lines over the gaps, level at the ends; 0 for no value."""
+    n_steps = values.shape[1]
+    step = np.arange(n_steps)[:, None]
+    before = np.maximum.accumulate(np.where(observed, step, -1), axis=1)
+    after = np.minimum.accumulate(np.where(observed, step, n_steps)[:, ::-1], axis=1)[:, ::-1]
+    nothing = before[:, -1:] < 0
+    before, after = np.where(before < 0, after, before), np.where(after == n_steps, before, after)
+    before, after = before.clip(0, n_steps - 1), after.clip(0, n_steps - 1)
+    clock = np.arange(n_steps, dtype=np.float64)[None] if times is None else times
+    t = np.broadcast_to(clock[..., None], values.shape)
+    start = np.take_along_axis(t, before, axis=1)
+    span = np.take_along_axis(t, after, axis=1) - start
+    part = np.where(span > 0, t - start, 0.0) / np.where(span > 0, span, 1.0)
+    left = np.take_along_axis(values, before, axis=1)
+    right = np.take_along_axis(values, after, axis=1)
+    # Weighed, not left + part (right - left), which would round a value that was observed.
+    filled = np.where(part == 0, left, left * (1 - part) + right * part)
+    return np.where(nothing, 0.0, np.where(observed, values, filled))
 
 
 def make_panel(

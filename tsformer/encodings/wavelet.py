@@ -67,7 +67,8 @@ def multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
         smoothed = approximation
         for length in reversed(lengths):
             smoothed = F.conv_transpose1d(smoothed, kernel, stride=2)
-            smoothed = smoothed[..., len(low_pass) - 2 :][..., :length]
+            before = len(low_pass) - 2  # cut by a negative pad: exported, a slice compares lengths
+            smoothed = F.pad(smoothed, (-before, before + length - smoothed.shape[-1]))
         smooth.append(smoothed)
     details = [finer - coarser for finer, coarser in pairwise(smooth)]
     return torch.cat([smooth[-1], *reversed(details)], dim=1)

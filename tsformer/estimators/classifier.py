@@ -147,8 +147,9 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
             Series; those of a list may differ in length. Tensors, lists of (length, channels)
             frames, frames of two index levels (series, step) and frames whose cells are series
-            are read as well. NaN stands for a missing value: it is filled with the channel's
-            mean, a further channel says where, and steps without any value are left out.
+            are read as well. NaN stands for a missing value: gaps are filled along the line
+            between the values around them, and a further channel says where they are, if `fit`
+            saw any; steps before the first value and after the last are left out.
         y : array-like (n,)
             Labels of any type that scikit-learn allows.
         sample_weight : array-like (n,), optional

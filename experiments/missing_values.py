@@ -1,0 +1,96 @@
+"""How gaps are best read: cross-validation on train splits, three values in ten taken away.
+
+    TSFORMER_DATA=/folder/of/the/archive python experiments/missing_values.py [--jobs 2]
+
+Values go one by one ("points"), or as three runs of a tenth of the length ("blocks"), in each
+channel on its own. Every fold is a row of results/missing_values.csv, written when it ends;
+starting again goes on with what is missing. No test split is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import torch
+from resumable import fit_missing
+from sklearn.model_selection import StratifiedKFold
+
+from tsformer import TSTransformerClassifier, load_dataset
+from tsformer.data.panel import Padded, Panel
+from tsformer.data.scaling import Scaler, make_panel
+
+CSV = Path(__file__).parent / "results" / "missing_values.csv"
+DATASETS = ["ItalyPowerDemand", "GunPoint", "ECG200", "ArrowHead", "NATOPS", "BasicMotions"]
+PATTERNS = ["points", "blocks"]
+FOLDS, EPOCHS = 3, 40
+
+
+class WithoutFlags(Scaler):
+    """Fills gaps as the package does, and does not say where they were."""
+
+    def fit(self, series: Padded) -> Scaler:
+        super().fit(series)
+        self.flagged = np.zeros_like(self.flagged)
+        return self
+
+
+class Masked(Scaler):
+    """Fills gaps with the mean, says so by channels of 0 and 1, masks steps without any value."""
+
+    def transform(self, series: Padded) -> Panel:
+        observed = series.there[..., None] & ~np.isnan(series.values)
+        values = np.where(observed, (series.values - self.mean) / self.std, 0.0)
+        values = np.concatenate([values, observed[..., self.flagged]], axis=-1)
+        return make_panel(values, series, observed.any(axis=-1), self.step)
+
+
+READERS = {"complete": Scaler, "filled": Scaler, "unflagged": WithoutFlags, "masked": Masked}
+
+
+def taken(shape: tuple[int, ...], pattern: str) -> np.ndarray:
+    """Return which values are taken away."""
+    rng = np.random.default_rng(0)
+    if pattern == "points":
+        return rng.random(shape) < 0.3
+    gone = np.zeros(shape, dtype=bool)
+    for series in gone.reshape(-1, shape[-1]):
+        for start in rng.integers(0, shape[-1], 3):
+            series[start : start + shape[-1] // 10] = True
+    return gone
+
+
+def fit(reader: str, dataset: str, pattern: str, fold: int) -> dict[str, object]:
+    torch.set_num_threads(1)
+    X, y = load_dataset(dataset, split="train")
+    if reader != "complete":
+        X = np.where(taken(X.shape, pattern), np.nan, X)
+    splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=7)
+    train, test = list(splitter.split(y, y))[fold]
+    with mock.patch("tsformer.estimators.base.Scaler", READERS[reader]):
+        classifier = TSTransformerClassifier(max_epochs=EPOCHS, random_state=fold)
+        accuracy = classifier.fit(X[train], y[train]).score(X[test], y[test])
+    return {
+        "reader": reader,
+        "dataset": dataset,
+        "pattern": pattern,
+        "fold": fold,
+        "accuracy": round(accuracy, 6),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1, help="fits side by side, one thread each")
+    jobs = parser.parse_args().jobs
+    cells = itertools.product(READERS, DATASETS, PATTERNS, range(FOLDS))
+    fits = fit_missing(CSV, ["reader", "dataset", "pattern", "fold"], cells, fit, jobs)
+    table = fits.pivot_table("accuracy", ["pattern", "dataset"], "reader", sort=False, margins=True)
+    print(table.round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""What is exported computes what the estimator predicts, at any number and length of series."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from torch import nn
+
+import tsformer
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer.encodings import PositionalEncoding, available
+from tsformer.export import NOT_IN_ONNX, to_onnx, to_torch_export
+
+LENGTH = 20
+SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+# Of series to predict: fewer, shorter, longer and more than those that a model is traced with.
+NEW = [(1, LENGTH), (2, 1), (4, 7), (5, 3 * LENGTH)]
+
+
+def series(n: int, length: int, channels: int = 2, seed: int = 1) -> np.ndarray:
+    """Series that end in padding, with gaps in one channel and in all."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(3.0, 2.0, size=(n, channels, length)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, :, 1::6] = np.nan
+    for i, x in enumerate(X):
+        x[:, length - i * length // (n + 1) :] = np.nan
+    X[:, :, 0] = rng.normal(3.0, 2.0, size=(n, channels))
+    return X
+
+
+def some_times(X: np.ndarray) -> np.ndarray:
+    rng = np.random.default_rng(len(X))
+    return rng.exponential(60.0, (len(X), X.shape[2])).cumsum(axis=1).astype(np.float32)
+
+
+def codes(n: int, length: int) -> np.ndarray:
+    X = np.round(series(n, length, 1))
+    X[X[0, 0, 0] == X] = 77  # a code that training lacks
+    return X
+
+
+def fitted(estimator=TSTransformerClassifier, X=None, times=None, **params):
+    """An estimator whose learned encoding has left its start, where it may be zero."""
+    X = series(12, LENGTH, seed=0) if X is None else X
+    estimator = estimator(**SIZES | params).fit(X, 5 + np.arange(12) % 3, times=times)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in [*estimator.model_.encoding.parameters(), estimator.model_.head.weight]:
+        nn.init.normal_(parameter, generator=generator)
+    return estimator
+
+
+def session(estimator, path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason='needs the extra "test"')
+    return onnxruntime.InferenceSession(to_onnx(estimator, path / "model.onnx"))
+
+
+def agree(estimator, made: np.ndarray, inputs: list[np.ndarray]) -> None:
+    """Compare what a graph made of series with what is predicted, which must differ among them."""
+    predict = getattr(estimator, "predict_proba", estimator.predict)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "codes that the training data lack")
+        expected = predict(*inputs)
+    if len(expected) > 3:
+        assert np.ptp(expected, axis=0).max() > 0.01
+    np.testing.assert_allclose(made, expected, rtol=1e-7, atol=1e-5)
+
+
+def agree_in_onnx(estimator, path: Path, make=series, with_times: bool = False) -> None:
+    runner = session(estimator, path)
+    names = [given.name for given in runner.get_inputs()]
+    assert names == (["X", "times"] if with_times else ["X"])
+    for n, length in NEW:
+        X = make(n, length)
+        inputs = [X, some_times(X)] if with_times else [X]
+        (made,) = runner.run(None, dict(zip(names, inputs, strict=True)))
+        agree(estimator, made, inputs)
+
+
+# Two to a model, for a model takes seconds: one that changes the tokens, one that does not.
+ABLE = [row for row in available() if row["name"] not in NOT_IN_ONNX]
+EMBEDS = [row["name"] for row in ABLE if row["kind"] == "embed"]
+OTHERS = [row["name"] for row in ABLE if row["kind"] != "embed"]
+PAIRS = ["+".join(filter(None, pair)) for pair in zip_longest(EMBEDS, OTHERS)]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_every_encoding_in_onnx(pair, tmp_path):
+    # One dilation is enough of the stem here, and quicker to trace.
+    agree_in_onnx(fitted(encoding=pair, stem_params={"dilations": (1,)}), tmp_path)
+
+
+def test_the_list_of_those_that_cannot_is_true(tmp_path):
+    for name in NOT_IN_ONNX:
+        with pytest.raises(ValueError, match=f"encoding '{name}' cannot be exported"):
+            to_onnx(fitted(encoding=name), tmp_path / "model.onnx")
+
+
+CASES = {
+    "the default stem, strided, at times": (
+        {"stem_params": {"strides": (1, 2)}, "encoding": "rope", "pooling": "max"},
+        {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
+        {"with_times": True},
+    ),
+    "one channel, each series scaled by itself": (
+        {"stem": "linear", "scaling": "series", "pooling": "attention", "encoding": "tape+erpe"},
+        {"X": series(12, LENGTH, 1, seed=0)},
+        {"make": lambda n, length: series(n, length, 1)},
+    ),
+    "codes": (
+        {"stem": "embedding"},
+        {"X": np.round(series(12, LENGTH, 1, seed=0))},
+        {"make": codes},
+    ),
+    "a regressor of patches of values as they are": (
+        {"estimator": TSTransformerRegressor, "stem": "patch", "scaling": None},
+        {},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_other_models_in_onnx(case, tmp_path):
+    params, data, calls = CASES[case]
+    agree_in_onnx(fitted(**params, **data), tmp_path, **calls)
+
+
+def test_torch_export(tmp_path):
+    # Those that export found hard, in one.
+    estimator = fitted(encoding="wavelet+fire+tupe+erpe", stem_params={"strides": (1, 3)})
+    to_torch_export(estimator, tmp_path / "made" / "model.pt2")
+    extra = {"classes": ""}
+    program = torch.export.load(tmp_path / "made" / "model.pt2", extra_files=extra)
+    assert json.loads(extra["classes"]) == [5, 6, 7]
+    assert [file.name for file in (tmp_path / "made").iterdir()] == ["model.pt2"]
+    for n, length in [(1, LENGTH), (2, 4), (4, 7), (5, 3 * LENGTH)]:
+        X = series(n, length)
+        agree(estimator, program.module()(torch.from_numpy(X)).numpy(), [X])
+
+
+def test_times_count_from_the_first_step_and_padding_needs_none():
+    X = series(12, LENGTH, seed=0)
+    times = some_times(X)
+    module = to_torch_export(fitted(encoding="fixed", X=X, times=times)).module()
+    X, times = torch.from_numpy(X), torch.from_numpy(times)
+    expected = module(X, times)
+    torch.testing.assert_close(module(X, times + 4096.0), expected)
+    padding = X.isnan().all(dim=1).flip(1).cumprod(dim=1).bool().flip(1)
+    assert padding.any()
+    torch.testing.assert_close(module(X, times.masked_fill(padding, torch.nan)), expected)
+
+
+def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
+    X = series(12, LENGTH, seed=0)
+    module = to_torch_export(fitted(encoding="rope", X=X, pooling="max")).module()
+    X = torch.from_numpy(X)
+    empty = X.clone()
+    empty[3] = torch.nan
+    out, expected = module(empty), module(X)
+    assert out[3].isnan().all()
+    expected[3] = torch.nan
+    torch.testing.assert_close(out, expected, equal_nan=True)
+
+
+def test_the_file_says_what_it_is(tmp_path):
+    onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
+    estimator = TSTransformerClassifier("none", stem="linear", **SIZES)
+    estimator.fit(series(12, LENGTH), ["no", "yes", "perhaps"] * 4)
+    assert to_onnx(estimator, str(tmp_path / "a" / "b.onnx")) == tmp_path / "a" / "b.onnx"
+    assert [file.name for file in (tmp_path / "a").iterdir()] == ["b.onnx"]
+    model = onnx.load(tmp_path / "a" / "b.onnx")
+    props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
+    assert props["classes"] == ["no", "perhaps", "yes"]
+    assert props["tsformer"] == tsformer.__version__
+    assert props["estimator"] == "TSTransformerClassifier"
+    assert (props["n_channels"], props["scaling"], props["time_step"]) == (2, "channel", None)
+    assert props["model"]["encoding"] == "none"
+    assert props["model"]["d_model"] == 8
+    (given,), (made,) = model.graph.input, model.graph.output
+    sizes = [dim.dim_param or dim.dim_value for dim in given.type.tensor_type.shape.dim]
+    assert (given.name, sizes) == ("X", ["n", 2, "length"])
+    sizes = [dim.dim_param or dim.dim_value for dim in made.type.tensor_type.shape.dim]
+    assert (made.name, sizes) == ("probabilities", ["n", 3])
+
+
+def test_a_file_that_fails_to_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "model.pt2"
+    path.write_text("old")
+
+    def fail(program, file, **kwargs):
+        Path(file).write_text("half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(torch.export, "save", fail)
+    with pytest.raises(OSError, match="no space left"):
+        to_torch_export(fitted(encoding="none", stem="linear"), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class Stubborn(PositionalEncoding):
+    def __init__(self, *, d_model, n_heads, max_len):
+        super().__init__()
+
+    def embed(self, x, t):
+        return x.nonzero().float() if torch.compiler.is_compiling() else x
+
+
+@pytest.mark.parametrize("export", [to_onnx, to_torch_export])
+def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
+    estimator = fitted(encoding=Stubborn, stem="linear")
+    with pytest.raises(ValueError, match=r"(?s)Stubborn.* cannot be exported: .*These can: .*lspe"):
+        export(estimator, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("export", [to_onnx, to_torch_export])
+def test_what_is_refused(export, tmp_path):
+    with pytest.raises(TypeError, match=r"fitted TSTransformerClassifier or .* got Pipeline"):
+        export(make_pipeline(TSTransformerClassifier()), tmp_path / "model")
+    with pytest.raises(NotFittedError):
+        export(TSTransformerClassifier(), tmp_path / "model")
+    with pytest.raises(ValueError, match=f"{tmp_path} is a folder; give the name of a file"):
+        export(fitted(encoding="none", stem="linear"), tmp_path)
+    large = np.full((12, 1, 4), 2**24 + 1)
+    with pytest.raises(ValueError, match=r"float32, exact up to 16777216; one code is 16777217"):
+        export(fitted(X=large, stem="embedding"), tmp_path / "model")
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxscript"])
+def test_onnx_missing(missing, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    estimator = fitted(encoding="none", stem="linear")
+    with pytest.raises(ImportError, match=rf'{missing}, .* pip install "tsformer\[onnx\]"'):
+        to_onnx(estimator, tmp_path / "model.onnx")

@@ -1,0 +1,178 @@
+"""Export a fitted estimator as one graph, to run without scikit-learn or without Python at all.
+
+The graph takes series as the estimator does, but in float32, and scales them itself. ``X``
+``[n, channels, length]`` is NaN where a value is missing and past the end of a shorter series;
+``times`` ``[n, length]``, if the estimator was fitted with times, are numbers in the same unit, or
+seconds for dates, and ignored past the end. It returns ``probabilities`` ``[n, n_classes]`` in the
+order of the classes, or a regressor's ``prediction`` ``[n]`` in float64.
+
+What the estimator warns of or refuses, a graph cannot: a series without any value gives NaN, and
+what is not a known code is read as the unknown one. `precision` is always float32, in which values
+far from zero next to their spread lose digits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+
+import tsformer
+from tsformer._optional import require
+from tsformer.encodings import names
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.export.graph import Graph
+from tsformer.export.operators import InOnnx
+
+__all__ = ["NOT_IN_ONNX", "to_onnx", "to_torch_export"]
+
+#: Encodings of the package that cannot be written as ONNX, and why: none. The tests try them all.
+NOT_IN_ONNX: dict[str, str] = {}
+
+
+def to_torch_export(
+    estimator: TransformerEstimator, path: str | os.PathLike[str] | None = None
+) -> ExportedProgram:
+    """Export a fitted estimator with `torch.export`, on the CPU.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier or regressor of this package.
+    path : str or path, optional
+        A file to write, by custom ``.pt2``; its extra files are what the metadata of `to_onnx` are.
+
+    Returns
+    -------
+    torch.export.ExportedProgram
+        ``program.module()`` is called with `X`, or `X` and `times`, as the head of this module
+        says. With a stem that makes one token of several steps, series must be two tokens long.
+
+    Raises
+    ------
+    TypeError, sklearn.exceptions.NotFittedError, ValueError
+        If `estimator` is none of these, not fitted or cannot be exported, or `path` is a folder.
+
+    Examples
+    --------
+    >>> from tsformer import TSTransformerClassifier
+    >>> X, y = np.random.default_rng(0).normal(size=(8, 2, 20)), ["no", "yes"] * 4
+    >>> program = to_torch_export(TSTransformerClassifier(d_model=8, max_epochs=1).fit(X, y))
+    >>> program.module()(torch.randn(5, 2, 30)).shape
+    torch.Size([5, 2])
+    """
+    graph = Graph(estimator)
+    with _explained(estimator):
+        program = graph.traced()
+    if path is not None:
+        with _whole_file(path) as file:
+            torch.export.save(program, file, extra_files=_described(estimator))
+    return program
+
+
+def to_onnx(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted estimator as an ONNX file, and return its path.
+
+    Its `metadata_props` are in JSON: "classes", "n_channels", "model" and others.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier or regressor of this package.
+    path : str or path
+        The file, by custom ``.onnx``. A kill in the middle leaves the old one or none.
+
+    Raises
+    ------
+    TypeError, ValueError, sklearn.exceptions.NotFittedError, ImportError
+        As `to_torch_export`, and if onnx or onnxscript is missing.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from tsformer import TSTransformerClassifier
+    >>> X, y = np.random.default_rng(0).normal(size=(8, 2, 20)), ["no", "yes"] * 4
+    >>> clf = TSTransformerClassifier(d_model=8, max_epochs=1).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     session = onnxruntime.InferenceSession(to_onnx(clf, folder + "/model.onnx"))
+    >>> session.run(["probabilities"], {"X": X.astype(np.float32)})[0].shape
+    (8, 2)
+    """
+    graph = Graph(estimator)
+    for module in ("onnx", "onnxscript"):
+        require(module, extra="onnx", purpose="writing ONNX")
+    with _explained(estimator):
+        with InOnnx():
+            program = graph.traced()
+        axes = {"X": {0: "n", 2: "length"}, "times": {}}
+        written = torch.onnx.export(
+            program,
+            input_names=list(graph.inputs),
+            output_names=["probabilities" if graph.classifies else "prediction"],
+            dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
+            dynamo=True,
+            verbose=False,
+        )
+    assert written is not None  # for mypy
+    written.model.metadata_props.update(_described(estimator))
+    with _whole_file(path) as file:
+        written.save(file, external_data=False)
+    return Path(path)
+
+
+def _described(estimator: TransformerEstimator) -> dict[str, str]:
+    described = {
+        "tsformer": tsformer.__version__,
+        "torch": torch.__version__,
+        "estimator": type(estimator).__name__,
+        "classes": getattr(estimator, "classes_", np.empty(0)).tolist(),
+        "n_channels": estimator.n_channels_,
+        "model": vars(estimator.model_.config),
+        "scaling": getattr(estimator.scaler_, "how", None),
+        "time_step": estimator.scaler_.step,
+    }
+    return {key: json.dumps(value, default=str) for key, value in described.items()}
+
+
+@contextmanager
+def _explained(estimator: TransformerEstimator) -> Iterator[None]:
+    """Name the encoding where a model cannot be exported; the rest of it is known to work."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # of all that torch cannot prove of sizes
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own call
+            yield
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__:
+            cause = cause.__cause__  # torch.onnx wraps it, at length
+        encoding: Any = estimator.model_.config.encoding
+        reason = NOT_IN_ONNX.get(encoding, f"{type(cause).__name__}: {cause}")
+        able = ", ".join(name for name in names() if name not in NOT_IN_ONNX)
+        raise ValueError(
+            f"a model with encoding {encoding!r} cannot be exported: {reason}. These can: {able}"
+        ) from error
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary name to write to, in the folder of `path`; rename it when written."""
+    if (path := Path(path)).is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file in it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+        yield Path(folder, path.name)
+        os.replace(Path(folder, path.name), path)
