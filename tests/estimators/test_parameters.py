@@ -174,6 +174,9 @@ def test_wrong_labels(y, message, make, motions):
         (np.full((20, 2, 3), "2020-01-01", "datetime64[s]"), "dtype|DType"),
         (np.full((20, 2, 3), {}, object), "argument must be a string|float"),
         ([np.zeros((2, 3)), None] * 10, "series 1 must be"),
+        ("motions.ts", "got str. tsformer.load_dataset reads"),
+        (None, "another container of series; got NoneType"),
+        ({"a": 1}, "got dict"),
         (pd.DataFrame({"a": ["x"] * 20}), "could not convert string"),
         (np.full((20, 2, 3), "a"), "could not convert string|dtype"),
         (np.zeros((20, 2, 3), complex), "[Cc]omplex"),
@@ -182,3 +185,11 @@ def test_wrong_labels(y, message, make, motions):
 def test_wrong_series(X, message, make):
     with pytest.raises((ValueError, TypeError), match=message):
         make().fit(X, np.arange(20) % 2)
+
+
+def test_one_series_alone_is_no_container(make, motions):
+    X, y = motions
+    clf = make().fit(X, y)
+    with pytest.raises(ValueError, match=r"1 channels, .* fitted with 6; .*alone is X\[None\]"):
+        clf.predict(X[0])
+    assert len(clf.predict(X[0][None])) == 1

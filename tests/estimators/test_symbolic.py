@@ -104,7 +104,7 @@ def test_what_is_no_symbolic_series_is_refused(X, params, message):
         classifier.fit(X, np.arange(6) % 2)
 
 
-SYMBOLIC = clone(SMALL).set_params(stem="embedding")
+SYMBOLIC = TSTransformerClassifier(**SMALL, stem="embedding", max_epochs=15)
 # They feed measurements whatever the tags say.
 NO_CODES = {
     name: "it feeds measurements, which are no codes, and these are refused"

@@ -173,6 +173,21 @@ def test_bad_shapes_are_refused():
         make(max_len=0)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.zeros(2, 3), "must be whole numbers; got torch.float32"),
+        (torch.zeros(3, dtype=torch.long), r"must be \[B, L\] .*got \[3\]"),
+        (torch.zeros(2, 0, dtype=torch.long), r"at least one token each; got \[2, 0\]"),
+        (torch.full((2, 3), 50), "must be from 0 to 49; got 50"),
+        (torch.full((2, 3), -1), "must be from 0 to 49; got -1"),
+    ],
+)
+def test_wrong_tokens_are_refused(tokens, message):
+    with pytest.raises(ValueError, match=message):
+        TokenTransformer(50, max_len=8, d_model=8, n_heads=2)(tokens)
+
+
 def test_traces_as_one_graph_and_exports():
     model, tokens = make("rope"), text(2, LENGTH)
     torch.compiler.reset()

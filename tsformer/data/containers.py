@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,9 +53,23 @@ def to_padded(
         If there are no series, one is empty or has no value at all, channels differ, a value is
         infinite, or there is no index to take times from. The message names the first series at
         fault.
+    TypeError
+        If `X` is no container at all.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
+    nothing_like_it = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
+    if nothing_like_it and not hasattr(X, "shape"):  # some sparse matrices are dicts as well
+        raise TypeError(
+            "X must be an array (n, channels, length) or another container of series; got "
+            f"{type(X).__name__}. tsformer.load_dataset reads problems by name, and "
+            "tsformer.data.read_ts reads .ts files"
+        )
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError(
+            f"Complex data not supported: X is {X.dtype}; give its real and imaginary parts as "
+            "channels"
+        )
     items = _one_by_one(X)
     if items is not None:
         return _pad(items, times, index=index)

@@ -76,6 +76,7 @@ class Scaler:
         elif self.how == "series":
             mean, std = _moments(series, axis=(1,))
             values = (values - mean) / std
+        _refuse_too_large(values)
         there = series.there[..., None]
         seen = series.there
         if missing.any():
@@ -83,7 +84,6 @@ class Scaler:
             seen = np.maximum.accumulate((there & ~missing).any(axis=-1), axis=1) & seen
         flags = GAP * (there & missing)[..., self.flagged]
         values = np.concatenate([np.where(there, values, 0.0), flags], axis=-1)
-        _refuse_too_large(values)
         return make_panel(values, series, seen, self.step)
 
     def _warn_of_new_gaps(self, missing: npt.NDArray[np.bool_]) -> None:

@@ -58,10 +58,12 @@ class SeriesReader(Parameters, BaseEstimator):
             if not columns:
                 self.n_features_in_ = n_channels
         elif n_channels != self.n_channels_:
+            alone = columns == [True] and len(series) == self.n_channels_
             raise ValueError(
                 f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
                 f"{self.n_channels_}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
+                + ("; one series alone is X[None]" if alone else "")
             )
         elif series.clock != self._clock:
             raise ValueError(

@@ -118,7 +118,13 @@ class TSTransformerRegressor(RegressionParameters, RegressorMixin, TransformerEs
         return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        targets = column_or_1d(y, dtype=np.float64, warn=True)
+        targets = column_or_1d(y, warn=True)
+        try:
+            targets = targets.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} must hold numbers: {error}. For classes use TSTransformerClassifier"
+            ) from error
         assert_all_finite(targets, input_name=name)
         if reset:
             self.target_mean_ = float(targets.mean())

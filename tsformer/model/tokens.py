@@ -104,7 +104,14 @@ class TokenTransformer(TransformerStack):
         Returns
         -------
         Tensor [B, L, V]
+
+        Raises
+        ------
+        ValueError
+            If `tokens` are not whole numbers, not two-dimensional, empty, or (on the CPU, where
+            looking does not wait) not in the vocabulary.
         """
+        self._check(tokens)
         t = times
         if t is None:
             t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
@@ -112,6 +119,21 @@ class TokenTransformer(TransformerStack):
         if keep is not None:
             x = x * keep[..., None]
         return self.output(self.relate(x, t, keep))
+
+    def _check(self, tokens: Tensor) -> None:
+        if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+            raise ValueError(f"tokens must be whole numbers; got {tokens.dtype}; use tokens.long()")
+        if tokens.ndim != 2 or tokens.shape[1] == 0:
+            raise ValueError(
+                f"tokens must be [B, L] with at least one token each; got {list(tokens.shape)}"
+            )
+        if tokens.device.type == "cpu" and not torch.compiler.is_compiling() and len(tokens):
+            low, high = (int(end) for end in tokens.aminmax())
+            if low < 0 or high >= self.config.vocab_size:
+                raise ValueError(
+                    f"tokens must be from 0 to {self.config.vocab_size - 1}; got "
+                    f"{low if low < 0 else high}"
+                )
 
     @torch.no_grad()
     def generate(
