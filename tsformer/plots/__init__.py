@@ -6,13 +6,16 @@
 from tsformer.plots.encodings import plot_encoding, plot_encoding_change
 from tsformer.plots.figures import ENCODING_COLORS, encoding_color
 from tsformer.plots.results import plot_comparison, plot_confusion, plot_history
+from tsformer.plots.statistics import plot_critical_difference, plot_pairs
 
 __all__ = [
     "ENCODING_COLORS",
     "encoding_color",
     "plot_comparison",
     "plot_confusion",
+    "plot_critical_difference",
     "plot_encoding",
     "plot_encoding_change",
     "plot_history",
+    "plot_pairs",
 ]
