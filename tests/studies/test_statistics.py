@@ -136,3 +136,19 @@ def test_pictures(tmp_path):
         texts = [text.get_text() for text in figure.axes[0].texts]
         labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
         assert any("worst" in text for text in texts + labels)
+
+
+def test_command_prints_and_writes(tmp_path, capsys):
+    from tsformer.cli import main
+
+    results(twelve()).to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(SystemExit) as end:
+        main(["statistics", str(tmp_path / "scores.csv"), "--out", str(tmp_path)])
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert "data sets   12" in printed
+    assert "pairs differ: 2 of 3" in printed
+    assert {"pairs.csv", "pairs.png", "critical_difference.png"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    assert len(pd.read_csv(tmp_path / "pairs.csv")) == 3

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import lists, models, pictures, studies
+from tsformer.cli import lists, models, pictures, statistics, studies
 
 __all__ = ["app"]
 
@@ -22,6 +22,7 @@ for command in (
     models.predict,
     models.evaluate,
     studies.compare,
+    statistics.statistics,
     studies.ui,
     lists.encodings,
     pictures.plot_encoding,

@@ -1,0 +1,69 @@
+"""What can be concluded from a table of scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsformer.cli.printing import table
+
+__all__ = ["statistics"]
+
+
+def statistics(
+    results: Annotated[
+        Path, typer.Argument(help="CSV with the columns dataset, method, seed and score.")
+    ],
+    rope: Annotated[float, typer.Option(help="Differences so small count as none.")] = 0.01,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for pairs.csv and two figures.")
+    ] = None,
+) -> None:
+    """Say which methods differ over the data sets of a table of scores, and how surely.
+
+    Reads what `tsformer compare` wrote, or any CSV with such columns.
+
+    [bold]Example[/bold]
+
+      tsformer statistics results/compare/results.csv --out results/compare
+    """
+    from tsformer.plots import plot_critical_difference, plot_pairs
+    from tsformer.studies import compare_methods, read_scores
+
+    found = compare_methods(read_scores(results), rope=rope)
+    names, means = list(found.ranks.index), found.scores.mean().tolist()
+    table(
+        ("method", " mean rank", " mean score"),
+        [
+            (name, f"{rank:.2f}", f"{mean:.3f}")
+            for name, rank, mean in zip(names, found.ranks, means, strict=True)
+        ],
+    )
+    table(
+        ("better", "worse", " by", " wins/ties/losses", " p (Holm)", " better/same/worse"),
+        [
+            (
+                *(pair.better, pair.worse, f"{pair.difference:+.3f}"),
+                f"{pair.wins}/{pair.ties}/{pair.loses}",
+                f"{pair.p_holm:.3f}",
+                f"{pair.p_better:.2f}/{pair.p_same:.2f}/{pair.p_worse:.2f}",
+            )
+            for pair in found.pairs.itertuples()
+        ],
+    )
+    typer.echo(f"data sets   {len(found.scores)}")
+    if found.incomplete:
+        typer.echo(f"left out    {', '.join(found.incomplete)}: not every method has a score there")
+    if found.friedman_p == found.friedman_p:  # NaN of two methods
+        typer.echo(f"all alike?  p = {found.friedman_p:.3g} (Friedman)")
+    typer.echo(
+        f"pairs differ: {len(found.significant())} of {len(found.pairs)} (p < 0.05 after Holm)"
+    )
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        found.pairs.to_csv(out / "pairs.csv", index=False)
+        plot_critical_difference(found).savefig(out / "critical_difference.png", dpi=150)
+        plot_pairs(found).savefig(out / "pairs.png", dpi=150)
+        typer.echo(f"figures     {out}/critical_difference.png, {out}/pairs.png")
