@@ -157,3 +157,12 @@ def test_values_far_from_training_never_end_in_nan(value, make, italy):
     far[3, 0, 7] = value * 1e100
     with pytest.raises(ValueError, match=r"too large for float32 after scaling: .* at series 3"):
         clf.predict(far)
+
+
+@pytest.mark.archive
+def test_a_real_problem_with_gaps(make):
+    X, y = tsformer.load_dataset("MelbournePedestrian", split="train")
+    assert any(np.isnan(x).any() for x in X)
+    X_test, y_test = tsformer.load_dataset("MelbournePedestrian", split="test")
+    clf = make(max_epochs=8, d_model=32, learning_rate=3e-3).fit(X, y)
+    assert clf.score(X_test, y_test) > 0.7  # chance is 0.1
