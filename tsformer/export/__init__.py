@@ -9,6 +9,8 @@ order of the classes, or a regressor's ``prediction`` ``[n]`` in float64.
 What the estimator warns of or refuses, a graph cannot: a series without any value gives NaN, and
 what is not a known code is read as the unknown one. `precision` is always float32, in which values
 far from zero next to their spread lose digits.
+
+All encodings of the package can be exported. One of your own can be if torch can trace it.
 """
 
 from __future__ import annotations
@@ -29,15 +31,11 @@ from torch.export import ExportedProgram
 
 import tsformer
 from tsformer._optional import require
-from tsformer.encodings import names
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.export.graph import Graph
 from tsformer.export.operators import InOnnx
 
-__all__ = ["NOT_IN_ONNX", "to_onnx", "to_torch_export"]
-
-#: Encodings of the package that cannot be written as ONNX, and why: none. The tests try them all.
-NOT_IN_ONNX: dict[str, str] = {}
+__all__ = ["to_onnx", "to_torch_export"]
 
 
 def to_torch_export(
@@ -158,10 +156,9 @@ def _explained(estimator: TransformerEstimator) -> Iterator[None]:
         while cause.__cause__:
             cause = cause.__cause__  # torch.onnx wraps it, at length
         encoding: Any = estimator.model_.config.encoding
-        reason = NOT_IN_ONNX.get(encoding, f"{type(cause).__name__}: {cause}")
-        able = ", ".join(name for name in names() if name not in NOT_IN_ONNX)
         raise ValueError(
-            f"a model with encoding {encoding!r} cannot be exported: {reason}. These can: {able}"
+            f"a model with encoding {encoding!r} cannot be exported: {type(cause).__name__}: "
+            f"{cause}. Those of the package can"
         ) from error
     finally:
         logging.disable(before)
