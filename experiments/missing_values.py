@@ -38,6 +38,14 @@ class WithoutFlags(Scaler):
         return self
 
 
+class LargeFlags(Scaler):
+    """Fills gaps as the package does, with flags as large as values are."""
+
+    def transform(self, series: Padded) -> Panel:
+        with mock.patch("tsformer.data.scaling.GAP", -1.0):
+            return super().transform(series)
+
+
 class Masked(Scaler):
     """Fills gaps with the mean, says so by channels of 0 and 1, masks steps without any value."""
 
@@ -48,7 +56,13 @@ class Masked(Scaler):
         return make_panel(values, series, observed.any(axis=-1), self.step)
 
 
-READERS = {"complete": Scaler, "filled": Scaler, "unflagged": WithoutFlags, "masked": Masked}
+READERS = {
+    "complete": Scaler,
+    "filled": Scaler,
+    "unflagged": WithoutFlags,
+    "large flags": LargeFlags,
+    "masked": Masked,
+}
 
 
 def taken(shape: tuple[int, ...], pattern: str) -> np.ndarray:

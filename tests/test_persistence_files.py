@@ -106,6 +106,7 @@ def test_weights_of_another_estimator(saved, tmp_path):
     [
         ({"format": 99, "tsformer": "7.0"}, "format 99 by tsformer 7.0; this is .* the newer one"),
         ({"model": {}}, "is corrupted"),
+        ({"class": "TSTransformerClasifier"}, "did you mean 'TSTransformerClassifier'"),
         ({"classes": 3}, "is corrupted"),
         ({"parameters": {"colour": "red"}}, "is corrupted"),
         ({"history": None}, "is corrupted"),

@@ -73,6 +73,15 @@ def test_class_weights_decide_and_are_sample_weights(make, italy):
     )
 
 
+def test_class_and_sample_weights_multiply(make, italy):
+    X, y = italy
+    sample_weight = np.linspace(0.1, 2.0, len(y))
+    both = make(class_weight={"1": 3.0}).fit(X, y, sample_weight=sample_weight)
+    product = sample_weight * np.where(y == "1", 3.0, 1.0)
+    assert same_weights(both, make().fit(X, y, sample_weight=product))
+    assert not same_weights(both, make().fit(X, y, sample_weight=sample_weight))
+
+
 def test_weights_that_cannot_be(make, italy):
     X, y = italy
     with pytest.raises(ValueError, match=r"[Nn]egative"):

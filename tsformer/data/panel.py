@@ -68,8 +68,8 @@ class Panel:
         Steps of each series. They stay on the CPU, so that cutting a batch never waits for a
         device.
     seen : Tensor [n, L] of bool, optional
-        False at padding and at steps where every channel is missing. By default each step of a
-        series is there.
+        False at padding and at steps that are left out: those before the first value, and gaps in
+        codes. By default each step of a series is there.
     times : Tensor [n, L], optional
         Times of the steps in units of one regular step; ``0, 1, 2, ...`` by default.
     """

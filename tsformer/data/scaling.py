@@ -14,8 +14,8 @@ from tsformer.data.panel import Floats, Padded, Panel
 __all__ = ["GAP", "SCALINGS", "Scaler", "make_panel", "regular_step"]
 
 SCALINGS = ("channel", "series", None)
-#: What says that a value is missing, beside values of size 1. As large as these it drowns them
-#: where gaps mean nothing, which is most often: experiments/missing_values.py compares.
+#: What says that a value is missing, beside values of size 1. As large as these it costs more
+#: where gaps mean nothing: experiments/missing_values.py compares.
 GAP = -0.1
 
 
@@ -54,7 +54,7 @@ class Scaler:
 
     @property
     def n_inputs(self) -> int:
-        """Channels of the panel: those of the series and those that say what was observed."""
+        """Channels of the panel: those of the series and those that say where gaps are."""
         return len(self.flagged) + int(self.flagged.sum())
 
     def fit(self, series: Padded) -> Scaler:

@@ -173,8 +173,9 @@ class RegressionParameters(Parameters):
     """The same list without what only classes have."""
 
     def __init__(self, encoding: EncodingSpec = "lspe", **parameters: Any):
+        known = list(inspect.signature(type(self)).parameters)
         for name in parameters:
-            if name not in (known := list(inspect.signature(type(self)).parameters)):
+            if name not in known:
                 raise TypeError(unknown(f"parameter of {type(self).__name__}", name, known))
         super().__init__(encoding, **parameters)
         for name in _OF_CLASSES:
