@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from abc import abstractmethod
 from typing import Any, Self
@@ -20,10 +19,11 @@ from tsformer.data.panel import Padded
 from tsformer.data.scaling import Scaler
 from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.parameters import Parameters
+from tsformer.estimators.portable import Portable
 from tsformer.estimators.reading import SeriesReader
 from tsformer.model import TSTransformer
 from tsformer.training import History, ProgressBar, Validation, forward, train
-from tsformer.training.plan import resolve_device, resolve_precision
+from tsformer.training.plan import resolve_precision
 from tsformer.training.seeds import seeded
 
 __all__ = ["Targets", "TransformerEstimator"]
@@ -33,7 +33,12 @@ Targets = npt.NDArray[Any]
 
 
 class TransformerEstimator(
-    SeriesReader, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parameters, BaseEstimator
+    Portable,
+    SeriesReader,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    Parameters,
+    BaseEstimator,
 ):
     """Base of the estimators of this package. Subclasses say what targets are."""
 
@@ -258,38 +263,6 @@ class TransformerEstimator(
         ndarray (n, d_model) of float32
         """
         return self._outputs(X, times, "embed")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to the folder `path`; read it with `tsformer.load`.
-
-        See `tsformer.persistence`.
-        """
-        from tsformer.persistence import save
-
-        save(self, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the device behind: weights travel on the CPU, to be read where there is no GPU."""
-        state = super().__getstate__()
-        if "model_" in state and self.device_.type != "cpu":
-            from copy import deepcopy
-
-            state = {**state, "model_": deepcopy(self.model_).cpu()}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "model_"):
-            self._place(self.device)
-
-    def _place(self, device: str | torch.device) -> None:
-        """Move the model to `device`, or with a warning to the CPU where there is none."""
-        try:
-            self.device_ = resolve_device(device)
-        except ValueError as error:
-            warnings.warn(f"{error}; the model is on the CPU now", stacklevel=3)
-            self.device_ = torch.device("cpu")
-        self.model_.to(self.device_)
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:

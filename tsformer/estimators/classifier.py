@@ -15,12 +15,13 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from tsformer.estimators.base import Targets, TransformerEstimator
+from tsformer.estimators.scoring import TimedScore
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["TSTransformerClassifier"]
 
 
-class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
+class TSTransformerClassifier(TimedScore, ClassifierMixin, TransformerEstimator):
     """Classify time series with a transformer and a positional encoding chosen by name.
 
     A stem turns values into tokens, the encoding tells where in time they are, transformer blocks
@@ -217,28 +218,6 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         """
         best = self._outputs(X, times).argmax(axis=1)
         return self.classes_[best]
-
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the accuracy of `predict`.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-        y : array-like (n,)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
-        """
-        from sklearn.metrics import accuracy_score  # as scikit-learn does: it loads a lot
-
-        predicted = self.predict(X, times)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         labels = column_or_1d(y, warn=True)

@@ -13,12 +13,15 @@ from torch import Tensor
 
 from tsformer.estimators.base import Targets, TransformerEstimator
 from tsformer.estimators.parameters import RegressionParameters
+from tsformer.estimators.scoring import TimedScore
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["TSTransformerRegressor"]
 
 
-class TSTransformerRegressor(RegressionParameters, RegressorMixin, TransformerEstimator):
+class TSTransformerRegressor(
+    TimedScore, RegressionParameters, RegressorMixin, TransformerEstimator
+):
     """Predict a number from each time series: extrinsic regression.
 
     The model is that of `TSTransformerClassifier` with one output. It learns by squared loss what
@@ -95,27 +98,6 @@ class TSTransformerRegressor(RegressionParameters, RegressorMixin, TransformerEs
         """
         outputs = self._outputs(X, times)[:, 0].astype(np.float64)
         return outputs * self.target_std_ + self.target_mean_
-
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the coefficient of determination R² of `predict`.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-        y : array-like (n,)
-            True targets.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
-        """
-        from sklearn.metrics import r2_score  # as scikit-learn does: it loads a lot
-
-        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         targets = column_or_1d(y, warn=True)
