@@ -124,6 +124,19 @@ def test_history_comes_back(path):
     assert not loaded.interrupted
 
 
+def test_members_come_back(path):
+    clf = fitted(n_estimators=3, early_stopping=True, max_epochs=3)
+    clf.save(path)
+    loaded = load(path)
+    assert_same(loaded, clf)
+    np.testing.assert_array_equal(loaded.predict_proba_members(X), clf.predict_proba_members(X))
+    assert loaded.histories_ == clf.histories_
+    best = [history.best_epoch for history in clf.histories_]
+    assert [history.best_epoch for history in loaded.histories_] == best
+    clf.estimators_[2].save(path)
+    np.testing.assert_array_equal(load(path).predict_proba(X), clf.predict_proba_members(X)[2])
+
+
 def test_callbacks_and_device_stay_behind(path):
     clf = fitted(callbacks=[Callback()], device="cpu")
     clf.save(path)

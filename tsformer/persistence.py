@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ __all__ = ["check_destination", "load", "save"]
 FORMAT = 1
 _JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
 # What a user's program brings and no file can hold.
-_NOT_SAVED = {"callbacks": None, "device": "auto"}
+_NOT_SAVED = {"callbacks": None, "device": "auto", "checkpoint_dir": None, "resume": False}
 
 
 def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
@@ -64,7 +65,11 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
     check_destination(path)
     state = _describe(estimator)
     json.dumps(state, default=_refuse)  # before anything is written
-    tensors = {f"model.{k}": v for k, v in estimator.model_.state_dict().items()}
+    tensors = {
+        f"{prefix}{name}": tensor
+        for prefix, model in zip(_prefixes(estimator.models_), estimator.models_, strict=True)
+        for name, tensor in model.state_dict().items()
+    }
     scaler = estimator.scaler_
     if isinstance(scaler, CodeBook):
         tensors["codes.known"] = torch.from_numpy(scaler.known)
@@ -181,10 +186,30 @@ def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
         "time_step": scaler.step,
         "clock": estimator._clock,
         "feature_names_in": getattr(estimator, "feature_names_in_", np.empty(0)).tolist(),
-        "history": list(estimator.history_),
-        "best_epoch": estimator.history_.best_epoch,
-        "interrupted": estimator.history_.interrupted,
+        **_describe_history(estimator.histories_[0]),
+        # Of further members, beside those of the first, which older versions know alone.
+        "members": [_describe_history(history) for history in estimator.histories_[1:]],
     }
+
+
+def _describe_history(history: History) -> dict[str, Any]:
+    return {
+        "history": list(history),
+        "best_epoch": history.best_epoch,
+        "interrupted": history.interrupted,
+    }
+
+
+def _restore_history(described: dict[str, Any]) -> History:
+    history = History(described["history"])
+    history.best_epoch = described["best_epoch"]
+    history.interrupted = described["interrupted"]
+    return history
+
+
+def _prefixes(members: Sequence[object]) -> list[str]:
+    """Return what the names of each member's tensors begin with."""
+    return ["model.", *(f"members.{i}." for i in range(1, len(members)))]
 
 
 def _restore(
@@ -204,10 +229,7 @@ def _restore(
     estimator.n_channels_ = state["n_channels"]
     if state["feature_names_in"]:
         estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-    estimator.history_ = History(state["history"])
-    estimator.history_.best_epoch = state["best_epoch"]
-    estimator.history_.interrupted = state["interrupted"]
-    estimator.n_iter_ = max(len(estimator.history_), 1)
+    estimator.histories_ = [_restore_history(each) for each in (state, *state.get("members", ()))]
     estimator._clock = state["clock"]
     if "codes.known" in tensors:
         estimator.scaler_ = CodeBook(tensors.pop("codes.known").numpy())
@@ -221,13 +243,17 @@ def _restore(
     config = ModelConfig(**state["model"])
     with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
         try:
-            estimator.model_ = TSTransformer(config).eval()
+            estimator.models_ = [TSTransformer(config).eval() for _ in estimator.histories_]
         except ValueError as error:
             raise ValueError(
                 f"{error}. If the encoding {config.encoding!r} is your own, import the module that "
                 "defines it, then load"
             ) from error
-    estimator.model_.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
+    for prefix, model in zip(_prefixes(estimator.models_), estimator.models_, strict=True):
+        own = [name for name in tensors if name.startswith(prefix)]
+        model.load_state_dict({name.removeprefix(prefix): tensors.pop(name) for name in own})
+    if tensors:
+        raise RuntimeError(f"there are tensors of nothing: {sorted(tensors)[:5]}")
     estimator._place(resolve_device(device))
     return estimator
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tsformer.data import load_dataset
 from tsformer.data.batching import in_order, shuffled
 
 
@@ -44,6 +45,21 @@ def test_like_lengths_go_together():
     assert sum(spreads) < sum(at_random) / 4
     means = torch.tensor([lengths[b].float().mean() for b in shuffled(lengths, 10, generator())])
     assert (means.diff() > 0).float().mean() < 0.7, "batches come sorted by length"
+
+
+@pytest.mark.archive
+@pytest.mark.parametrize("name", ["PLAID", "GestureMidAirD1"])
+def test_padding_stays_under_fifteen_percent(name):
+    X, _ = load_dataset(name, "train")
+    lengths = torch.tensor([series.shape[-1] for series in X])
+    there = padded = 0
+    random = generator()
+    for _ in range(5):
+        for batch in shuffled(lengths, 16, random):
+            there += int(lengths[batch].sum())
+            padded += len(batch) * int(lengths[batch].max())
+    assert 1 - there / padded < 0.15
+    assert 1 - int(lengths.sum()) / (len(lengths) * int(lengths.max())) > 0.4, "nothing to save"
 
 
 def test_batches_are_mixed_anew_each_epoch():

@@ -19,7 +19,7 @@ from small_problem import (
 from torch import Tensor
 
 from tsformer.training import forward
-from tsformer.training.loop import _optimizer
+from tsformer.training.optimizer import make_optimizer
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -53,7 +53,7 @@ def test_loss_is_the_mean_over_series_not_over_batches():
 
 def test_only_matrices_of_layers_decay():
     model = make_model("learnable+lspe+erpe", pooling="attention", stem="conv")
-    optimizer = _optimizer(model, make_plan(weight_decay=0.3))
+    optimizer = make_optimizer(model, make_plan(weight_decay=0.3))
     decay = {
         id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]
     }

@@ -26,7 +26,7 @@ def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
     assert len(seen) == 5
     means = []
     for x, *keep in seen:
-        there = x.transpose(1, 2)
+        there = x.squeeze(2).transpose(1, 2)
         means.append(there[keep[0]].mean(0) if keep and keep[0] is not None else there.mean((0, 1)))
     torch.testing.assert_close(norm.running_mean, torch.stack(means).mean(0))
     assert norm.momentum == nn.BatchNorm1d(1).momentum
@@ -40,11 +40,18 @@ def test_a_model_without_batch_norm_is_left_alone():
     assert not model.training
 
 
+def test_a_norm_after_the_stem_is_settled_too():
+    model = make_model(stem="linear")
+    model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
+    settle_norms(model, make_panel()[0], make_plan())
+    assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
+
+
 def test_batches_are_those_of_training():
     panel, _ = make_panel(23)
     sizes = []
     model = make_model()
-    model.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
+    model.stem.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
     settle_norms(model, panel, make_plan(batch_size=5))
     expected = shuffled(panel.lengths, 5, torch.Generator().manual_seed(0))
     assert sorted(sizes) == sorted(map(len, expected))

@@ -35,6 +35,12 @@ def fit(
         int | None, typer.Option(help="Passes over the data; chosen by its size if not given.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder for the state of the training while it runs.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from that state, after a training was killed.")
+    ] = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
     """Train on a problem's train split and save the model.
@@ -44,11 +50,19 @@ def fit(
       tsformer fit BasicMotions --encoding lspe --out model
       tsformer fit ECG200 --encoding tape+erpe --max-epochs 100 --set n_layers=1
       tsformer fit NATOPS --set stem=patch --set encoding_params.d_hidden=32
+      tsformer fit FordA --checkpoint state --resume
+      torchrun --nproc-per-node=2 -m tsformer fit FordA --checkpoint state
     """
     from tsformer import TSTransformerClassifier, load_dataset
     from tsformer.persistence import check_destination
+    from tsformer.training.distributed import process_group
+    from tsformer.training.plan import resolve_device
 
     options = {"encoding": encoding, "random_state": seed, **parsing.settings(set_)}
+    if checkpoint is not None:
+        options |= {"checkpoint_dir": str(checkpoint), "resume": resume}
+    elif resume:
+        raise ValueError("--resume goes on from a checkpoint; name its folder with --checkpoint")
     if max_epochs is not None:
         options["max_epochs"] = max_epochs
     known = TSTransformerClassifier().get_params()
@@ -57,11 +71,16 @@ def fit(
             raise ValueError(unknown("parameter", name, known))
     check_destination(out)  # what cannot be written is better said before the training
     out.mkdir(parents=True, exist_ok=True)
-    X, y = load_dataset(dataset, "train")
-    classifier = TSTransformerClassifier(**{"verbose": 1, **options}).fit(X, y)
-    classifier.save(out)
+    classifier = TSTransformerClassifier(**{"verbose": 1, **options})
+    with process_group(resolve_device(classifier.device)) as ranks:
+        with ranks.first():  # what has to be downloaded is downloaded once
+            X, y = load_dataset(dataset, "train")
+        classifier.fit(X, y)
+        if not ranks.leads:
+            return
+        classifier.save(out)
     history = classifier.history_
-    n_parameters = sum(weight.numel() for weight in classifier.model_.parameters())
+    n_parameters = sum(w.numel() for model in classifier.models_ for w in model.parameters())
     typer.echo(
         f"{classifier.encoding} on {dataset}: {len(y)} series, {classifier.n_iter_} epochs in "
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "

@@ -11,7 +11,7 @@ from torch import Tensor
 __all__ = ["in_order", "shuffled"]
 
 #: Batches whose series are sorted by length among themselves: more save padding, fewer mix better.
-_POOL = 8
+_POOL = 12
 
 
 def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -19,7 +19,7 @@ def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> It
 
     Batches differ in size by one at the most: a small rest would weigh each of its series
     more than the others, and give a batch norm poor averages. The order is drawn first; among
-    every eight batches of it the series are then sorted by length, and the batches come in random
+    every twelve batches of it the series are then sorted by length, and the batches come in random
     order. Equal lengths keep the order drawn.
 
     Parameters

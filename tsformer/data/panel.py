@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Floats", "Padded", "Panel"]
+__all__ = ["Floats", "Padded", "Panel", "send"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -82,28 +83,84 @@ class Panel:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tensors."""
+        held = (self.values, self.seen, self.times)
+        return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
+
     def to(self, device: torch.device) -> Panel:
         """Return the panel with all but its lengths on `device`."""
-        seen = None if self.seen is None else self.seen.to(device)
-        times = None if self.times is None else self.times.to(device)
-        return Panel(self.values.to(device), self.lengths, seen, times)
+        return self._each(lambda tensor: tensor.to(device))
 
-    def take(self, index: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return what a model is called with for the series `index`, a CPU tensor.
+    def pinned(self) -> Panel:
+        """Return the panel in page-locked memory, from where batches go to a GPU unwaited for."""
+        return self._each(Tensor.pin_memory)
 
-        Values ``[B, L', C]``, keep ``[B, L']`` and times ``[B, L']``: `L'` is the longest length
-        among them, `keep` is None where all are that long and have no gap, and `times` is None
-        where the panel has none.
+    def with_seen(self) -> Panel:
+        """Return the panel with a mask of its own wherever lengths differ.
+
+        A batch's mask is then read on the device, and not made of lengths on the host.
+        """
+        if self.seen is not None or int(self.lengths.min()) == self.values.shape[1]:
+            return self
+        seen = torch.arange(self.values.shape[1]) < self.lengths[:, None]
+        return Panel(self.values, self.lengths, seen.to(self.values.device), self.times)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Panel:
+        seen = None if self.seen is None else change(self.seen)
+        times = None if self.times is None else change(self.times)
+        return Panel(change(self.values), self.lengths, seen, times)
+
+    def take(
+        self,
+        index: Tensor,
+        *,
+        rows: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return what a model is called with for some series.
+
+        Parameters
+        ----------
+        index : Tensor [B] of int64, on the CPU
+            Which.
+        rows : Tensor [B] of int64, optional
+            The same on the panel's device, where the caller has it there already.
+        device : torch.device, optional
+            Where the batch is wanted; by default where the panel is.
+
+        Returns
+        -------
+        values : Tensor [B, L', C]
+            `L'` is the longest length among them.
+        keep : Tensor [B, L'] of bool, or None
+            None where all are that long and have no gap.
+        times : Tensor [B, L'], or None
+            None where the panel has none.
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())
-        device = self.values.device
-        rows = index.to(device)
+        here = self.values.device
+        rows = send(index, here) if rows is None else rows
         values = self.values[rows, :longest]
         times = None if self.times is None else self.times[rows, :longest]
         keep = None
         if self.seen is not None:
             keep = self.seen[rows, :longest]
         elif int(lengths.min()) < longest:
-            keep = (torch.arange(longest) < lengths[:, None]).to(device)
-        return values, keep, times
+            keep = torch.arange(longest, device=here) < send(lengths, here)[:, None]
+        if device is None:
+            return values, keep, times
+        return (
+            send(values, device),
+            None if keep is None else send(keep, device),
+            None if times is None else send(times, device),
+        )
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return the tensor on `device`, without waiting for a GPU to take it."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer.data.codes import CodeBook
 from tsformer.data.panel import Padded
 from tsformer.data.scaling import Scaler
 from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.outputs import Outputs
 from tsformer.estimators.parameters import Parameters
 from tsformer.estimators.portable import Portable
-from tsformer.estimators.reading import SeriesReader
 from tsformer.model import TSTransformer
-from tsformer.training import History, ProgressBar, Validation, forward, train
-from tsformer.training.plan import resolve_precision
+from tsformer.training import (
+    Callback,
+    History,
+    ProgressBar,
+    TrainingPlan,
+    Validation,
+)
+from tsformer.training.members import train_members
 from tsformer.training.seeds import seeded
 
 __all__ = ["Targets", "TransformerEstimator"]
@@ -34,17 +41,11 @@ Targets = npt.NDArray[Any]
 
 class TransformerEstimator(
     Portable,
-    SeriesReader,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
+    Outputs,
     Parameters,
     BaseEstimator,
 ):
     """Base of the estimators of this package. Subclasses say what targets are."""
-
-    model_: TSTransformer
-    scaler_: Scaler | CodeBook
-    history_: History
 
     @abstractmethod
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
@@ -80,22 +81,10 @@ class TransformerEstimator(
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a model: a `fit` that refused its arguments leaves other traces."""
-        return hasattr(self, "model_")
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.model_.config.d_model
-
-    def _seeds(self) -> tuple[int, int, int]:
-        """Derive the seeds of weights, training and validation split from `random_state`."""
-        seed = None  # from the system: numpy's global generator is the user's
-        if self.random_state is not None:
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        init, training, split = np.random.SeedSequence(seed).generate_state(3)
-        return int(init), int(training), int(split)
+        return hasattr(self, "models_")
 
     def _continues(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "model_")
+        return bool(self.warm_start) and hasattr(self, "models_")
 
     def _fit(
         self,
@@ -114,25 +103,29 @@ class TransformerEstimator(
         targets = self._targets(y, "y", reset=reset)
         check_consistent_length(series.values, targets)
         weights = self._weights(sample_weight, targets)
-        init_seed, training_seed, split_seed = self._seeds()
+        seeds = self._seeds()
         judged = self._given_validation(*validation)
         val_weights = None if judged is None else self._weights(None, judged[1])
         if judged is None and self._stops_early(len(targets), given=False):
-            held_out = hold_out(self._strata(targets), self.validation_fraction, split_seed)
+            # One part for all members: what none of them has trained on judges each.
+            held_out = hold_out(self._strata(targets), self.validation_fraction, seeds[0][2])
             judged = series.take(held_out), targets[held_out]
             series, targets = series.take(~held_out), targets[~held_out]
             if weights is not None:
                 weights, val_weights = weights[~held_out], weights[held_out]
+        if reset:
+            models = self._make_models(series, [weights_seed for weights_seed, _, _ in seeds])
+            histories = [History() for _ in models]
+        else:
+            self._check_same_shape()
+            models = list(self.models_)
+            histories = [History(earlier) for earlier in self.histories_]
         plan = self._training_plan(
             n_cases=len(series),
+            n_tokens=models[0].max_tokens,
             validated=judged is not None and self._stops_early(len(series), given=True),
-            seed=training_seed,
+            seed=seeds[0][1],
         )
-        if reset:
-            model, earlier = self._make_model(series, init_seed), History()
-        else:
-            model, earlier = self.model_, self.history_
-            self._check_same_shape()
         judge = None
         if judged is not None:
             panel = self.scaler_.transform(judged[0]).to(plan.device)
@@ -142,24 +135,44 @@ class TransformerEstimator(
             if loss_weights is not None:
                 loss_weights = loss_weights.to(plan.device)
             judge = Validation(panel, val_targets, self._val_score, loss_weights)
-        history = History(earlier)
         # Set before training, so that what a stop by error leaves behind is fitted all the same.
-        self.model_, self.device_, self.history_ = model, plan.device, history
+        self.models_, self.device_, self.histories_ = models, plan.device, histories
         try:
-            train(
-                model,
+            train_members(
+                models,
                 self.scaler_.transform(series),
                 torch.from_numpy(targets),
                 self._loss,
-                plan,
+                [replace(plan, seed=training_seed) for _, training_seed, _ in seeds],
                 weights=_normalised(weights),
                 validation=judge,
-                callbacks=[*(self.callbacks or ()), *([ProgressBar()] if self.verbose else [])],
-                history=history,
+                callbacks=self._member_callbacks(plan),
+                histories=histories,
+                n_jobs=self.n_jobs,
             )
         finally:
-            self.n_iter_ = max(len(history), 1)
+            self._keep_trained()
+        if len(self.models_) < len(models):
+            warnings.warn(
+                f"{len(self.models_)} of {len(models)} members are kept: those that were trained",
+                stacklevel=3,
+            )
         return self
+
+    def _member_callbacks(self, plan: TrainingPlan) -> list[list[Callback]]:
+        """Return the callbacks of each member: the user's see all of them in turn."""
+        callbacks = [list(self.callbacks or ()) for _ in range(self.n_estimators)]
+        if self.verbose:
+            # Members that train as one go on at one pace, and one bar shows it.
+            for own in callbacks[:1] if plan.device.type == "cuda" else callbacks:
+                own.append(ProgressBar())
+        return callbacks
+
+    def _keep_trained(self) -> None:
+        """Forget members whose training never came to the end of an epoch, but for the first."""
+        kept = [i for i, history in enumerate(self.histories_) if history] or [0]
+        self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
+        self.histories_ = [self.histories_[i] for i in kept]
 
     def _given_validation(
         self, X_val: Any, y_val: Any, times_val: Any
@@ -177,8 +190,8 @@ class TransformerEstimator(
         check_consistent_length(series.values, targets)
         return series, targets
 
-    def _make_model(self, series: Padded, seed: int) -> TSTransformer:
-        """Learn how values are read, and draw the weights of a new model for them."""
+    def _make_models(self, series: Padded, seeds: Sequence[int]) -> list[TSTransformer]:
+        """Learn how values are read, and draw the weights of new models for them."""
         reader = CodeBook() if self.stem == "embedding" else Scaler(self.scaling)
         self.scaler_ = reader.fit(series)
         config = self._model_config(
@@ -187,12 +200,20 @@ class TransformerEstimator(
             max_len=int(series.lengths.max()),
             learned=self._learned(),
         )
-        with seeded(seed, torch.device("cpu")):
-            model = TSTransformer(config)
-        self._warn_if_blind(model)
-        return model
+        models = []
+        for seed in seeds:
+            with seeded(seed, torch.device("cpu")):
+                models.append(TSTransformer(config))
+        self._warn_if_blind(models[0])
+        return models
 
     def _check_same_shape(self) -> None:
+        if len(self.models_) != self.n_estimators:
+            raise ValueError(
+                f"warm_start=True goes on with the {len(self.models_)} fitted members, but "
+                f"n_estimators is {self.n_estimators}; set it to their number, or start anew with "
+                "warm_start=False"
+            )
         fitted = self.model_.config
         asked = self._model_config(
             n_channels=self.scaler_.n_inputs,
@@ -226,43 +247,6 @@ class TransformerEstimator(
                 f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}",
                 stacklevel=4,
             )
-
-    def _outputs(
-        self, X: Any, times: Any = None, function: str = "forward"
-    ) -> npt.NDArray[np.float32]:
-        """Run the model, or another method of it, over `X`."""
-        check_is_fitted(self)
-        panel = self.scaler_.transform(self._read(X, times, reset=False)).to(self.device_)
-        outputs = forward(
-            self.model_,
-            panel,
-            bfloat16=resolve_precision(self.precision, self.device_),
-            function=getattr(self.model_, function),
-        ).numpy()
-        if not np.isfinite(outputs).all():
-            case = int(np.flatnonzero(~np.isfinite(outputs).all(axis=1))[0])
-            raise ValueError(
-                f"the model's outputs for series {case} are not finite: after scaling its values "
-                f"reach {float(panel.values[case].abs().max()):.3g}, far from what training saw; "
-                "look for wrong units or marks of missing values in X"
-            )
-        return outputs
-
-    def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
-        """Embed series: what the head sees after pooling.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            Series with the channels of those in `fit`, of any length.
-        times : as in `fit`, optional
-            Their times, if `fit` had times.
-
-        Returns
-        -------
-        ndarray (n, d_model) of float32
-        """
-        return self._outputs(X, times, "embed")
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:

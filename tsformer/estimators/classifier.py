@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
@@ -15,13 +14,14 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from tsformer.estimators.base import Targets, TransformerEstimator
+from tsformer.estimators.probabilities import Probabilities
 from tsformer.estimators.scoring import TimedScore
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["TSTransformerClassifier"]
 
 
-class TSTransformerClassifier(TimedScore, ClassifierMixin, TransformerEstimator):
+class TSTransformerClassifier(Probabilities, TimedScore, ClassifierMixin, TransformerEstimator):
     """Classify time series with a transformer and a positional encoding chosen by name.
 
     A stem turns values into tokens, the encoding tells where in time they are, transformer blocks
@@ -62,8 +62,10 @@ class TSTransformerClassifier(TimedScore, ClassifierMixin, TransformerEstimator)
     max_epochs : int or "auto", default="auto"
         "auto" trains for 1000 optimizer steps and at least 20 epochs, so
         that small and large data both train well.
-    batch_size : int, default=16
-        Series in an optimizer step.
+    batch_size : int or "auto", default="auto"
+        Series in an optimizer step. "auto" is 16, and fewer for series of more than 2,048 tokens,
+        32,768 tokens in all. Where a batch does not fit into memory it is cut, with a warning, and
+        the step stays the same.
     learning_rate : float, default=0.002
         Of AdamW at its peak; it rises over a tenth of the steps and falls to zero along a cosine.
     weight_decay : float, default=0.05
@@ -80,16 +82,33 @@ class TSTransformerClassifier(TimedScore, ClassifierMixin, TransformerEstimator)
         The part held out, of each class alike.
     n_iter_no_change : int, default=20
         Epochs without a lower validation loss before stopping.
+    n_estimators : int, default=1
+        Number of models, members that differ only in their seed: initial weights, shuffling and
+        dropout. Their probabilities are averaged. The first is the model of ``n_estimators=1``.
+        They share `scaler_` and the part that `early_stopping` holds out, and each stops for
+        itself. On a GPU members train as one; `callbacks`, `compile` and `checkpoint_dir`, which
+        follow one training, make them train one after another, with a warning.
+    n_jobs : int or None, default=1
+        On a CPU, processes that train members side by side, each with its share of the threads;
+        -1 is one a core. Other than 1 it allows neither `callbacks` nor `verbose`.
     callbacks : list of tsformer.training.Callback, optional
-        Called around the epochs.
+        Called around the epochs, of one member after another.
     warm_start : bool, default=False
         Whether another `fit` goes on from the weights of the last one.
     device : str or torch.device, default="auto"
         "auto": cuda where there is one, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
         "auto": bf16 autocast on CUDA devices that have it, else float32.
-    compile : bool, default=False
-        Train with `torch.compile`.
+    compile : bool or "cuda-graphs", default=False
+        Train with `torch.compile`; or, on a GPU, with whole steps captured in CUDA graphs.
+    checkpoint_dir : str or Path, optional
+        Folder in which the state of a running training is kept, in a file that belongs to this
+        training alone: to its data, parameters and seed.
+    checkpoint_minutes : float, default=10.0
+        Least time between two states that are kept.
+    resume : bool, default=False
+        Whether `fit` goes on from that state, where there is one, after it was killed. On a CPU it
+        ends with the same weights, bit for bit.
     random_state : int, RandomState or None, default=None
         The one seed of initial weights, shuffling, dropout and the validation split. The same int
         gives the same predictions on the same machine, bit for bit; global generators are left
@@ -106,14 +125,18 @@ class TSTransformerClassifier(TimedScore, ClassifierMixin, TransformerEstimator)
     n_channels_ : int
         Channels of a series.
     n_iter_ : int
-        Epochs trained.
+        Epochs trained; of several members the most.
     history_ : tsformer.training.History
         Per epoch: loss, learning rate, seconds, and validation loss and score where there are;
-        ``history_.to_frame()``.
+        ``history_.to_frame()``. Of several members the mean, and the sum of seconds.
     model_ : TSTransformer
-        The torch module.
+        The torch module; of several members the first.
+    models_, histories_ : list
+        Module and history of each member. After Ctrl-C there are only those that were trained.
+    estimators_ : list of TSTransformerClassifier
+        Each member as a fitted classifier of ``n_estimators=1``, which shares its module.
     device_ : torch.device
-        Where it is.
+        Where the modules are.
 
     Notes
     -----
@@ -177,47 +200,6 @@ class TSTransformerClassifier(TimedScore, ClassifierMixin, TransformerEstimator)
             the last good epoch.
         """
         return self._fit(X, y, sample_weight, times, (X_val, y_val, times_val))
-
-    def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        """Compute logits.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n, n_classes), or (n,) for two classes: the second logit less the first
-        """
-        logits = self._outputs(X, times)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
-    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n, n_classes) of float64, rows sum to 1
-        """
-        return torch.from_numpy(self._outputs(X, times)).double().softmax(dim=1).numpy()
-
-    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each series.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n,) of labels
-        """
-        best = self._outputs(X, times).argmax(axis=1)
-        return self.classes_[best]
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         labels = column_or_1d(y, warn=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import ModelConfig
 from tsformer.training import Callback, TrainingPlan
+from tsformer.training.memory import batch_for
 from tsformer.training.plan import PRECISIONS, epochs_for, resolve_device, resolve_precision
 
 __all__ = ["Parameters", "RegressionParameters"]
@@ -52,7 +54,7 @@ class Parameters:
         scaling: str | None = "channel",
         timestamps: str | None = None,
         max_epochs: int | str = "auto",
-        batch_size: int = 16,
+        batch_size: int | str = "auto",
         learning_rate: float = 0.002,
         weight_decay: float = 0.05,
         label_smoothing: float = 0.1,
@@ -60,11 +62,16 @@ class Parameters:
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
+        n_estimators: int = 1,
+        n_jobs: int | None = 1,
         callbacks: Sequence[Callback] | None = None,
         warm_start: bool = False,
         device: str | torch.device = "auto",
         precision: str = "auto",
-        compile: bool = False,
+        compile: bool | str = False,
+        checkpoint_dir: str | Path | None = None,
+        checkpoint_minutes: float = 10.0,
+        resume: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
@@ -90,11 +97,16 @@ class Parameters:
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.n_estimators = n_estimators
+        self.n_jobs = n_jobs
         self.callbacks = callbacks
         self.warm_start = warm_start
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_minutes = checkpoint_minutes
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
         super().__init__()
@@ -118,6 +130,13 @@ class Parameters:
                 raise TypeError(f"{name} must be a dict or None; got {value!r}")
         if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
             raise ValueError("stem_params must not hold n_codes: fit counts the codes in X")
+        if self.checkpoint_dir is not None and not isinstance(self.checkpoint_dir, (str, Path)):
+            raise TypeError(f"checkpoint_dir must be a path or None; got {self.checkpoint_dir!r}")
+        if self.resume and (self.checkpoint_dir is None or self.random_state is None):
+            missing = "checkpoint_dir" if self.checkpoint_dir is None else "random_state, an int"
+            raise ValueError(
+                f"resume=True goes on with the checkpoint of the same training; give {missing}"
+            )
         for callback in self.callbacks or ():
             if not isinstance(callback, Callback):
                 raise TypeError(
@@ -145,21 +164,27 @@ class Parameters:
             pooling=self.pooling,
         )
 
-    def _training_plan(self, *, n_cases: int, validated: bool, seed: int) -> TrainingPlan:
+    def _training_plan(
+        self, *, n_cases: int, n_tokens: int, validated: bool, seed: int
+    ) -> TrainingPlan:
         device = resolve_device(self.device)
+        batch_size = batch_for(n_tokens) if self.batch_size == "auto" else int(self.batch_size)
         n_epochs = self.max_epochs
         if n_epochs == "auto":
-            n_epochs = max(epochs_for(AUTO_STEPS, n_cases, self.batch_size), AUTO_MIN_EPOCHS)
+            n_epochs = max(epochs_for(AUTO_STEPS, n_cases, batch_size), AUTO_MIN_EPOCHS)
         return TrainingPlan(
             n_epochs=int(n_epochs),
-            batch_size=self.batch_size,
+            batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             n_iter_no_change=self.n_iter_no_change if validated else None,
             device=device,
             bfloat16=resolve_precision(self.precision, device),
-            compile=bool(self.compile),
+            compile=self.compile,
             seed=seed,
+            checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
+            checkpoint_minutes=float(self.checkpoint_minutes),
+            resume=bool(self.resume),
         )
 
     def _stops_early(self, n_cases: int, *, given: bool) -> bool:
@@ -206,7 +231,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "early_stopping": ("auto", True, False),
     "warm_start": (True, False),
     "precision": PRECISIONS,
-    "compile": (True, False),
+    "compile": (True, False, "cuda-graphs"),
+    "resume": (True, False),
 }
 
 # name -> type, least, most (None: no bound), other values allowed. A float bound is open: 0 < x < 1
@@ -217,12 +243,15 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
     "d_ff": (Integral, 1, None, (None,)),
     "dropout": (Real, 0, 1, (0,)),
     "max_epochs": (Integral, 1, None, ("auto",)),
-    "batch_size": (Integral, 1, None, ()),
+    "batch_size": (Integral, 1, None, ("auto",)),
     "learning_rate": (Real, 0, None, ()),
     "weight_decay": (Real, 0, None, (0,)),
     "label_smoothing": (Real, 0, 1, (0,)),
     "validation_fraction": (Real, 0, 1, ()),
     "n_iter_no_change": (Integral, 1, None, ()),
+    "n_estimators": (Integral, 1, None, ()),
+    "n_jobs": (Integral, 1, None, (-1, None)),
+    "checkpoint_minutes": (Real, 0, None, (0,)),
     "verbose": (Integral, 0, None, ()),
 }
 

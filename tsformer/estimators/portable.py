@@ -20,7 +20,7 @@ class Portable(BaseEstimator):
 
     device: str | torch.device
     device_: torch.device
-    model_: TSTransformer
+    models_: list[TSTransformer]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to the folder `path`; read it with `tsformer.load`.
@@ -34,22 +34,23 @@ class Portable(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the device behind: weights travel on the CPU, to be read where there is no GPU."""
         state = super().__getstate__()
-        if "model_" in state and self.device_.type != "cpu":
+        if "models_" in state and self.device_.type != "cpu":
             from copy import deepcopy
 
-            state = {**state, "model_": deepcopy(self.model_).cpu()}
+            state = {**state, "models_": [deepcopy(model).cpu() for model in self.models_]}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if hasattr(self, "model_"):
+        if hasattr(self, "models_"):
             self._place(self.device)
 
     def _place(self, device: str | torch.device) -> None:
-        """Move the model to `device`, or with a warning to the CPU where there is none."""
+        """Move the models to `device`, or with a warning to the CPU where there is none."""
         try:
             self.device_ = resolve_device(device)
         except ValueError as error:
             warnings.warn(f"{error}; the model is on the CPU now", stacklevel=3)
             self.device_ = torch.device("cpu")
-        self.model_.to(self.device_)
+        for model in self.models_:
+            model.to(self.device_)

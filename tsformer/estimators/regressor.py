@@ -39,7 +39,7 @@ class TSTransformerRegressor(
     ----------
     target_mean_, target_std_ : float
         Of the training targets.
-    n_features_in_, n_channels_, n_iter_, history_, model_, device_ :
+    n_features_in_, n_channels_, n_iter_, history_, model_, models_, estimators_, device_ :
         As in `TSTransformerClassifier`; the score of validation data is R².
 
     Examples
@@ -86,7 +86,7 @@ class TSTransformerRegressor(
         return self._fit(X, y, sample_weight, times, (X_val, y_val, times_val))
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series.
+        """Predict the target of each series; of several members, the mean of what they predict.
 
         Parameters
         ----------
@@ -96,7 +96,21 @@ class TSTransformerRegressor(
         -------
         ndarray (n,) of float64
         """
-        outputs = self._outputs(X, times)[:, 0].astype(np.float64)
+        return self.predict_members(X, times).mean(axis=0)
+
+    def predict_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Predict the target of each series by each member.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n_estimators, n) of float64
+            In the order of `estimators_`.
+        """
+        outputs = self._outputs(X, times)[..., 0].astype(np.float64)
         return outputs * self.target_std_ + self.target_mean_
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:

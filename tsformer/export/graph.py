@@ -30,7 +30,9 @@ class Graph(nn.Module):
                 f"{type(estimator).__name__}. Of a pipeline or a search, give the estimator inside"
             )
         check_is_fitted(estimator)
-        self.model = copy.deepcopy(estimator.model_).cpu().requires_grad_(False)
+        self.models = nn.ModuleList(
+            copy.deepcopy(model).cpu().requires_grad_(False) for model in estimator.models_
+        )
         scaler = estimator.scaler_
         self.how = getattr(scaler, "how", "codes")
         if isinstance(scaler, CodeBook):
@@ -50,7 +52,7 @@ class Graph(nn.Module):
         self.target_std = getattr(estimator, "target_std_", 1.0)
         self.step = scaler.step
         # To trace with, of sizes that are none of the model's.
-        X = torch.zeros(3, estimator.n_channels_, self.model.config.max_len + 5)
+        X = torch.zeros(3, estimator.n_channels_, estimator.model_.config.max_len + 5)
         self.inputs = {"X": X}
         if self.step is not None:
             self.inputs["times"] = torch.zeros(len(X), X.shape[2])
@@ -82,10 +84,14 @@ class Graph(nn.Module):
             # From the first value to the last, gaps and all.
             keep = _from_first_to_last(seen)
             x = self._scaled(x.double(), observed, keep[..., None], t[..., None])
-        out = self.model(x, keep, times).double().where(keep.any(dim=1, keepdim=True), torch.nan)
+        outputs = [model(x, keep, times).double() for model in self.models]
         if self.classifies:
-            return out.softmax(dim=1).float()
-        return out[:, 0] * self.target_std + self.target_mean
+            outputs = [out.softmax(dim=1) for out in outputs]
+        mean = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
+        mean = mean.where(keep.any(dim=1, keepdim=True), torch.nan)
+        if self.classifies:
+            return mean.float()
+        return mean[:, 0] * self.target_std + self.target_mean
 
     def _numbered(self, codes: Tensor) -> Tensor:
         """Do what `CodeBook.transform` does."""

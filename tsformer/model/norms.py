@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,23 +20,34 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     batch, but takes away the amplitude of a step, which carries the class on many problems.
 
     Parameters are those of `torch.nn.BatchNorm1d`.
+
+    Attributes
+    ----------
+    shared : bool
+        Whether other processes have the rest of the batch, so that sums go over all of them.
     """
 
+    shared = False
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Map ``[B, D, N]`` to the same shape; `keep` ``[B, N]`` is False at padding."""
+        """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape.
+
+        `keep` ``[B, N]`` is False at padding.
+        """
         # The fused norm knows no mask, and refuses a single value, whose variance is 0.
-        if not self.training or (keep is None and x.shape[0] * x.shape[2] > 1):
+        alone = keep is None and not self.shared and x.shape[0] * x.shape[-1] > 1
+        if not self.training or alone:
             return super().forward(x)
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # 16 bits count to 256 only
-        weight = torch.ones_like(x[:, :1]) if keep is None else keep[:, None].to(x.dtype)
-        count = weight.sum()
-        mean = (x * weight).sum(dim=(0, 2)) / count
-        centred = x - mean[:, None]
-        var = (centred.square() * weight).sum(dim=(0, 2)) / count
+        weight = torch.ones_like(x[:, :1]) if keep is None else _beside(keep, x).to(x.dtype)
+        count = self._over_all(weight.sum())
+        dims = [d for d in range(x.dim()) if d != 1]
+        mean = self._over_all((x * weight).sum(dims)) / count
+        centred = x - _each_feature(mean, x)
+        var = self._over_all((centred.square() * weight).sum(dims)) / count
         with torch.no_grad():
             unbiased = var * count / (count - 1).clamp(min=1)
             self.num_batches_tracked.add_(1)
@@ -43,15 +56,48 @@ class MaskedBatchNorm(nn.BatchNorm1d):
             self.running_mean.lerp_(mean.to(self.running_mean.dtype), part)
             self.running_var.lerp_(unbiased.to(self.running_var.dtype), part)
         scale = self.weight * torch.rsqrt(var + self.eps)
-        return centred * scale[:, None] + self.bias[:, None]
+        return centred * _each_feature(scale, x) + _each_feature(self.bias, x)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (3, 4):
+            raise ValueError(f"expected [B, D, N] or [B, D, 1, N]; got {tuple(input.shape)}")
+
+    def _over_all(self, total: Tensor) -> Tensor:
+        return _SumOverProcesses.apply(total) if self.shared else total
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum over all processes of a training; so is its gradient, since each has its own loss."""
+
+    @staticmethod
+    def forward(ctx: Any, total: Tensor) -> Tensor:
+        total = total.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        grad = grad.clone()
+        torch.distributed.all_reduce(grad)
+        return grad
 
 
 class ChannelNorm(nn.LayerNorm):
     """Layer norm of each step on its own, channels first; its outcome depends on no other step."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Map ``[B, D, N]`` to the same shape."""
-        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+        """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape."""
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+def _beside(keep: Tensor, x: Tensor) -> Tensor:
+    """Return `keep` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
+    return keep[:, None] if x.dim() == 3 else keep[:, None, None]
+
+
+def _each_feature(values: Tensor, x: Tensor) -> Tensor:
+    """Return ``[D]`` as ``[D, 1]`` or ``[D, 1, 1]``."""
+    return values[:, None] if x.dim() == 3 else values[:, None, None]
 
 
 NORMS: dict[str, type[nn.Module]] = {"batch": MaskedBatchNorm, "layer": ChannelNorm}

@@ -90,6 +90,16 @@ class TSTransformer(TransformerStack):
 
     def embed(self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None) -> Tensor:
         """Compute the pooled embedding ``[B, D]``, the head's input; arguments as in `forward`."""
+        return self.pool(*self.tokenize(x, keep, times))
+
+    def tokenize(
+        self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Turn values into tokens ``[B, N, D]``, with their keep and times; as in `forward`.
+
+        Here alone do the series of a batch meet, in the stem's batch norms: what follows, `pool`
+        and the head, may be run on parts of the batch.
+        """
         if times is None:
             times = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)[None]
         if keep is not None:
@@ -98,7 +108,11 @@ class TSTransformer(TransformerStack):
         if keep is not None:
             t = _hold_last(t, keep)
             x = x * keep[..., None]
-        return self.pooling(self.relate(x, t, keep), keep)
+        return x, keep, t
+
+    def pool(self, tokens: Tensor, keep: Tensor | None, t: Tensor) -> Tensor:
+        """Relate what `tokenize` returns and pool it to ``[B, D]``."""
+        return self.pooling(self.relate(tokens, t, keep), keep)
 
 
 def _hold_last(t: Tensor, keep: Tensor) -> Tensor:

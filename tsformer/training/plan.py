@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, cos, pi
+from pathlib import Path
 
 import torch
 
@@ -38,10 +39,22 @@ class TrainingPlan:
         Where the data and the model are.
     bfloat16 : bool, default=False
         Whether the forward pass runs in bf16 autocast.
-    compile : bool, default=False
-        Whether the model is compiled with `torch.compile` for training.
+    compile : bool or "cuda-graphs", default=False
+        Whether the model is compiled with `torch.compile` for training; or "cuda-graphs": whole
+        steps are captured once for each shape of a batch and then replayed, on a GPU.
     seed : int
         Of the order of the batches, and of dropout.
+    checkpoint_dir : Path, optional
+        Where the state of the training is kept while it runs.
+    checkpoint_minutes : float, default=10.0
+        Least time between two states.
+    resume : bool, default=False
+        Whether to go on from the state in `checkpoint_dir`, where it has one of this training.
+
+    Raises
+    ------
+    ValueError
+        If steps shall be captured on a device that cannot do that.
     """
 
     n_epochs: int
@@ -53,8 +66,18 @@ class TrainingPlan:
     n_iter_no_change: int | None = None
     device: torch.device
     bfloat16: bool = False
-    compile: bool = False
+    compile: bool | str = False
     seed: int
+    checkpoint_dir: Path | None = None
+    checkpoint_minutes: float = 10.0
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.compile == "cuda-graphs" and self.device.type != "cuda":
+            raise ValueError(
+                f"compile='cuda-graphs' needs a CUDA device; got {self.device}; choose True or "
+                "False"
+            )
 
     def rate(self, step: int, n_steps: int) -> float:
         """Return the learning rate of step number `step` of `n_steps`, from 0."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -32,6 +34,9 @@ def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]
+    stem = getattr(model, "stem", None)
+    in_stem = stem is not None and set(norms) <= set(stem.modules())
+    run: Any = model.tokenize if in_stem else model  # what follows changes no average
     model.train()
     generator = torch.Generator().manual_seed(plan.seed)
     try:
@@ -43,7 +48,7 @@ def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
             for count, index in enumerate(batches, start=1):
                 for norm in norms:
                     norm.momentum = 1 / count  # so that the average is the plain mean
-                model(*panel.take(index))
+                run(*panel.take(index, device=plan.device))
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+import joblib
 
 from tsformer._optional import require
 from tsformer.estimators.frameworks import TAGS, TEST_PARAMS, FrameworkClassifier
@@ -46,7 +48,13 @@ class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
         **TAGS,
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "deeplearning",
+        "capability:multithreading": True,
     }
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        # What aeon's own classifiers keep, and its checks ask for.
+        self._n_jobs = joblib.effective_n_jobs(self.n_jobs)
+        return super()._fit(X, y)
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -1,0 +1,224 @@
+"""Several members: each is a model alone, and what they predict is averaged."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from tsformer import TSTransformerRegressor
+from tsformer.estimators import base
+from tsformer.estimators.frameworks import SktimeTSTransformerClassifier
+from tsformer.export import to_torch_export
+from tsformer.training import Callback, History
+
+SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
+
+
+@pytest.fixture
+def regression(italy):
+    X, _ = italy
+    return X[..., :18], X[:, 0, 18:].max(axis=1)
+
+
+class Raises(Callback):
+    """Raises in the second epoch of a member."""
+
+    def __init__(self, member: int, error: type[BaseException]):
+        self.member, self.error = member, error
+
+    def on_train_begin(self, state):
+        self.member -= 1
+
+    def on_epoch_end(self, state):
+        if self.member == -1 and state.epoch == 2:
+            raise self.error("now")
+
+
+def test_each_member_is_the_model_of_its_seed(make, italy):
+    X, y = italy
+    clf = make(n_estimators=3).fit(X, y)
+    by_member = clf.predict_proba_members(X)
+    assert by_member.shape == (3, len(X), 2)
+    np.testing.assert_array_equal(by_member[0], make().fit(X, y).predict_proba(X))
+    for i, (member, proba) in enumerate(zip(clf.estimators_, by_member, strict=True)):
+        assert member.n_estimators == 1
+        np.testing.assert_array_equal(member.predict_proba(X), proba)
+        np.testing.assert_array_equal(clone(member).fit(X, y).predict_proba(X), proba)
+        assert member.model_ is clf.models_[i]
+        assert member.history_ is clf.histories_[i]
+    assert len({proba.tobytes() for proba in by_member}) == 3
+
+
+def test_probabilities_are_averaged(make, motions):
+    X, y = motions
+    clf = make(n_estimators=3).fit(X, y)
+    proba = clf.predict_proba(X)
+    np.testing.assert_allclose(proba, clf.predict_proba_members(X).mean(axis=0))
+    np.testing.assert_array_equal(clf.predict(X), clf.classes_[proba.argmax(axis=1)])
+    np.testing.assert_allclose(clf.decision_function(X), np.log(proba))
+    parts = [member.transform(X) for member in clf.estimators_]
+    np.testing.assert_array_equal(clf.transform(X), np.concatenate(parts, axis=1))
+    assert len(clf.get_feature_names_out()) == 48
+
+
+def test_predictions_are_averaged(regression):
+    reg = TSTransformerRegressor(**SMALL, n_estimators=3).fit(*regression)
+    X = regression[0]
+    by_member = reg.predict_members(X)
+    np.testing.assert_allclose(reg.predict(X), by_member.mean(axis=0))
+    for member, predicted in zip(reg.estimators_, by_member, strict=True):
+        np.testing.assert_array_equal(member.predict(X), predicted)
+    assert by_member.std(axis=0).min() > 0
+
+
+def test_one_model_is_one_member(make, italy):
+    X, y = italy
+    clf = make().fit(X, y)
+    assert clf.models_ == [clf.model_]
+    assert clf.history_ is clf.histories_[0]
+    np.testing.assert_array_equal(clf.estimators_[0].predict_proba(X), clf.predict_proba(X))
+    assert clf.decision_function(X).dtype == np.float32
+
+
+def test_the_history_is_the_mean(make, italy):
+    X, y = italy
+    clf = make(n_estimators=2, max_epochs=30, n_iter_no_change=2, learning_rate=0.05)
+    clf.fit(X, y, X_val=X[::2], y_val=y[::-2])
+    lengths = [len(history) for history in clf.histories_]
+    assert isinstance(clf.history_, History)
+    assert clf.n_iter_ == len(clf.history_) == max(lengths) < 30
+    first, second = (history[0] for history in clf.histories_)
+    assert clf.history_[0]["val_loss"] == pytest.approx(
+        (first["val_loss"] + second["val_loss"]) / 2
+    )
+    assert clf.history_[0]["seconds"] == pytest.approx(first["seconds"] + second["seconds"])
+    assert clf.history_.to_frame().index.tolist() == [*range(1, max(lengths) + 1)]
+
+
+def test_all_members_share_the_part_held_out(make, italy):
+    """Each is judged by the same series, which none of them trains on."""
+    X, y = italy
+    seen = []
+
+    class Sees(Callback):
+        def on_train_begin(self, state):
+            seen.append(state.plan.seed)
+
+    clf = make(n_estimators=2, early_stopping=True, callbacks=[Sees()]).fit(X, y)
+    assert len(set(seen)) == 2
+    losses = []
+    for member in clf.estimators_:
+        single = clone(member).fit(X, y)
+        losses.append((single.history_[0]["val_loss"], member.history_[0]["val_loss"]))
+    assert losses[0][0] == losses[0][1]
+    assert losses[1][0] != losses[1][1]  # alone it would have held out others
+
+
+def test_warm_start_goes_on_with_all(make, italy):
+    X, y = italy
+    clf = make(n_estimators=2, warm_start=True).fit(X, y)
+    models = clf.models_
+    clf.fit(X, y)
+    assert all(model is before for model, before in zip(clf.models_, models, strict=True))
+    assert [len(history) for history in clf.histories_] == [6, 6]
+    with pytest.raises(ValueError, match="with the 2 fitted members, but n_estimators is 3"):
+        clf.set_params(n_estimators=3).fit(X, y)
+
+
+def test_ctrl_c_keeps_the_members_trained_so_far(make, italy):
+    X, y = italy
+    clf = make(n_estimators=4, callbacks=[Raises(1, KeyboardInterrupt)])
+    with (
+        pytest.warns(UserWarning, match="interrupted after 2 of 3 epochs"),
+        pytest.warns(UserWarning, match="2 of 4 members are kept"),
+    ):
+        clf.fit(X, y)
+    assert [len(history) for history in clf.histories_] == [3, 2]
+    assert clf.history_.interrupted
+    assert clf.predict_proba_members(X).shape[0] == 2
+
+
+def test_an_error_leaves_the_members_trained_so_far(make, italy):
+    X, y = italy
+    clf = make(n_estimators=3, callbacks=[Raises(1, OSError)])
+    with pytest.raises(OSError, match="now"):
+        clf.fit(X, y)
+    assert len(clf.estimators_) == 2
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_a_seed_from_the_system_and_a_generator(make, italy):
+    X, y = italy
+    states = [np.random.RandomState(3), np.random.RandomState(3), None]
+    fits = [make(n_estimators=2, random_state=state).fit(X, y) for state in states]
+    probas = [clf.predict_proba_members(X) for clf in fits]
+    np.testing.assert_array_equal(probas[0], probas[1])
+    assert not np.array_equal(probas[0], probas[2])
+    assert not np.array_equal(probas[2][0], probas[2][1])
+    single = make(random_state=np.random.RandomState(3)).fit(X, y)
+    np.testing.assert_array_equal(probas[0][0], single.predict_proba(X))
+
+
+def test_pickle_and_clone(make, italy):
+    X, y = italy
+    clf = make(n_estimators=2).fit(X, y)
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.predict_proba_members(X), clf.predict_proba_members(X))
+    assert clone(clf).n_estimators == 2
+    assert not hasattr(clone(clf), "estimators_")
+
+
+def test_the_exported_graph_averages(make, italy, regression):
+    X, y = italy
+    clf = make(n_estimators=2).fit(X, y)
+    program = to_torch_export(clf)
+    probabilities = program.module()(torch.from_numpy(X).float())
+    np.testing.assert_allclose(probabilities.numpy(), clf.predict_proba(X), atol=1e-5)
+    X, y = regression
+    reg = TSTransformerRegressor(**SMALL, n_estimators=2).fit(X, y)
+    predicted = to_torch_export(reg).module()(torch.from_numpy(X).float())
+    np.testing.assert_allclose(predicted.numpy(), reg.predict(X), rtol=1e-4)
+
+
+def test_sktime_averages_too(italy):
+    X, y = italy
+    ours = SktimeTSTransformerClassifier(**SMALL, n_estimators=3).fit(X, y)
+    assert len(ours.classifier_.estimators_) == 3
+    by_member = ours.classifier_.predict_proba_members(X)
+    np.testing.assert_allclose(ours.predict_proba(X), by_member.mean(axis=0))
+
+
+def test_verbose_shows_a_bar_a_member(make, italy, capsys):
+    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+    make(n_estimators=2, verbose=1).fit(*italy)
+    assert capsys.readouterr().err.count("3/3") >= 2
+    with pytest.raises(ValueError, match="n_jobs=1 with callbacks, of which verbose=1 is one"):
+        make(n_estimators=2, n_jobs=2, verbose=1).fit(*italy)
+
+
+def test_members_trained_as_one_are_those_trained_in_turn(make, vowels, monkeypatch):
+    """As on a GPU."""
+    X, y = vowels
+    options = {"encoding_params": {"dropout": 0.0}, "dropout": 0.0, "class_weight": "balanced"}
+    clf = make(n_estimators=3, early_stopping=True, **options).fit(X, y)
+    monkeypatch.setattr(base, "train_members", partial(base.train_members, together=True))
+    as_one = make(n_estimators=3, early_stopping=True, **options).fit(X, y)
+    for history, expected in zip(as_one.histories_, clf.histories_, strict=True):
+        losses, wanted = (frame.to_frame()["val_loss"] for frame in (history, expected))
+        np.testing.assert_allclose(losses, wanted, atol=1e-3)
+    np.testing.assert_allclose(
+        as_one.predict_proba_members(X), clf.predict_proba_members(X), atol=5e-3
+    )
+
+
+@pytest.mark.slow  # each process imports torch
+def test_processes_give_the_same_members(make, italy):
+    X, y = italy
+    in_turn = make(n_estimators=2).fit(X, y).predict_proba_members(X)
+    by_process = make(n_estimators=2, n_jobs=2).fit(X, y).predict_proba_members(X)
+    np.testing.assert_allclose(by_process, in_turn, atol=1e-5)

@@ -1,0 +1,150 @@
+"""A training that is killed goes on to the very weights it would have had."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_problem import equal, fit, make_model, make_panel, make_plan, weights_of, wrong_labels
+
+from tsformer.training import History
+
+EPOCHS, STEPS_AN_EPOCH = 6, 5
+
+
+def plan_in(folder: Path, **options):
+    return make_plan(
+        **{"n_epochs": EPOCHS, "checkpoint_dir": folder, "checkpoint_minutes": 0.0} | options
+    )
+
+
+def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None:
+    """Train in another process, which is killed with -9 in the middle of a step."""
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        import torch
+        from small_problem import *
+        torch.set_num_threads(1)
+        steps = 0
+        def deadly(outputs, targets):
+            global steps
+            if outputs.requires_grad:
+                steps += 1
+            if steps == {step}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return cross_entropy(outputs, targets)
+        plan = make_plan(n_epochs={EPOCHS}, checkpoint_dir=Path({str(folder)!r}),
+                         checkpoint_minutes=0.0, n_iter_no_change=2 if {validated} else None)
+        train(make_model(), *make_panel(ragged={ragged}), deadly, plan,
+              validation=wrong_labels() if {validated} else None)
+    """
+    child = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        capture_output=True,
+        timeout=120,
+    )
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+
+
+@pytest.mark.parametrize(("ragged", "validated"), [(False, False), (True, False), (True, True)])
+def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(ragged, validated, tmp_path):
+    options = {"n_iter_no_change": 2} if validated else {}
+    validation = {"validation": wrong_labels()} if validated else {}
+    panel, targets = make_panel(ragged=ragged)
+    straight = make_model()
+    whole = fit(straight, panel, targets, make_plan(n_epochs=EPOCHS, **options), **validation)
+
+    last = len(whole) * STEPS_AN_EPOCH
+    step = int(np.random.default_rng().integers(2, last + 1))
+    killed_at(step, tmp_path, ragged=ragged, validated=validated)
+    resumed, steps = make_model(), 0
+
+    def count(module, _):
+        nonlocal steps
+        steps += module.training
+
+    handle = resumed.blocks[0].register_forward_pre_hook(count)
+    history = fit(resumed, panel, targets, plan_in(tmp_path, resume=True, **options), **validation)
+    handle.remove()
+    assert steps == last - (step - 1), f"killed in step {step} of {last}"
+    assert equal(straight.state_dict(), resumed.state_dict()), f"killed in step {step}"
+    assert [row["loss"] for row in history] == [row["loss"] for row in whole]
+    assert history.best_epoch == whole.best_epoch
+
+
+def test_what_ended_is_not_done_again(tmp_path):
+    first, again = make_model(), make_model()
+    whole = fit(first, *make_panel(), plan_in(tmp_path))
+    history = fit(again, *make_panel(), plan_in(tmp_path, resume=True))
+    assert equal(weights_of(first), weights_of(again))
+    assert list(history) == list(whole)
+
+
+def test_without_resume_it_starts_anew(tmp_path):
+    fit(make_model(), *make_panel(), plan_in(tmp_path))
+    history = fit(make_model(), *make_panel(), plan_in(tmp_path))
+    assert len(history) == EPOCHS
+
+
+@pytest.mark.parametrize("change", ["seed", "learning_rate", "data", "weights", "history"])
+def test_another_training_is_not_gone_on_with(change, tmp_path):
+    """Trainings that share a folder, as those of a grid search do, keep a file each."""
+    fit(make_model(), *make_panel(), plan_in(tmp_path))
+    options = {"seed": {"seed": 7}, "learning_rate": {"learning_rate": 1e-3}}.get(change, {})
+    panel = make_panel(seed=int(change == "data"))
+    weights = torch.linspace(0.5, 1.5, 20) if change == "weights" else None
+    model = make_model()
+    if change == "history":  # its weights are not those that the other began with
+        fit(model, *panel, make_plan(n_epochs=1))
+    with pytest.warns(UserWarning, match=r"no checkpoint of this training .* 1 there are of other"):
+        history = fit(model, *panel, plan_in(tmp_path, resume=True, **options), weights=weights)
+    assert len(history) == EPOCHS
+    assert len(list(tmp_path.glob("training-*.pt"))) == 2
+
+
+def test_an_empty_folder_is_a_beginning(tmp_path, recwarn):
+    assert len(fit(make_model(), *make_panel(), plan_in(tmp_path / "new", resume=True))) == EPOCHS
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("keep", [0, 100])
+def test_a_damaged_file_is_refused(keep, tmp_path):
+    fit(make_model(), *make_panel(), plan_in(tmp_path))
+    (path,) = tmp_path.glob("training-*.pt")
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"cannot be read .* delete it to start anew"):
+        fit(make_model(), *make_panel(), plan_in(tmp_path, resume=True))
+
+
+def test_it_is_kept_no_more_often_than_asked(tmp_path, monkeypatch):
+    from tsformer.training.checkpoint import CheckpointFile
+
+    kept = []
+    save = CheckpointFile.save
+    monkeypatch.setattr(CheckpointFile, "save", lambda *args: (kept.append(1), save(*args)))
+    fit(make_model(), *make_panel(), plan_in(tmp_path, checkpoint_minutes=60.0))
+    assert len(kept) == 1  # at the end
+    fit(make_model(), *make_panel(), plan_in(tmp_path))
+    assert len(kept) == 2 + EPOCHS * STEPS_AN_EPOCH
+    assert len(list(tmp_path.iterdir())) == 1, "no file is left half-written"
+
+
+def test_going_on_with_a_history_resumes_too(tmp_path):
+    """As warm_start does: the earlier epochs are the caller's, the later ones the checkpoint's."""
+    ends = []
+    for options in ({}, {"resume": True}):
+        model, history = make_model(), History()
+        fit(model, *make_panel(), make_plan(n_epochs=2), history=history)
+        fit(model, *make_panel(), plan_in(tmp_path, **options), history=history)
+        ends.append((weights_of(model), [row["epoch"] for row in history]))
+    assert equal(ends[0][0], ends[1][0])
+    assert ends[0][1] == ends[1][1] == list(range(1, 3 + EPOCHS))

@@ -1,0 +1,77 @@
+"""Captured steps, as far as a machine without a GPU can show them: what is replayed, and when."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_problem import cross_entropy, equal, make_model, make_panel, make_plan, weights_of
+
+from tsformer.data.batching import shuffled
+from tsformer.training import train
+from tsformer.training.graphs import GraphedStep
+from tsformer.training.optimizer import make_optimizer
+from tsformer.training.step import TrainingStep
+from tsformer.training.stepping import set_rate
+
+
+class Replayed(GraphedStep):
+    """Its graphs are the steps themselves, which read the same held rows anew each time."""
+
+    captured = 0
+
+    def _capture(self, step):
+        self.captured += 1
+        return step
+
+    def _aside(self, step):
+        return step()
+
+
+def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[float], TrainingStep]:
+    model, (panel, targets), plan = make_model(), make_panel(50, ragged=ragged), make_plan()
+    panel = panel.with_seen() if kind is TrainingStep else panel  # draws dropout by series then
+    torch.manual_seed(0)
+    step = kind(
+        model.train(), make_optimizer(model, plan), panel, targets, None, cross_entropy, plan
+    )
+    generator, losses = torch.Generator().manual_seed(0), []
+    for epoch in range(3):
+        set_rate(step.optimizer, 0.01 / (epoch + 1))
+        losses += [step(i, i).item() for i in shuffled(panel.lengths, 4, generator)]
+    return weights_of(model), losses, step
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_replayed_steps_are_the_steps(ragged):
+    plain, losses, _ = steps_of(TrainingStep, ragged=ragged)
+    replayed, again, step = steps_of(Replayed, ragged=ragged)
+    assert losses == again
+    assert equal(plain, replayed)
+    assert step.captured == len(step._graphs) <= 8
+    assert all(step._steps[shape] == 3 for shape in step._graphs), "three plain steps come first"
+    assert sum(step._steps.values()) < len(losses), "and the others are replayed"
+    if not ragged:  # 50 series: batches of three and of four
+        assert set(step._graphs) == {(3, 12), (4, 12)}
+
+
+def test_a_captured_step_has_a_mask_of_its_own():
+    """One made of lengths on the host would be that of the batch it was captured with."""
+    *_, step = steps_of(Replayed, ragged=True)
+    assert step.panel.seen is not None
+
+
+def test_on_a_cpu_it_is_refused():
+    with pytest.raises(ValueError, match=r"cuda-graphs.* needs a CUDA device; got cpu"):
+        train(make_model(), *make_panel(), cross_entropy, make_plan(compile="cuda-graphs"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_captured_steps_train_alike():
+    ends = []
+    for compile in (False, "cuda-graphs"):
+        model = make_model(dropout=0.0)
+        plan = make_plan(device=torch.device("cuda"), compile=compile, n_epochs=10)
+        train(model, *make_panel(50), cross_entropy, plan)
+        ends.append(model.state_dict())
+    for name, value in ends[0].items():
+        torch.testing.assert_close(ends[1][name], value, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,226 @@
+"""Members: trained as one they end as each would alone, and what keeps them from it is told."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from small_problem import (
+    Remembers,
+    accuracy,
+    cross_entropy,
+    equal,
+    make_model,
+    make_panel,
+    make_plan,
+    weights_of,
+)
+from test_no_waiting import Watch
+from torch import nn
+
+from tsformer import TSTransformer
+from tsformer.data.panel import Panel
+from tsformer.encodings import names
+from tsformer.training import Callback, Diverged, History, TrainingState, Validation, forward, train
+from tsformer.training.members import train_members
+from tsformer.training.together import _Data, _Training
+
+#: Options that leave nothing to chance: draws inside a vmap are not those outside.
+NO_DRAWS = {
+    "lspe": {"dropout": 0.0},
+    "cape": {"max_shift": 0.0, "max_jitter": 0.0, "max_scale": 1.0},
+}
+
+
+def make_members(encoding: str = "lspe", n: int = 2, **config) -> list[TSTransformer]:
+    """Models that differ in their weights and learn without random draws."""
+    options = {"dropout": 0.0, "encoding_params": NO_DRAWS.get(encoding, {})}
+    models = [make_model(encoding, **options | config) for _ in range(n)]
+    for seed, model in enumerate(models):
+        generator = torch.Generator().manual_seed(seed)
+        for parameter in model.parameters():
+            parameter.data += 0.05 * torch.randn(parameter.shape, generator=generator)
+    return models
+
+
+def fit(models, panel, targets, **options) -> list[History]:
+    plan = options.pop("plan", make_plan())
+    plans = [replace(plan, seed=i) for i in range(len(models))]
+    return train_members(models, panel, targets, cross_entropy, plans, **options)
+
+
+def assert_as_alone(models, panel, targets, *, plan=None, tolerance=1e-6, **options) -> None:
+    plan = make_plan(n_epochs=2) if plan is None else plan
+    if not plan.bfloat16:
+        # In float32 AdamW makes steps of rounding where a gradient is zero: that of a key's bias.
+        models = [model.double() for model in models]
+        panel = replace(panel, values=panel.values.double())
+    alone = copy.deepcopy(models)
+    together = fit(models, panel, targets, plan=plan, together=True, **options)
+    for seed, (model, history, other) in enumerate(zip(models, together, alone, strict=True)):
+        own = replace(plan, seed=seed)
+        expected = train(other, panel, targets, cross_entropy, own, **options)
+        assert len(history) == len(expected)
+        assert history.best_epoch == expected.best_epoch
+        for row, wanted in zip(history, expected, strict=True):
+            assert row.pop("seconds") > 0
+            wanted.pop("seconds")
+            assert row == pytest.approx(wanted, abs=tolerance)
+        outputs, wanted = forward(model, panel), forward(other, panel)
+        torch.testing.assert_close(outputs, wanted, atol=10 * tolerance, rtol=0)
+        buffers = dict(other.named_buffers())
+        for name, buffer in model.named_buffers():
+            torch.testing.assert_close(buffer, buffers[name], atol=10 * tolerance, rtol=1e-3)
+    first, second = (forward(model, panel) for model in models[:2])
+    assert (first - second).abs().max() > 0.01, "the members are one and the same"
+
+
+@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+def test_every_encoding_trains_as_alone(encoding):
+    # Of 11 series in batches of 4 one batch has 3, and not that of all members at once.
+    assert_as_alone(make_members(encoding), *make_panel(11, ragged=True))
+
+
+def test_series_of_equal_length_train_as_alone():
+    assert_as_alone(make_members("tape+erpe"), *make_panel(11))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"stem": "linear", "pooling": "attention", "norm_first": False},
+        {"stem": "patch", "pooling": "max", "n_layers": 2},
+        {"stem_params": {"norm": "layer"}},
+    ],
+)
+def test_every_part_trains_as_alone(config):
+    assert_as_alone(make_members("rope", n=3, **config), *make_panel(11, ragged=True))
+
+
+def test_weights_times_and_clipping_are_each_members_own():
+    panel, targets = make_panel(11)
+    generator = torch.Generator().manual_seed(0)
+    times = torch.rand(11, 12, generator=generator).cumsum(1)
+    seen = torch.rand(11, 12, generator=generator) < 0.8
+    panel = Panel(panel.values, panel.lengths, seen.logical_or(torch.arange(12) == 11), times)
+    weights = torch.linspace(0.1, 1.9, 11)
+    plan = make_plan(n_epochs=2, max_grad_norm=0.1)
+    assert_as_alone(make_members("rope"), panel, targets, plan=plan, weights=weights)
+
+
+def test_half_precision_trains_as_alone_but_for_its_rounding():
+    plan = make_plan(n_epochs=2, bfloat16=True)
+    assert_as_alone(make_members("rope"), *make_panel(), plan=plan, tolerance=0.02)
+
+
+def test_each_stops_early_for_itself():
+    models = make_members("rope", n=3)
+    plan = make_plan(n_epochs=12, n_iter_no_change=2, learning_rate=2e-2)
+    panel, targets = make_panel(seed=1)
+    panel, mixed = replace(panel, values=panel.values.double()), targets.clone()
+    mixed[::3] = 1 - mixed[::3]
+    assert_as_alone(models, *make_panel(), plan=plan, validation=Validation(panel, mixed, accuracy))
+
+
+def test_dropout_is_drawn_for_each():
+    models = make_members("rope", dropout=0.5)
+    models[1].load_state_dict(models[0].state_dict())
+    plans = [make_plan(n_epochs=1, batch_size=20)] * 2  # one step, on the same batch
+    panel, targets = make_panel()
+    fit_as_one = train_members(models, panel, targets, cross_entropy, plans, together=True)
+    assert fit_as_one[0][0]["loss"] != fit_as_one[1][0]["loss"]
+
+
+def test_models_are_their_own_again():
+    models = make_members("rope", n=3)
+    fit(models, *make_panel(), together=True)
+    for model in models:
+        assert not model.training
+        assert all(p.is_leaf and p.requires_grad for p in model.parameters())
+    size = len(pickle.dumps(make_model("rope")))
+    assert abs(len(pickle.dumps(models[1])) - size) < 0.1 * size
+    before = weights_of(models[1])
+    nn.init.zeros_(models[0].head.weight)
+    assert equal(weights_of(models[1]), before)
+
+
+def test_no_step_waits_for_a_device():
+    panel, targets = make_panel(ragged=True)
+    plans = [make_plan(seed=seed) for seed in range(2)]
+    models = [model.train() for model in make_members("tape+erpe")]
+    states = [TrainingState(*own) for own in zip(models, plans, strict=True)]
+    data = _Data(panel, targets, torch.ones(20))
+    training = _Training(states, data, cross_entropy, None, ())
+    index = torch.arange(16)
+    totals = torch.zeros(2)
+    shares = [([0, 1], index, index)]
+    training._step(shares, totals)  # AdamW makes its state in the first
+    inputs = panel.take(index)  # here lengths are read, which always stay on the host
+    data.panel = SimpleNamespace(take=lambda *_, **__: inputs)
+    with Watch() as watch:
+        training._step(shares, totals)
+    assert watch.seen == set()
+    assert totals.min() > 0
+
+
+# Callbacks and endings
+
+
+def test_callbacks_follow_their_member_and_stop_it():
+    class Stops(Callback):
+        def on_epoch_end(self, state):
+            self.weights = weights_of(state.model)
+            state.stop = True
+
+    models, remembers, stops = make_members("rope"), Remembers(), Stops()
+    histories = fit(models, *make_panel(), callbacks=[[remembers], [stops]], together=True)
+    assert [len(history) for history in histories] == [4, 1]
+    assert equal(weights_of(models[0]), remembers.weights[-1])
+    assert equal(weights_of(models[1]), stops.weights)
+
+
+class Raises(Callback):
+    def __init__(self, error: type[BaseException]):
+        self.error = error
+
+    def on_epoch_end(self, state):
+        if state.epoch == 2:
+            raise self.error
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_ctrl_c_keeps_what_was_trained(together):
+    models, panel_and_targets = make_members("rope", n=3), make_panel()
+    callbacks = [[], [Raises(KeyboardInterrupt)], []]
+    with pytest.warns(UserWarning, match=r"interrupted after 2 of 4 epochs"):
+        histories = fit(models, *panel_and_targets, callbacks=callbacks, together=together)
+    lengths = [2, 2, 1] if together else [4, 2]  # of those that were begun
+    assert [len(history) for history in histories] == lengths
+    assert histories[1].interrupted
+    assert not any(model.training for model in models[: len(histories)])
+
+
+def test_a_member_that_diverges_is_named_and_leaves_the_others_whole():
+    class Spoils(Callback):
+        def on_epoch_end(self, state):
+            self.weights = weights_of(state.model)
+            nn.init.constant_(state.model.head.bias, float("nan"))
+
+    models, spoils, (panel, targets) = make_members("rope", n=3), Spoils(), make_panel()
+    with pytest.raises(Diverged, match="of member 1 became nan in epoch 2 of 4; its weights of ep"):
+        fit(models, panel, targets, callbacks=[[], [spoils], []], together=True)
+    assert equal(weights_of(models[1]), spoils.weights)
+    for model in models:
+        assert forward(model, panel).isfinite().all()
+
+
+def test_a_training_goes_on():
+    models, histories = make_members("rope"), [History(), History()]
+    panel, targets = make_panel()
+    for _ in range(2):
+        fit(models, panel, targets, histories=histories, together=True)
+    assert [[row["epoch"] for row in history] for history in histories] == [[*range(1, 9)]] * 2

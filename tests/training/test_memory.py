@@ -1,0 +1,122 @@
+"""When memory is short: smaller pieces, and the same steps."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from small_problem import equal, fit, make_model, make_panel, make_plan, weights_of
+from torch import Tensor, nn
+
+from tsformer.training import forward
+from tsformer.training.memory import batch_for, is_out_of_memory
+
+
+def test_auto_is_the_recipe_and_shrinks_with_the_tokens():
+    assert [batch_for(n) for n in (24, 64, 2048)] == [16, 16, 16]
+    assert [batch_for(n) for n in (2049, 17_984, 10**6)] == [15, 1, 1]
+
+
+def test_what_says_that_memory_ran_out():
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    with pytest.raises(RuntimeError) as on_the_host:
+        torch.empty(2**55)
+    assert is_out_of_memory(on_the_host.value)
+    with pytest.raises(RuntimeError) as other:
+        torch.zeros(2, 3) @ torch.zeros(2, 3)
+    assert not is_out_of_memory(other.value)
+
+
+class Small(nn.Module):
+    """A block that fits so many series into memory, and no more."""
+
+    def __init__(self, block: nn.Module, most: int):
+        super().__init__()
+        self.block, self.most, self.sizes = block, most, []
+
+    def forward(self, x: Tensor, *rest) -> Tensor:
+        if len(x) > self.most:
+            raise torch.OutOfMemoryError(f"{len(x)} series do not fit")
+        self.sizes.append(len(x))
+        return self.block(x, *rest)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize(("encoding", "stem"), [("tape+erpe", "conv"), ("fire", "patch")])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, ragged, weighted):
+    """Batch norms, too, see the whole batch: the first weights after a step are theirs."""
+    panel, targets = make_panel(ragged=ragged)
+    weights = torch.linspace(0.2, 1.8, 20) if weighted else None
+    models = [make_model(encoding, stem=stem, dropout=0.0).double() for _ in range(2)]
+    panel = panel._each(lambda x: x.double() if x.is_floating_point() else x)
+    models[1].blocks[0] = Small(models[1].blocks[0], 3)
+    plan = make_plan(batch_size=10)
+    fit(models[0], panel, targets, plan, weights=weights)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        fit(models[1], panel, targets, plan, weights=weights)
+    assert ["did not fit into the memory of cpu" in str(w.message) for w in seen] == [True]
+    assert max(models[1].blocks[0].sizes) == 3
+    plain, pieces = (dict(m.named_parameters()) for m in models)
+    for name, value in plain.items():
+        name = name.replace("blocks.0.", "blocks.0.block.")
+        torch.testing.assert_close(pieces[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_not_even_one_series():
+    model = make_model()
+    model.blocks[0] = Small(model.blocks[0], 0)
+    with (
+        pytest.warns(UserWarning, match="in pieces"),
+        pytest.raises(MemoryError, match="nor does one series; choose a smaller"),
+    ):
+        fit(model, *make_panel(), make_plan())
+
+
+def test_a_model_that_cannot_be_cut():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Small(nn.Linear(24, 2), 2)
+
+        def forward(self, x, keep=None, times=None):
+            return self.model(x.flatten(1))
+
+    with pytest.raises(MemoryError, match="this model cannot cut it; choose a smaller batch_size"):
+        fit(Whole(), *make_panel(), make_plan())
+
+
+def test_other_errors_pass_through():
+    def broken(outputs, targets):
+        raise RuntimeError("not of memory")
+
+    from tsformer.training import train
+
+    with pytest.raises(RuntimeError, match="not of memory"):
+        train(make_model(), *make_panel(), broken, make_plan())
+
+
+def test_predicting_goes_in_halves():
+    model, (panel, _) = make_model().eval(), make_panel(ragged=True)
+    expected = forward(model, panel)
+    model.blocks[0] = Small(model.blocks[0], 3)
+    torch.testing.assert_close(forward(model, panel), expected)
+    assert max(model.blocks[0].sizes) == 3
+    model.blocks[0].most = 0
+    with pytest.raises(MemoryError, match=r"one series of \d+ steps does not fit"):
+        forward(model, panel)
+
+
+def test_data_that_stay_on_the_host_train_alike(monkeypatch):
+    """Too large for a device, they would be sent batch by batch; here host and device are one."""
+    ends = []
+    for spills in (False, True):
+        monkeypatch.setattr("tsformer.training.stepping.spills", lambda *_, s=spills: s)
+        monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
+        model = make_model()
+        fit(model, *make_panel(ragged=True), make_plan())
+        ends.append(weights_of(model))
+    assert equal(*ends)

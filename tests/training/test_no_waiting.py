@@ -1,0 +1,94 @@
+"""Nothing in a step waits for a device: no encoding, stem or loss reads a value back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from small_problem import cross_entropy, fit, make_model, make_panel, make_plan
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tsformer.encodings import names
+from tsformer.training.optimizer import make_optimizer
+from tsformer.training.step import TrainingStep
+
+#: Operators whose outcome the host must know: on a GPU it would wait for all work before them.
+WAITING = {
+    "aten::_local_scalar_dense",
+    "aten::is_nonzero",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::equal",
+    "aten::unique_consecutive",
+    "aten::_unique2",
+}
+
+
+class Watch(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name
+        if name in WAITING or (name == "aten::index" and _by_mask(args[1])):
+            self.seen.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+def _by_mask(indices):
+    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
+
+
+def step_on(encoding: str, **options):
+    model, plan = make_model(encoding, **options).train(), make_plan()
+    panel, targets = make_panel(ragged=True)
+    panel = type(panel)(panel.values, panel.lengths, torch.arange(12) < panel.lengths[:, None])
+    step = TrainingStep(
+        model, make_optimizer(model, plan), panel, targets, torch.ones(20), cross_entropy, plan
+    )
+    index = torch.arange(8)
+    step(index, index)  # AdamW makes its state in the first
+    inputs = panel.take(index)  # here lengths are read, which always stay on the host
+    step.panel = SimpleNamespace(values=panel.values, take=lambda *_, **__: inputs)
+    with Watch() as watch:
+        step(index, index)
+    return watch.seen
+
+
+@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+def test_no_encoding_reads_a_value_back(encoding):
+    assert step_on(encoding) == set()
+
+
+@pytest.mark.parametrize("stem", ["linear", "patch"])
+@pytest.mark.parametrize("pooling", ["mean", "attention", "max"])
+def test_no_stem_or_pooling_does(stem, pooling):
+    assert step_on("none", stem=stem, pooling=pooling) == set()
+
+
+def test_the_watch_sees_what_waits():
+    with Watch() as watch:
+        x = torch.arange(3.0)
+        x[x > 1].sum().item()
+    assert (
+        watch.seen == {"aten::index", "aten::_local_scalar_dense"} or "aten::nonzero" in watch.seen
+    )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_gpu_finds_no_wait_inside_an_epoch(ragged, monkeypatch):
+    real = TrainingStep.__call__
+
+    def strict(self, *args):
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            return real(self, *args)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    monkeypatch.setattr(TrainingStep, "__call__", strict)
+    plan = make_plan(device=torch.device("cuda"))
+    assert len(fit(make_model(), *make_panel(ragged=ragged), plan)) == 4

@@ -1,0 +1,132 @@
+"""One training shared by several processes, on PyTorch's own engine (DistributedDataParallel)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from tsformer.model.norms import MaskedBatchNorm
+
+__all__ = ["Ranks", "process_group"]
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which of how many processes this is.
+
+    Each takes its part of every batch. DistributedDataParallel averages their gradients and batch
+    norms their sums, so that a step is that of one process on the whole batch, but for rounding
+    and for what dropout draws.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def current(cls) -> Ranks:
+        """Return those of the process group, (0, 1) where there is none."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return cls()
+        return cls(dist.get_rank(), dist.get_world_size())
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes and reports."""
+        return self.rank == 0
+
+    def part(self, batch: Tensor) -> Tensor:
+        """Return this process's part of a batch."""
+        return batch.tensor_split(self.size)[self.rank]
+
+    def check(self, smallest_batch: int) -> None:
+        """Raise ValueError where a process would have nothing of a batch."""
+        if smallest_batch < self.size:
+            raise ValueError(
+                f"{self.size} processes cannot share a batch of {smallest_batch} series: each "
+                "needs one at least; raise batch_size, or start fewer processes"
+            )
+
+    def check_same(self, seed: int, device: torch.device) -> None:
+        """Raise ValueError where the processes would draw different batches."""
+        if self.size == 1:
+            return
+        seeds = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(self.size)]
+        dist.all_gather(seeds, torch.tensor([seed], device=device))
+        if len({int(each) for each in seeds}) > 1:
+            raise ValueError(
+                f"the {self.size} processes of this training have different seeds, and so would "
+                "not share batches; give random_state an int, the same in all"
+            )
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Return the model as all processes train it together; of one process, as it is."""
+        if self.size == 1:
+            return model
+        devices = [torch.cuda.current_device()] if device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
+
+    def add_up(self, total: Tensor) -> Tensor:
+        """Return the sum over the processes."""
+        if self.size > 1:
+            dist.all_reduce(total)
+        return total
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Whether the flag is set in any process."""
+        return bool(self.add_up(torch.tensor(float(flag), device=device)).item())
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """Let the leading process run the block before all others."""
+        if self.size > 1 and not self.leads:
+            dist.barrier()
+        yield
+        if self.size > 1 and self.leads:
+            dist.barrier()
+
+    @contextmanager
+    def shared_norms(self, model: nn.Module) -> Iterator[None]:
+        """Let the batch norms of the model count over all processes, inside the block only."""
+        norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
+        for norm in norms:
+            norm.shared = self.size > 1
+        try:
+            yield
+        finally:
+            for norm in norms:
+                norm.shared = False
+
+
+@contextmanager
+def process_group(device: torch.device) -> Iterator[Ranks]:
+    """Join the processes that torchrun started, inside the block; alone, do nothing.
+
+    Raises
+    ------
+    RuntimeError
+        If another process died: the error of the one that died comes first in torchrun's report.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks()
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield Ranks.current()
+    except (dist.DistBackendError, RuntimeError) as error:
+        if "onnection" not in str(error) and not isinstance(error, dist.DistBackendError):
+            raise
+        raise RuntimeError(
+            f"process {dist.get_rank()} of {dist.get_world_size()} lost another one, and with it "
+            f"the training ({str(error).splitlines()[0]}); its own error stands above. Start again "
+            "with --resume to go on from the last checkpoint"
+        ) from error
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,95 @@
+"""Running a model over many series, without gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.data.batching import in_order
+from tsformer.data.panel import Panel
+from tsformer.training.memory import noticing_memory
+
+__all__ = ["forward"]
+
+#: Tokens in a batch: on a CPU few enough for its cache, on a GPU enough to fill it.
+_TOKENS = {"cpu": 2**12}
+_TOKENS_ELSEWHERE = 2**17
+
+
+def forward(
+    model: nn.Module,
+    panel: Panel,
+    *,
+    bfloat16: bool = False,
+    function: Callable[..., Tensor] | None = None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Run `function` (the model itself by default) over all series in eval mode, without gradients.
+
+    Series of like length go together, as many as make a few thousand tokens. Where memory does
+    not hold them, they go in halves.
+
+    Parameters
+    ----------
+    model : nn.Module
+        On `device`.
+    panel : Panel
+        All series, ``n`` of them.
+    bfloat16 : bool, default=False
+        Whether to run in bf16 autocast.
+    function : callable, optional
+        Another method of the model.
+    device : torch.device, optional
+        Where the model is; by default where the panel is.
+
+    Returns
+    -------
+    Tensor [n, ...]
+        float32 on the CPU, in the order of the panel.
+    """
+    function = model if function is None else function
+    device = panel.values.device if device is None else device
+    was_training = model.training
+    model.eval()
+    outputs: list[Tensor] = []
+    order: list[Tensor] = []
+    try:
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            for index in in_order(panel.lengths, _steps_at_once(model, panel, device)):
+                for part, output in _run(function, panel, index, device):
+                    outputs.append(output)
+                    order.append(part)
+    finally:
+        model.train(was_training)
+    together = torch.cat(outputs).cpu()
+    return torch.empty_like(together).index_copy_(0, torch.cat(order), together)
+
+
+def _run(
+    function: Callable[..., Tensor], panel: Panel, index: Tensor, device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Run the series `index`, in halves where memory asks for it."""
+    waiting = [index]
+    while waiting:
+        part = waiting.pop(0)
+        with noticing_memory() as ran_out:
+            output = function(*panel.take(part, device=device)).float()
+        if not ran_out:
+            yield part, output
+        elif len(part) > 1:
+            waiting = [*part.tensor_split(2), *waiting]
+        else:
+            raise MemoryError(
+                f"one series of {int(panel.lengths[part])} steps does not fit into the memory of "
+                f"{device}; a stem with a larger stride makes fewer tokens of it"
+            )
+
+
+def _steps_at_once(model: nn.Module, panel: Panel, device: torch.device) -> int:
+    """Return how many padded steps make a batch, given the stride of the model's stem."""
+    stem: Any = getattr(model, "stem", None)
+    stride = 1 if stem is None else stem.stride
+    return _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride

@@ -1,0 +1,74 @@
+"""How large a batch may be, and what to do when memory runs out all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+__all__ = ["DEFAULT_BATCH", "batch_for", "is_out_of_memory", "spills"]
+
+#: Series in a step where memory sets no limit: what the recipe was chosen with.
+DEFAULT_BATCH = 16
+#: Tokens in a step: at the default width a block keeps about 5 KB of each for the backward pass.
+_TOKENS_AT_ONCE = 2**15
+#: Part of a device's free memory that data may take; the rest is for the model and its batches.
+_SHARE_OF_DATA = 0.5
+
+
+def batch_for(n_tokens: int) -> int:
+    """Return the batch size that ``batch_size="auto"`` stands for.
+
+    Parameters
+    ----------
+    n_tokens : int
+        Tokens `N` of the longest series.
+
+    Returns
+    -------
+    int
+        16, or for more than 2,048 tokens as many as make 32,768 in all, at least 1.
+    """
+    return min(DEFAULT_BATCH, max(_TOKENS_AT_ONCE // n_tokens, 1))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this error says that memory ran out, on a device or on the host."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    # The host's allocator has no error class of its own.
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+
+
+def spills(n_bytes: int, device: torch.device) -> bool:
+    """Whether data of this size are better left on the host, and batches sent one by one."""
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return n_bytes > _SHARE_OF_DATA * free
+
+
+class _RanOut:
+    """Set where a block ran out of memory."""
+
+    def __init__(self) -> None:
+        self.of_memory = False
+
+    def __bool__(self) -> bool:
+        return self.of_memory
+
+
+@contextmanager
+def noticing_memory() -> Iterator[_RanOut]:
+    """Swallow an error that says memory ran out, free what its frames held, and tell of it."""
+    ran_out = _RanOut()
+    try:
+        yield ran_out
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        ran_out.of_memory = True
+    # Here the error is gone, and with it the tensors that its traceback held.
+    if ran_out and torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,160 @@
+"""One optimizer step: forward, loss, backward, update; in pieces where memory is short."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.data.panel import Panel
+from tsformer.training.memory import noticing_memory
+from tsformer.training.plan import TrainingPlan
+
+__all__ = ["Loss", "TrainingStep", "clip_and_update"]
+
+#: From outputs and targets to the loss of each series.
+Loss = Callable[[Tensor, Tensor], Tensor]
+#: What a model is called with: values, keep, times.
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]
+
+
+class TrainingStep:
+    """Takes optimizer steps on batches of a panel.
+
+    Where a batch does not fit into memory, its tokens go through the blocks in pieces, and the
+    gradients add up to those of the whole batch: batch norms, in the stem, still see all of it.
+    The pieces stay as small from then on.
+
+    Parameters
+    ----------
+    model : nn.Module
+        What learns.
+    optimizer : Optimizer
+        Over its parameters.
+    panel : Panel
+        All series; on the plan's device, or on the host, from where batches are sent.
+    targets, weights : Tensor [n, ...], Tensor [n] or None
+        On the plan's device.
+    loss : callable
+        From outputs and targets to one loss a series.
+    plan : TrainingPlan
+        Device, precision and clipping.
+    forward : callable, optional
+        Stands for the model where whole batches fit, as its compiled version does.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        panel: Panel,
+        targets: Tensor,
+        weights: Tensor | None,
+        loss: Loss,
+        plan: TrainingPlan,
+        *,
+        forward: Callable[..., Tensor] | None = None,
+    ):
+        self.model = model
+        self.forward = model if forward is None else forward
+        self.optimizer = optimizer
+        self.panel = panel
+        self.targets = targets
+        self.weights = weights
+        self.loss = loss
+        self.plan = plan
+        self.most_at_once: int | None = None
+
+    def __call__(self, index: Tensor, rows: Tensor, size: float | None = None) -> Tensor:
+        """Take a step on the series `index`; return the sum of their losses, on the device.
+
+        Parameters
+        ----------
+        index, rows : Tensor [B]
+            Which series, on the CPU and on the plan's device.
+        size : float, optional
+            By what the sum of the losses is divided; by default the number of these series. Where
+            several processes average their gradients, it is a process's share of the whole batch.
+
+        Raises
+        ------
+        MemoryError
+            If not even one series at a time fits.
+        """
+        size = len(index) if size is None else size
+        while True:
+            with noticing_memory() as ran_out:
+                total = self._gradients(index, rows, size)
+            if not ran_out:
+                clip_and_update(self.optimizer, self.plan.max_grad_norm)
+                return total
+            self._halve(len(index))
+
+    def _gradients(self, index: Tensor, rows: Tensor, size: float) -> Tensor:
+        """Leave the gradient of the batch's mean loss in the parameters."""
+        here = self.panel.values.device
+        on_device = rows if here == self.plan.device else index
+        inputs = self.panel.take(index, rows=on_device, device=self.plan.device)
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.most_at_once is None or self.most_at_once >= len(index):
+            with self._autocast():
+                outputs = self.forward(*inputs)
+            losses = self._losses(outputs, rows)
+            (losses.sum() / size).backward()
+            return losses.detach().sum()
+        return self._in_pieces(inputs, rows, size, self.most_at_once)
+
+    def _in_pieces(self, inputs: Inputs, rows: Tensor, size: float, most: int) -> Tensor:
+        model: Any = self.model
+        with self._autocast():
+            tokens, keep, t = model.tokenize(*inputs)
+        cut = tokens.detach().requires_grad_()
+        total = torch.zeros((), device=self.plan.device)
+        for start in range(0, len(rows), most):
+            part = slice(start, start + most)
+            with self._autocast():
+                pooled = model.pool(
+                    cut[part],
+                    None if keep is None else keep[part],
+                    t if len(t) == 1 else t[part],
+                )
+                outputs = model.head(pooled)
+            losses = self._losses(outputs, rows[part])
+            (losses.sum() / size).backward()
+            total += losses.detach().sum()
+        tokens.backward(cut.grad)
+        return total
+
+    def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        losses = self.loss(outputs.float(), self.targets[rows])
+        return losses if self.weights is None else losses * self.weights[rows]
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.plan.bfloat16)
+
+    def _halve(self, size: int) -> None:
+        now = size if self.most_at_once is None else min(self.most_at_once, size)
+        if now == 1 or not hasattr(self.model, "tokenize"):
+            raise MemoryError(
+                f"a batch of {size} series does not fit into the memory of {self.plan.device}, "
+                f"{'nor does one series' if now == 1 else 'and this model cannot cut it'}; choose "
+                "a smaller batch_size, a smaller model or a stem with a larger stride"
+            )
+        if self.most_at_once is None:
+            warnings.warn(
+                f"a batch of {size} series did not fit into the memory of {self.plan.device}: "
+                "from now on it goes through the blocks in pieces, which takes longer and gives "
+                "the same steps",
+                stacklevel=2,
+            )
+        self.most_at_once = (now + 1) // 2
+
+
+def clip_and_update(optimizer: torch.optim.Optimizer, max_grad_norm: float) -> None:
+    """Clip the gradients of all parameters together, and let the optimizer use them."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    nn.utils.clip_grad_norm_(parameters, max_grad_norm)
+    optimizer.step()
