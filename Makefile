@@ -48,6 +48,27 @@ test-aeon: export OMP_NUM_THREADS := 1
 test-aeon: $(AEON_INSTALLED) ## run the tests of the classifier for aeon, in .venv-aeon
 	$(AEON)/bin/python -m pytest tests/conformance/test_aeon.py
 
+# The browser: Debian's where this may install it, else the one that Playwright brings, else none.
+UI_INSTALLED := .venv/.installed-ui
+
+$(UI_INSTALLED): $(INSTALLED)
+	@rm -f $@
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[ui-test]"
+	@touch $@
+
+.PHONY: browser test-ui
+browser: $(UI_INSTALLED)
+	@$(BIN)/python experiments/browser.py \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q \
+			&& apt-get install -q -y --no-install-recommends chromium; } \
+		|| $(BIN)/python -m playwright install chromium \
+		|| echo "no browser could be installed: the tests in one are skipped; set CHROMIUM=/its/path"
+
+test-ui: export OMP_NUM_THREADS := 1
+test-ui: export TSFORMER_TEST_UI := 1
+test-ui: browser ## run the tests of MLflow's pages in a real browser, which is installed if it can be
+	$(BIN)/python -m pytest -rs tests/ui
+
 lint: install ## check style, types and the direction of the imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

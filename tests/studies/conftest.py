@@ -1,9 +1,18 @@
-"""One MLflow store for all tests of studies, and what is asked of it again and again."""
+"""One MLflow store for all tests of studies, and real processes that tests start and kill."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +42,84 @@ def statuses() -> Callable[[RunStore], Counter[tuple[str, str]]]:
         return Counter((run.data.tags["tsformer.key"], run.info.status) for run in runs)
 
     return count
+
+
+class Processes:
+    """Processes of one test, each in a group of its own, all ended with it."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *command: object, **variables: str) -> subprocess.Popen[bytes]:
+        """Start Python with these arguments; what it says goes to a file named by its number."""
+        with (self.folder / f"process-{len(self._started)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *map(str, command)],
+                cwd=self.folder,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
+
+    def server(self, port: int) -> subprocess.Popen[bytes]:
+        """Start MLflow's server on a SQLite file of the test's own, and wait until it answers."""
+        process = self.start(
+            "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--workers", 1,
+            "--backend-store-uri", f"sqlite:///{self.folder / 'server.db'}",
+            "--artifacts-destination", self.folder / "artifacts",
+            MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",
+        )  # fmt: skip
+        until(lambda: process.poll() is not None or _answers(f"http://127.0.0.1:{port}/health"))
+        assert process.poll() is None
+        return process
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """End it and its children with -9."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def kill_all(self) -> None:
+        for process in reversed(self._started):
+            self.kill(process)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    started = Processes(tmp_path)
+    yield started
+    started.kill_all()
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(true: Callable[[], object], seconds: float = 120) -> None:
+    """Wait for something."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    return until
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -58,7 +58,8 @@ def artifact(store: RunStore, run_id: str, name: str) -> Path:
 def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
     results = done.comparison.results
     cells = results[["dataset", "encoding", "seed"]].itertuples(index=False, name=None)
-    assert list(cells) == [tuple(cell) for cell in STUDY.cells()]
+    assert list(cells) == [cell[:3] for cell in STUDY.cells()]
+    assert (results["resample"] == 0).all()
     X, y = load_dataset("ItalyPowerDemand", split="train")
     X_test, y_test = load_dataset("ItalyPowerDemand", split="test")
     row = results.iloc[3]
@@ -76,13 +77,14 @@ def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
 
 def test_files(done: Done) -> None:
     assert sorted(p.name for p in done.folder.iterdir()) == [
-        "comparison.png", "results.csv", "summary.md",
+        "comparison.png", "results.csv", "study.json", "summary.md",
     ]  # fmt: skip
     assert done.comparison.csv_path == done.folder / "results.csv"
     written = pd.read_csv(done.comparison.csv_path, dtype={"configuration": str})
     assert_frame_equal(written, done.comparison.results, check_dtype=False)
     assert done.comparison.figure_path is not None
     assert image.imread(done.comparison.figure_path).std() > 0.05
+    assert json.loads((done.folder / "study.json").read_text()) == STUDY.as_dict()
     assert (done.folder / "summary.md").read_text() == to_markdown(done.comparison.summary())
 
 
@@ -141,7 +143,7 @@ def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
         assert run.data.metrics["test/accuracy/ItalyPowerDemand"] == row.accuracy
         assert run.data.metrics["test/accuracy_spread"] == row.spread
     (study,) = done.store.runs("FINISHED", {"tsformer.kind": "study"})
-    assert study.data.metrics == {"fits/finished": 4, "fits/failed": 0}
+    assert study.data.metrics == {"fits/finished": 4, "fits/failed": 0, "fits/unrecorded": 0}
     assert (
         json.loads(artifact(done.store, study.info.run_id, "study.json").read_text())
         == STUDY.as_dict()

@@ -47,6 +47,7 @@ def test_a_fit_that_raises_is_recorded_and_the_others_go_on(
             "dataset": "ItalyPowerDemand",
             "encoding": "broken",
             "seed": 0,
+            "resample": 0,
             "error": "ArithmeticError: no such luck",
         }
     ]
@@ -58,7 +59,7 @@ def test_a_fit_that_raises_is_recorded_and_the_others_go_on(
     trace = MlflowClient(uri).download_artifacts(failed.info.run_id, "error.txt")
     assert "in embed" in Path(trace).read_text()
     (parent,) = store.runs(tags={"tsformer.kind": "study"})
-    assert parent.data.metrics == {"fits/finished": 1, "fits/failed": 1}
+    assert parent.data.metrics == {"fits/finished": 1, "fits/failed": 1, "fits/unrecorded": 0}
 
     again = compare(study, **options)
     assert len(again.failures) == 1
@@ -104,7 +105,7 @@ def test_what_a_killed_process_left_running_is_done_again(
     study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL)
     store = prepare_store(uri, experiment)
     key = study.key("ItalyPowerDemand", "none", 0)
-    tags = {"tsformer.configuration": study.hash}
+    tags = {"tsformer.configuration": study.hash_of()}
     store.start("killed with -9", kind="fit", key=key, tags=tags)
     store.start("of another study", kind="fit", key="other/none/0/x", tags=tags)
     comparison = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)

@@ -9,7 +9,12 @@ import pytest
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 
-from tsformer.plots.statistics import plot_critical_difference, plot_pairs
+from tsformer.plots.statistics import (
+    p_text,
+    plot_chances,
+    plot_critical_difference,
+    plot_pairs,
+)
 from tsformer.studies.statistics import compare_methods, holm, read_scores
 
 
@@ -128,6 +133,59 @@ def test_reading_scores_of_ours_and_of_others(tmp_path):
         read_scores(tmp_path / "bad.csv")
 
 
+def test_pairs_of_one_method_are_turned_and_corrected_for_themselves():
+    found = compare_methods(results(twelve()))
+    table = found.against("as good").set_index("method")
+    assert set(table.index) == {"best", "worst"}
+    worst = table.loc["worst"]
+    assert worst["difference"] == pytest.approx(-0.15)
+    assert (worst["wins"], worst["ties"], worst["loses"]) == (0, 0, 12)
+    assert worst["p_worse"] > 0.99
+    assert worst["p_holm"] == pytest.approx(2 * 2 / 2**12), "two comparisons, not three"
+    assert found.against("worst")["difference"].tolist() == pytest.approx([0.15, 0.15])
+    with pytest.raises(ValueError, match="unknown method 'bast': did you mean 'best'"):
+        found.against("bast")
+
+
+def test_variants_are_not_mixed_up():
+    rows = pd.concat([results(twelve()).assign(stem=stem) for stem in ("conv", "linear")])
+    with pytest.raises(ValueError, match="several variants, stem=conv, stem=linear"):
+        compare_methods(rows)
+
+
+def test_resamples_are_averaged_as_seeds_are():
+    rows = results(twelve())
+    split = pd.concat([rows.assign(resample=0), rows.assign(resample=1)])
+    pd.testing.assert_frame_equal(compare_methods(split).pairs, compare_methods(rows).pairs)
+
+
+def test_the_matrix_shows_difference_counts_and_p():
+    figure = plot_pairs(compare_methods(results({"a": [0.5, 0.5, 0.9], "b": [0.6, 0.5, 0.7]})))
+    cells = {text.get_text() for text in figure.axes[0].texts}
+    assert cells == {"+3.3\n1/1/1\np=1.000", "-3.3\n1/1/1\np=1.000"}
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["a  0.633", "b  0.600"]
+    clear = plot_pairs(compare_methods(results(twelve())))
+    bold = [text for text in clear.axes[0].texts if text.get_fontweight() == "bold"]
+    assert len(bold) == 4, "the worst against the two others, from both sides"
+
+
+def test_chances_are_drawn_as_parts_of_one():
+    found = compare_methods(results(twelve()))
+    axes = plot_chances(found, "worst").axes[0]
+    widths = np.array([bar.get_width() for bar in axes.patches]).reshape(3, 2)
+    np.testing.assert_allclose(widths.sum(axis=0), 1)
+    np.testing.assert_allclose(widths[0], found.against("worst")["p_better"])
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == found.against("worst")["method"].tolist()
+
+
+def test_p_values_as_one_writes_them():
+    assert [p_text(p) for p in (0.0004, 0.05, 1.0, float("nan"))] == [
+        "p<.001", "p=.050", "p=1.000", "–",
+    ]  # fmt: skip
+
+
 def test_pictures(tmp_path):
     found = compare_methods(results(twelve()))
     for draw in (plot_critical_difference, plot_pairs):
@@ -152,3 +210,15 @@ def test_command_prints_and_writes(tmp_path, capsys):
         path.name for path in tmp_path.iterdir()
     }
     assert len(pd.read_csv(tmp_path / "pairs.csv")) == 3
+
+
+def test_command_takes_variants_one_by_one(tmp_path, capsys):
+    from tsformer.cli import main
+
+    rows = pd.concat([results(twelve()).assign(stem=stem) for stem in ("conv", "linear")])
+    rows.to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(SystemExit) as end:
+        main(["statistics", str(tmp_path / "scores.csv"), "--out", str(tmp_path / "out")])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.count("pairs differ: 2 of 3") == 2
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"stem=conv", "stem=linear"}

@@ -76,10 +76,20 @@ def test_a_training_is_kept_epoch_by_epoch(
     assert run.data.tags["mlflow.runColor"] == encoding_color("lspe")
     assert run.data.tags["tsformer.kind"] == "fit"
     pictures = artifacts(tracker)
+    (grid,) = pictures.pop("images").glob("encoding*.png")  # of MLflow's image grids
+    assert np.array_equal(image.imread(grid), image.imread(pictures["encoding.png"]))
+    assert run.data.tags["mlflow.loggedImages"] == "True"
     assert set(pictures) == {"training.png", "encoding.png"}
     assert all(np.std(image.imread(path)) > 0.05 for path in pictures.values())
     assert list(tmp_path.iterdir()) == [], "everything goes to the store that was named"
     assert mlflow.active_run() is None
+
+
+def test_without_pictures(store: RunStore, italy: tuple[Any, Any]) -> None:
+    tracker = tracker_at(store.uri, pictures=False)
+    TSTransformerClassifier("lspe", **SMALL, max_epochs=1, callbacks=[tracker]).fit(*italy)
+    assert tracker.run_.client.list_artifacts(tracker.run_.run_id) == []
+    assert run_of(tracker).data.metrics["n_epochs"] == 1
 
 
 def test_tracking_changes_no_prediction_and_no_generator(

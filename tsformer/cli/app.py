@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import lists, models, pictures, statistics, studies
+from tsformer.cli import lists, models, pictures, report, statistics, studies, tracked
 
 __all__ = ["app"]
 
@@ -23,7 +23,9 @@ for command in (
     models.evaluate,
     studies.compare,
     statistics.statistics,
-    studies.ui,
+    report.report,
+    tracked.ui,
+    tracked.register,
     lists.encodings,
     pictures.plot_encoding,
     lists.datasets,

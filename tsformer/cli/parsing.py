@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-__all__ = ["names", "seeds", "settings"]
+__all__ = ["names", "seeds", "settings", "varied"]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -44,6 +44,20 @@ def settings(pairs: list[str]) -> dict[str, Any]:
             found.setdefault(name, {})[entry] = _value(text.strip())
         else:
             found[name] = _value(text.strip())
+    return found
+
+
+def varied(pairs: list[str]) -> dict[str, list[Any]]:
+    """Read ``name=a,b`` pairs: the values that each of these parameters is to have."""
+    found: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name, values = name.strip(), [_value(part) for part in names(text)]
+        if not equals or not name or not values:
+            raise ValueError(f"--vary takes name=a,b, as in --vary stem=conv,linear; got {pair!r}")
+        if name in found:
+            raise ValueError(f"--vary names {name!r} twice; give all its values at once")
+        found[name] = values
     return found
 
 

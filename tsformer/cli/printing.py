@@ -57,7 +57,7 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
     task = bar.add_task("reading data, opening mlflow.db", total=1.0, fits="", left="")
 
     def show(progress: Progress) -> None:
-        name = "  ".join(map(str, progress.cell or ()))
+        name = str(progress.cell or "")
         if progress.event == "fit-end":
             outcome = progress.error or f"accuracy {progress.accuracy:.3f}"
             console.print(Text(f"{name}  {outcome}"))
@@ -65,7 +65,8 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
         bar.update(
             task,
             completed=progress.fraction,
-            fits=f"{progress.done}/{progress.total} fits",
+            fits=f"{progress.done}/{progress.total} fits, {progress.running} running"
+            + (f", {progress.failed} failed" if progress.failed else ""),
             left="" if left is None else f"{timedelta(seconds=round(left))} left",
             description=name,
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tsformer.cli.printing import table
+
+if TYPE_CHECKING:
+    from tsformer.studies import Statistics
 
 __all__ = ["statistics"]
 
@@ -23,7 +26,8 @@ def statistics(
 ) -> None:
     """Say which methods differ over the data sets of a table of scores, and how surely.
 
-    Reads what `tsformer compare` wrote, or any CSV with such columns.
+    Reads what `tsformer compare` wrote, or any CSV with such columns. Of a study that varied
+    another parameter each variant is by itself, and its files in a folder of its own.
 
     [bold]Example[/bold]
 
@@ -31,8 +35,25 @@ def statistics(
     """
     from tsformer.plots import plot_critical_difference, plot_pairs
     from tsformer.studies import compare_methods, read_scores
+    from tsformer.studies.scores import variants
 
-    found = compare_methods(read_scores(results), rope=rope)
+    parts = variants(read_scores(results))
+    for label, rows in parts.items():
+        found = compare_methods(rows, rope=rope)
+        if label:
+            typer.echo(f"\n{label}\n")
+        _show(found)
+        if out is None:
+            continue
+        folder = out / label if label else out
+        folder.mkdir(parents=True, exist_ok=True)
+        found.pairs.to_csv(folder / "pairs.csv", index=False)
+        plot_critical_difference(found).savefig(folder / "critical_difference.png", dpi=150)
+        plot_pairs(found).savefig(folder / "pairs.png", dpi=150)
+        typer.echo(f"figures     {folder}/critical_difference.png, {folder}/pairs.png")
+
+
+def _show(found: Statistics) -> None:
     names, means = list(found.ranks.index), found.scores.mean().tolist()
     table(
         ("method", " mean rank", " mean score"),
@@ -61,9 +82,3 @@ def statistics(
     typer.echo(
         f"pairs differ: {len(found.significant())} of {len(found.pairs)} (p < 0.05 after Holm)"
     )
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        found.pairs.to_csv(out / "pairs.csv", index=False)
-        plot_critical_difference(found).savefig(out / "critical_difference.png", dpi=150)
-        plot_pairs(found).savefig(out / "pairs.png", dpi=150)
-        typer.echo(f"figures     {out}/critical_difference.png, {out}/pairs.png")

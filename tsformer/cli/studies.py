@@ -1,26 +1,33 @@
-"""Many models: compare encodings, look at what was tracked."""
+"""Many models: compare encodings."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsformer._optional import require
 from tsformer.cli import parsing
 from tsformer.cli.models import Set
 from tsformer.cli.printing import markdown, study_bar
 
-__all__ = ["compare", "ui"]
+if TYPE_CHECKING:
+    from tsformer.studies import Comparison, Study
+
+__all__ = ["compare"]
+
+# Flags that say what a study is; the others say where and how it is done.
+_OF_A_STUDY = ("datasets", "encodings", "seeds", "max_epochs", "vary", "resamples", "set_")
 
 
 def compare(
+    context: typer.Context,
     datasets: Annotated[
         str, typer.Option(metavar="A,B", help="Problems; see `tsformer datasets`.")
-    ],
+    ] = "",
     encodings: Annotated[
         str, typer.Option(metavar="A,B", help="Encodings; see `tsformer encodings`.")
     ] = "none,fixed,learnable,lspe",
@@ -28,64 +35,112 @@ def compare(
     max_epochs: Annotated[
         int | None, typer.Option(help="Passes over the data; chosen by its size if not given.")
     ] = None,
+    vary: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=A,B", help="Compare values of a parameter; can be repeated."),
+    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    resamples: Annotated[
+        int, typer.Option(help="Splits of each problem: the official, then stratified ones.")
+    ] = 1,
+    study: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="All of the above, from a file.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder of the table and the figure.")] = Path(
         "results/compare"
     ),
-    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    jobs: Annotated[int, typer.Option(help="Fits side by side; -1: one a core.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, whose workers fit.")
+    ] = None,
+    tracking_uri: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="MLflow's server, or sqlite:///FILE.")
+    ] = None,
+    experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "tsformer",
+    set_: Set = [],  # noqa: B006
 ) -> None:
     """Train every encoding on every problem under every seed, and compare test scores.
 
-    Every fit is a tracked run in mlflow.db, in this folder.
+    Every fit is a tracked run in mlflow.db, in this folder, or on the server that is named.
     A comparison that was stopped goes on where it was when started again.
 
     [bold]Examples[/bold]
 
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe
-      tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear
+      tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear --jobs 2
+      tsformer compare --datasets NATOPS --vary stem=conv,linear --resamples 5
+      tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
     from tsformer.studies import Study, compare
     from tsformer.studies.report import to_markdown
 
-    options = parsing.settings(set_)
-    if max_epochs is not None:
-        options["max_epochs"] = max_epochs
-    study = Study(parsing.names(datasets), parsing.names(encodings), parsing.seeds(seeds), options)
+    asked: Study
+    if study is not None:
+        _refuse_beside_a_study(context)
+        asked = Study.from_toml(study)
+    elif datasets:
+        options = parsing.settings(set_)
+        if max_epochs is not None:
+            options["max_epochs"] = max_epochs
+        asked = Study(
+            parsing.names(datasets),
+            parsing.names(encodings),
+            parsing.seeds(seeds),
+            options,
+            parsing.varied(vary),
+            resamples,
+        )
+    else:
+        raise ValueError("name the problems, --datasets A,B, or a study, --study FILE.toml")
     # MLflow reports every table that it makes in a new store, in the middle of the progress bar.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    with study_bar() as show:
-        comparison = compare(study, out=out, on_progress=show)
+    try:
+        with study_bar() as show:
+            comparison = compare(
+                asked,
+                out=out,
+                tracking_uri=tracking_uri,
+                experiment=experiment,
+                jobs=jobs,
+                scheduler=scheduler,
+                on_progress=show,
+            )
+    except KeyboardInterrupt:
+        typer.echo("what is finished is kept; to go on:", err=True)
+        typer.echo(f"  {shlex.join(['tsformer', *sys.argv[1:]])}", err=True)
+        raise
     markdown(to_markdown(comparison.summary()))
-    for fit in comparison.failures.itertuples():
-        typer.echo(f"failed: {fit.dataset}  {fit.encoding}  {fit.seed}  {fit.error}")
+    _say_what_is_missing(comparison)
     typer.echo(f"table   {comparison.csv_path}")
     if comparison.figure_path:
         typer.echo(f"figure  {comparison.figure_path}")
     typer.echo(f"runs    {comparison.ui_command}")
-    if len(comparison.failures):
+    if len(comparison.failures) or len(comparison.unrecorded):
         raise typer.Exit(2)
 
 
-def ui(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where to listen.")] = 5000,
-) -> None:
-    """Open the tracked runs of this folder in MLflow's pages, on this machine only.
+def _refuse_beside_a_study(context: typer.Context) -> None:
+    for name in _OF_A_STUDY:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            flag = "--" + name.strip("_").replace("_", "-")
+            raise ValueError(
+                f"--study says all of what is fitted, so that a file means one thing; leave {flag} "
+                "out, or write it into the file"
+            )
 
-    [bold]Example[/bold]
 
-      tsformer ui --port 5001
-    """
-    from tsformer.tracking import resolve_uri
+def _say_what_is_missing(comparison: Comparison) -> None:
+    for fit in comparison.failures.to_dict("records"):
+        error = fit.pop("error")
+        typer.echo(f"failed: {_words(fit)}  {error}")
+    for fit in comparison.unrecorded.to_dict("records"):
+        typer.echo(f"not recorded, as the tracking store was away: {_words(fit)}")
+    if len(comparison.unrecorded):
+        typer.echo("the same command, with the store back, does these again")
 
-    require("mlflow", extra="tracking", purpose="looking at tracked runs")
-    store = resolve_uri()
-    if not store.startswith("sqlite:///"):
-        typer.echo(f"a server holds the runs: open {store}")
-        return
-    file = Path(store.removeprefix("sqlite:///"))
-    if not file.is_file():  # MLflow would make an empty one
-        raise FileNotFoundError(
-            f"there is no {file}; go to the folder where `tsformer compare` ran"
-        )
-    address = ["--backend-store-uri", store, "--host", "127.0.0.1", "--port", str(port)]
-    # The server takes this process over, so that Ctrl-C and signals reach it and nothing is left.
-    os.execv(sys.executable, [sys.executable, "-m", "mlflow", "ui", *address])
+
+def _words(fit: dict[Any, Any]) -> str:
+    """Name a fit; the official split goes without saying."""
+    bare = ("dataset", "encoding", "seed")
+    shown = {name: value for name, value in fit.items() if name != "resample" or value}
+    return "  ".join(str(v) if k in bare else f"{k}={v}" for k, v in shown.items())

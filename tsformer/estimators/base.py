@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer.data.codes import CodeBook
-from tsformer.data.panel import Padded
+from tsformer.data.panel import Padded, Panel
 from tsformer.data.scaling import Scaler
 from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.outputs import Outputs
@@ -33,10 +33,24 @@ from tsformer.training import (
 from tsformer.training.members import train_members
 from tsformer.training.seeds import seeded
 
-__all__ = ["Targets", "TransformerEstimator"]
+__all__ = ["Prepared", "Targets", "TransformerEstimator"]
 
 #: A number for each series [n]: the index of its class, or what a regression is after.
 Targets = npt.NDArray[Any]
+
+
+@dataclass
+class Prepared:
+    """What a training is given: the arguments of `train_members` that the data decide."""
+
+    models: list[TSTransformer]
+    panel: Panel
+    targets: Tensor
+    plans: list[TrainingPlan]
+    weights: Tensor | None
+    validation: Validation | None
+    callbacks: list[list[Callback]]
+    histories: list[History]
 
 
 class TransformerEstimator(
@@ -95,6 +109,28 @@ class TransformerEstimator(
         validation: tuple[Any, Any, Any],
     ) -> Self:
         """Fit; `validation` is X_val, y_val and times_val, as far as the caller has them."""
+        prepared = self._prepare(X, y, sample_weight, times, validation)
+        try:
+            train_members(**vars(prepared), loss=self._loss, n_jobs=self.n_jobs)
+        finally:
+            self._keep_trained()
+        if len(self.models_) < len(prepared.models):
+            warnings.warn(
+                f"{len(self.models_)} of {len(prepared.models)} members are kept: those that were "
+                "trained",
+                stacklevel=3,
+            )
+        return self
+
+    def _prepare(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        times: Any = None,
+        validation: tuple[Any, Any, Any] = (None, None, None),
+    ) -> Prepared:
+        """Check and read everything, and make the models; all of `fit` but the training."""
         self._check_parameters()
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
@@ -137,27 +173,16 @@ class TransformerEstimator(
             judge = Validation(panel, val_targets, self._val_score, loss_weights)
         # Set before training, so that what a stop by error leaves behind is fitted all the same.
         self.models_, self.device_, self.histories_ = models, plan.device, histories
-        try:
-            train_members(
-                models,
-                self.scaler_.transform(series),
-                torch.from_numpy(targets),
-                self._loss,
-                [replace(plan, seed=training_seed) for _, training_seed, _ in seeds],
-                weights=_normalised(weights),
-                validation=judge,
-                callbacks=self._member_callbacks(plan),
-                histories=histories,
-                n_jobs=self.n_jobs,
-            )
-        finally:
-            self._keep_trained()
-        if len(self.models_) < len(models):
-            warnings.warn(
-                f"{len(self.models_)} of {len(models)} members are kept: those that were trained",
-                stacklevel=3,
-            )
-        return self
+        return Prepared(
+            models=models,
+            panel=self.scaler_.transform(series),
+            targets=torch.from_numpy(targets),
+            plans=[replace(plan, seed=training_seed) for _, training_seed, _ in seeds],
+            weights=_normalised(weights),
+            validation=judge,
+            callbacks=self._member_callbacks(plan),
+            histories=histories,
+        )
 
     def _member_callbacks(self, plan: TrainingPlan) -> list[list[Callback]]:
         """Return the callbacks of each member: the user's see all of them in turn."""

@@ -1,21 +1,35 @@
-"""compare(): a study's fits, one after the other, each done only once."""
+"""compare(): a study's fits, wherever they are done, each only once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import json
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import joblib
 import pandas as pd
 
 from tsformer._optional import require
-from tsformer.plots import encoding_color, plot_comparison
-from tsformer.studies.fit import COLUMNS, COUNTS, Problem, fit_cell, read_back, warm_up
+from tsformer.encodings.registry import find
+from tsformer.plots import plot_comparison
+from tsformer.studies import spreading
+from tsformer.studies.ledger import Ledger
+from tsformer.studies.problem import Problem
 from tsformer.studies.progress import Progress, ProgressReporter
 from tsformer.studies.report import summary_table, to_csv, to_markdown, write_atomically
-from tsformer.studies.study import Cell, Study
+from tsformer.studies.study import Study
+from tsformer.studies.study_pictures import log_statistics
+from tsformer.studies.summary_runs import summary_runs
+from tsformer.studies.work import Outcome, Task
 from tsformer.tracking import RunStore, TrackedRun, prepare_store
+from tsformer.tracking.views import make_views
 
 __all__ = ["Comparison", "compare"]
 
@@ -29,13 +43,17 @@ class Comparison:
     study : Study
         What was asked.
     results : DataFrame
-        A row for each fit that ended well: `dataset`, `encoding`, `seed`, the test metrics
-        (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`), `fit_seconds`,
-        `seconds_per_epoch`, `n_epochs`, `n_parameters`, `n_parameters_encoding`,
-        `peak_memory_mb`, `configuration` (hash of the shared parameters), `version` of tsformer
-        and `run_id` in MLflow.
+        A row for each fit that ended well: `dataset`, `encoding`, a column for each varied
+        parameter, `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
+        `f1_macro`, `log_loss`), `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `n_parameters_encoding`, `peak_memory_mb`, `configuration` (hash of the shared
+        parameters), `version` of tsformer and `run_id` in MLflow.
     failures : DataFrame
-        A row for each fit that raised: `dataset`, `encoding`, `seed`, `error`.
+        A row for each fit that raised: `dataset`, `encoding`, varied parameters, `seed`,
+        `resample`, `error`.
+    unrecorded : DataFrame
+        A row for each fit of which the store has no whole run, as it could not be reached: the
+        same columns without `error`. The same call, with the store back, does these again.
     csv_path : Path
         The results as a file.
     figure_path : Path or None
@@ -47,13 +65,17 @@ class Comparison:
     study: Study
     results: pd.DataFrame
     failures: pd.DataFrame
+    unrecorded: pd.DataFrame
     csv_path: Path
     figure_path: Path | None
     ui_command: str
 
     def summary(self) -> pd.DataFrame:
-        """Return the results over seeds, as `summary_table` does."""
-        return summary_table(self.results)
+        """Return the results over seeds and resamples, as `summary_table` does.
+
+        Where a study varied other parameters, `encoding` names encoding and variant.
+        """
+        return summary_table(_by_variant(self.results, self.study))
 
 
 def compare(
@@ -62,25 +84,35 @@ def compare(
     out: str | Path = "results/compare",
     tracking_uri: str | None = None,
     experiment: str = "tsformer",
+    jobs: int = 1,
+    scheduler: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Comparison:
     """Fit every encoding on every data set with every seed; score each fit once on the test split.
 
     Each fit is a run in MLflow under a key of its own. What an earlier call left finished is read
-    back and not done again, so that the same call goes on after an interruption. A fit that
-    raises is recorded as FAILED and the others go on; Ctrl-C ends the current run as KILLED and
-    goes through, with the results so far in the CSV. A study has one driver at a time.
+    back and not done again, so that the same call goes on after an interruption, whatever was
+    killed: a worker, this process, the tracking server. A fit that raises is recorded as FAILED
+    and the others go on, and so is one whose worker process ends three times in its middle. Ctrl-C
+    ends current runs as KILLED and goes through, with the results so far in the CSV. A study has
+    one driver at a time.
 
     Parameters
     ----------
     study : Study
         What to fit.
     out : path, default="results/compare"
-        Folder for ``results.csv``, ``summary.md`` and ``comparison.png``.
+        Folder for ``study.json``, ``results.csv``, ``summary.md`` and ``comparison.png``.
     tracking_uri : str, optional
         The MLflow store, as `tsformer.tracking.resolve_uri` takes it.
     experiment : str, default="tsformer"
         The MLflow experiment.
+    jobs : int, default=1
+        Fits side by side on this machine, each in a process with its share of the cores; -1 for as
+        many as there are cores.
+    scheduler : str, optional
+        Address of a Dask scheduler, as in ``"tcp://127.0.0.1:8786"``, whose workers then do the
+        fits; in place of `jobs`. Needs the extra `dask`.
     on_progress : callable, optional
         Called with a Progress at each event.
 
@@ -91,103 +123,150 @@ def compare(
     Raises
     ------
     tsformer.data.DatasetError
-        For a data set that cannot be had; before any fit, as are the next two.
+        For a data set that cannot be had; before any fit, as are the next three.
     ConnectionError
-        If the store cannot be used.
+        If the store or the scheduler cannot be used.
+    ValueError
+        If `jobs` and `scheduler` do not go together with each other or the store.
     ImportError
-        If mlflow or matplotlib is missing.
+        If mlflow or matplotlib is missing, or distributed where a scheduler is named.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
-    problems = {name: Problem.load(name) for name in study.datasets}
-    store = prepare_store(tracking_uri, experiment)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    csv_path = folder / "results.csv"
-
-    cells = study.cells()
-    keys = {study.key(*cell): cell for cell in cells}
-    ours = {"tsformer.configuration": study.hash}
-    rows = {keys[k]: read_back(keys[k], run) for k, run in store.finished(keys, ours).items()}
-    store.kill_stale(keys, ours)
-    failures: list[dict[str, object]] = []
-    write_atomically(to_csv(_frame(rows, cells)), csv_path)
-    progress = ProgressReporter(on_progress, cells, skipped=set(rows))
-    if len(rows) < len(cells):
-        warm_up(problems[study.datasets[0]])  # or the first encoding's fit would look slow
-    with store.start(study.name, kind="study", key=study.name, again=True) as parent:
-        parent.params(study.as_dict())
-        parent.json(study.as_dict(), "study.json")
-        for cell in cells:
-            if cell in rows:
-                continue
-            progress.fit_start(cell)
+    jobs = _check_jobs(jobs, scheduler)
+    modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
+    for name in study.datasets:
+        Problem.load(name)
+    with ExitStack() as stack:
+        client = stack.enter_context(spreading.cluster(scheduler)) if scheduler else None
+        store = prepare_store(tracking_uri, experiment)
+        _check_reach(store, scheduler)
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
+        ledger = Ledger(study, store, folder / "results.csv")
+        ledger.settle()
+        progress = ProgressReporter(
+            on_progress,
+            study.cells(),
+            skipped=set(ledger.rows),
+            workers=(lambda: sum(client.nthreads().values())) if client else (lambda: jobs),
+        )
+        with store.start(study.name, kind="study", key=study.name, again=True) as parent:
+            parent.params(study.as_dict())
+            parent.json(study.as_dict(), "study.json")
+            session = uuid.uuid4().hex
+            tasks = [
+                Task(cell, study, store, parent.run_id, session, modules)
+                for cell in ledger.waiting()
+            ]
             try:
-                row = fit_cell(cell, study, problems[cell.dataset], store, parent, progress)
-            except Exception as error:  # one fit that fails must not cost the others
-                message = f"{type(error).__name__}: {error}"
-                failures.append({**cell._asdict(), "error": message})
-                progress.fit_end(error=message)
-            else:
-                rows[cell] = row
-                write_atomically(to_csv(_frame(rows, cells)), csv_path)
-                progress.fit_end(accuracy=row["accuracy"])
-        results = _frame(rows, cells)
-        figure_path = None
-        if rows:
-            figure_path = folder / "comparison.png"
-            _conclude(results, folder, figure_path, parent)
-            _summary_runs(study, summary_table(results), store, parent)
-        parent.metrics({"fits/finished": len(rows), "fits/failed": len(failures)})
-    progress.end()
+                for outcome in _outcomes(tasks, jobs, client, progress):
+                    ledger.add(outcome)
+                    progress.fit_end(
+                        outcome.cell,
+                        seconds=outcome.seconds,
+                        accuracy=outcome.row["accuracy"] if outcome.row else None,
+                        error=outcome.error,
+                    )
+            except KeyboardInterrupt:
+                _if_reached(ledger.kill_running, "marking what was under way")
+                raise
+            _if_reached(ledger.settle, "looking for runs that are doubled")
+            figure_path = _conclude(ledger, folder, parent)
+        make_views(store, study=study.name, varied=list(study.vary))
+        progress.end()
     return Comparison(
         study=study,
-        results=results,
-        failures=pd.DataFrame(failures, columns=[*Cell._fields, "error"]),
-        csv_path=csv_path,
+        results=ledger.results(),
+        failures=ledger.failures(),
+        unrecorded=ledger.without_record(),
+        csv_path=ledger.path,
         figure_path=figure_path,
         ui_command=store.ui_command(),
     )
 
 
-def _frame(rows: dict[Cell, dict[str, Any]], cells: list[Cell]) -> pd.DataFrame:
-    frame = pd.DataFrame([rows[cell] for cell in cells if cell in rows], columns=list(COLUMNS))
-    return frame.astype(dict.fromkeys(COUNTS, "Int64"))
+def _outcomes(
+    tasks: list[Task], jobs: int, client: Any, progress: ProgressReporter
+) -> Iterator[Outcome]:
+    if not tasks:
+        return iter(())
+    if client is not None:
+        return spreading.on_cluster(tasks, client)
+    if jobs > 1:
+        return spreading.in_processes(tasks, jobs)
+    return spreading.in_this_process(tasks, progress)
 
 
-def _conclude(results: pd.DataFrame, folder: Path, figure_path: Path, parent: TrackedRun) -> None:
-    """Write the table and the figure, and log them with the results."""
-    table = to_markdown(summary_table(results))
+def _conclude(ledger: Ledger, folder: Path, parent: TrackedRun) -> Path | None:
+    """Write the table and the figure, and log all that the study's run is to show."""
+    results = ledger.results()
+    counts = {"fits/finished": len(ledger.rows), "fits/failed": len(ledger.errors)}
+    parent.metrics({**counts, "fits/unrecorded": len(ledger.unrecorded)})
+    if results.empty:
+        return None
+    shown = _by_variant(results, ledger.study)
+    table = to_markdown(summary_table(shown))
     write_atomically(table, folder / "summary.md")
-    figure = plot_comparison(results)
+    figure_path = folder / "comparison.png"
+    figure = plot_comparison(shown)
     figure.savefig(figure_path)
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
+    if importlib.util.find_spec("scikit_posthocs") and importlib.util.find_spec("baycomp"):
+        log_statistics(results, parent)
+    summary_runs(ledger.study, results, ledger.store, parent)
+    return figure_path
 
 
-def _summary_runs(study: Study, table: pd.DataFrame, store: RunStore, parent: TrackedRun) -> None:
-    """Make one run an encoding that sums up its fits: MLflow's own grouping shows no spread."""
-    for encoding in study.encodings:
-        part = table[table["encoding"] == encoding]
-        if part.empty:  # all its fits failed
-            continue
-        run = store.start(
-            f"{encoding}, mean of its fits",
-            kind="encoding",
-            key=f"{study.name}/{encoding}",
-            parent=parent,
-            tags={"mlflow.runColor": encoding_color(encoding)},
-            again=True,
+def _by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Return the results with names in `encoding` that tell variants apart."""
+    if not study.vary or results.empty:
+        return results
+    variant = results[list(study.vary)].apply(
+        lambda row: ", ".join(f"{name}={value}" for name, value in row.items()), axis=1
+    )
+    return results.assign(encoding=results["encoding"] + ", " + variant)
+
+
+def _check_jobs(jobs: int, scheduler: str | None) -> int:
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or (jobs < 1 and jobs != -1):
+        raise ValueError(f"jobs must be an int >= 1, or -1 for all cores; got {jobs!r}")
+    if scheduler is not None and jobs != 1:
+        raise ValueError(
+            f"jobs={jobs} is of this machine; with scheduler={scheduler!r} there are as many fits "
+            "side by side as its workers have threads. Give one of them"
         )
-        with run:
-            run.params({"encoding": encoding, "study": study.name})
-            run.metrics(
-                {
-                    "test/accuracy": part["accuracy"].mean(),
-                    "test/accuracy_spread": part["spread"].mean(),
-                    "fit_seconds": part["fit_seconds"].mean(),
-                    "n_parameters": part["n_parameters"].mean(),
-                }
+    return int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
+
+
+def _check_reach(store: RunStore, scheduler: str | None) -> None:
+    if scheduler is None or not store.uri.startswith("sqlite:"):
+        return
+    host = urlsplit(scheduler).hostname
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        raise ValueError(
+            f"workers at {scheduler} cannot write to a file here, {store.uri}; start `mlflow "
+            "server`, and give its address as tracking_uri or in MLFLOW_TRACKING_URI"
+        )
+
+
+def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
+    """Return the modules that register the study's encodings, for other processes to import."""
+    parts = {part.strip() for encoding in study.encodings for part in encoding.split("+")}
+    modules = {part: find(part).__module__ for part in parts}
+    for part, module in modules.items():
+        if elsewhere and module == "__main__":
+            raise ValueError(
+                f"the encoding {part!r} is defined in the script that runs, which other processes "
+                "do not run; move it to a module of its own, or use jobs=1"
             )
-            for dataset, accuracy in zip(part["dataset"], part["accuracy"], strict=True):
-                run.metrics({f"test/accuracy/{dataset}": accuracy})
+    return tuple(sorted(set(modules.values()))) if elsewhere else ()
+
+
+def _if_reached(do: Callable[[], object], what: str) -> None:
+    try:
+        do()
+    except Exception as error:  # tracking never fails the fits, which are done
+        warnings.warn(f"{what} failed: {type(error).__name__}: {error}", stacklevel=3)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -10,14 +13,25 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, log_loss
 
 import tsformer
-from tsformer.data import load_dataset
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.together import fit_together
 from tsformer.plots import encoding_color, plot_confusion
-from tsformer.studies.progress import ProgressReporter
+from tsformer.studies.problem import Problem
 from tsformer.studies.study import Cell, Study
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+from tsformer.tracking.run import RunEnded
+from tsformer.training.callbacks import Callback, TrainingState
 
-__all__ = ["COLUMNS", "COUNTS", "Problem", "fit_cell", "read_back", "warm_up"]
+__all__ = [
+    "COUNTS",
+    "columns",
+    "fit_cell",
+    "fit_cells",
+    "read_back",
+    "start_run",
+    "warm_up",
+    "what",
+]
 
 # Column of the results -> metric of the run.
 _METRICS = {
@@ -33,86 +47,124 @@ _METRICS = {
     "peak_memory_mb": "peak_memory_mb",
 }
 
-#: Columns of the results, in order, and those of them that hold whole numbers.
-COLUMNS = ("dataset", "encoding", "seed", *_METRICS, "configuration", "version", "run_id")
+#: Columns of the results that hold whole numbers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 
-
-@dataclass(frozen=True)
-class Problem:
-    """A data set with its official split."""
-
-    name: str
-    X_train: Any
-    y_train: np.ndarray
-    X_test: Any
-    y_test: np.ndarray
-
-    @classmethod
-    def load(cls, name: str) -> Problem:
-        """Load it by name."""
-        return cls(name, *load_dataset(name, split="train"), *load_dataset(name, split="test"))
+# Least time between two looks at whether somebody ended the run: each takes some milliseconds.
+_LOOK_SECONDS = 5.0
 
 
-def fit_cell(
-    cell: Cell,
-    study: Study,
-    problem: Problem,
-    store: RunStore,
-    parent: TrackedRun,
-    progress: ProgressReporter,
-) -> dict[str, Any]:
-    """Train on the train split, score the test split once, log both.
+def columns(study: Study) -> list[str]:
+    """Return the columns of the results, in order."""
+    what = ["dataset", "encoding", *study.vary, "seed", "resample"]
+    return [*what, *_METRICS, "configuration", "version", "run_id"]
 
-    Returns
-    -------
-    dict
-        A row of the results, with the keys `COLUMNS`.
-    """
-    dataset, encoding, seed = cell
-    run = store.start(
-        f"{dataset} {encoding} {seed}",
+
+def start_run(cell: Cell, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
+    """Make the run of a fit."""
+    return store.start(
+        str(cell).replace("  ", " "),
         kind="fit",
         key=study.key(*cell),
         parent=parent,
         tags={
-            "tsformer.configuration": study.hash,
-            "mlflow.runColor": encoding_color(encoding),
+            "tsformer.configuration": study.hash_of(cell.variant),
+            "mlflow.runColor": encoding_color(cell.encoding),
         },
     )
+
+
+def fit_cell(
+    cell: Cell, study: Study, problem: Problem, run: TrackedRun, callbacks: Sequence[Callback] = ()
+) -> dict[str, Any]:
+    """Train on the train split, score the test split once, log both, end the run.
+
+    Returns
+    -------
+    dict
+        A row of the results, with the keys `columns`.
+
+    Raises
+    ------
+    RunEnded
+        If somebody ended the run meanwhile.
+    """
     with run:
-        configuration = {**cell._asdict(), **study.configuration()}
-        run.params(configuration)
-        run.json(configuration, "configuration.json")
-        run.dataset(problem.X_train, problem.y_train, name=dataset, context="train")
-        run.dataset(problem.X_test, problem.y_test, name=dataset, context="test")
-        tracker = MLflowTracker(mlflow_run=run)
-        classifier = TSTransformerClassifier(
-            encoding, **study.parameters, random_state=seed, callbacks=[tracker, progress]
-        )
+        classifier, tracker = _begin(cell, study, problem, run, callbacks)
         classifier.fit(problem.X_train, problem.y_train)
-        if classifier.history_.interrupted:
-            raise KeyboardInterrupt  # fit keeps what it has; half a training is no result
-        classes = classifier.classes_
-        probabilities = classifier.predict_proba(problem.X_test)
-        predicted = classes[probabilities.argmax(axis=1)]
-        scores = {
-            "accuracy": float(accuracy_score(problem.y_test, predicted)),
-            "balanced_accuracy": float(balanced_accuracy_score(problem.y_test, predicted)),
-            "f1_macro": float(f1_score(problem.y_test, predicted, average="macro")),
-            "log_loss": float(log_loss(problem.y_test, probabilities, labels=classes)),
-        }
-        run.metrics({_METRICS[name]: value for name, value in scores.items()})
-        table = pd.DataFrame({"true": problem.y_test, "predicted": predicted})
-        for label, column in zip(classes, probabilities.T, strict=True):
-            table[f"p({label})"] = column
-        run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
-        run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
+        return _conclude(cell, study, problem, run, classifier, tracker)
+
+
+def fit_cells(
+    cells: Sequence[Cell],
+    study: Study,
+    problem: Problem,
+    runs: Sequence[TrackedRun],
+    callbacks: Sequence[Callback] = (),
+) -> list[dict[str, Any]]:
+    """Do the same for cells that differ in their seed alone, whose models a GPU trains as one.
+
+    `callbacks` follow the first of them. The seconds of each row are those of all.
+    """
+    with ExitStack() as stack:
+        for run in runs:
+            stack.enter_context(run)
+        begun = [
+            _begin(cell, study, problem, run, callbacks if cell is cells[0] else ())
+            for cell, run in zip(cells, runs, strict=True)
+        ]
+        fit_together([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
+        return [
+            _conclude(cell, study, problem, run, classifier, tracker)
+            for cell, run, (classifier, tracker) in zip(cells, runs, begun, strict=True)
+        ]
+
+
+def _begin(
+    cell: Cell, study: Study, problem: Problem, run: TrackedRun, callbacks: Sequence[Callback]
+) -> tuple[TSTransformerClassifier, MLflowTracker]:
+    """Log what is going to be fitted, and return what fits it."""
+    names = ("dataset", "encoding", "seed", "resample")
+    configuration = {name: getattr(cell, name) for name in names}
+    configuration |= study.configuration(cell.variant)
+    run.params(configuration)
+    run.json(configuration, "configuration.json")
+    parts = {
+        "train": (problem.X_train, problem.y_train),
+        "test": (problem.X_test, problem.y_test),
+    }
+    for context, (X, y) in parts.items():
+        loader = problem.loader(context)
+        run.dataset(X, y, name=cell.dataset, context=context, loader=loader)
+    tracker = MLflowTracker(mlflow_run=run)
+    classifier = TSTransformerClassifier(
+        cell.encoding,
+        **study.parameters_of(cell.variant),
+        random_state=cell.seed,
+        callbacks=[tracker, _StopWithRun(run), *callbacks],
+    )
+    return classifier, tracker
+
+
+def _conclude(
+    cell: Cell,
+    study: Study,
+    problem: Problem,
+    run: TrackedRun,
+    classifier: TSTransformerClassifier,
+    tracker: MLflowTracker,
+) -> dict[str, Any]:
+    """Score what was fitted and return its row."""
+    if classifier.history_.interrupted:
+        raise KeyboardInterrupt  # fit keeps what it has; half a training is no result
+    scores = _score(classifier, problem, run)
+    if run.ended():
+        raise RunEnded(f"run {run.run_id} was ended by somebody else")
     return {
-        **cell._asdict(),
+        **what(cell, study),
         **scores,
         **tracker.summary_,
-        "configuration": study.hash,
+        "configuration": study.hash_of(cell.variant),
         "version": tsformer.__version__,
         "run_id": run.run_id,
     }
@@ -125,13 +177,65 @@ def warm_up(problem: Problem) -> None:
     )
 
 
-def read_back(cell: Cell, run: Any) -> dict[str, Any]:
-    """Return the row of a fit that an earlier call finished; what its run lacks is NaN."""
+def read_back(cell: Cell, study: Study, run: Any) -> dict[str, Any]:
+    """Return the row of a fit that was finished before; what its run lacks is NaN."""
     metrics = {name: run.data.metrics.get(metric, np.nan) for name, metric in _METRICS.items()}
     return {
-        **cell._asdict(),
+        **what(cell, study),
         **metrics,
         "configuration": run.data.tags["tsformer.configuration"],
         "version": run.data.tags["tsformer.version"],
         "run_id": run.info.run_id,
     }
+
+
+def _score(
+    classifier: TSTransformerClassifier, problem: Problem, run: TrackedRun
+) -> dict[str, float]:
+    classes = classifier.classes_
+    probabilities = classifier.predict_proba(problem.X_test)
+    predicted = classes[probabilities.argmax(axis=1)]
+    scores = {
+        "accuracy": float(accuracy_score(problem.y_test, predicted)),
+        "balanced_accuracy": float(balanced_accuracy_score(problem.y_test, predicted)),
+        "f1_macro": float(f1_score(problem.y_test, predicted, average="macro")),
+        "log_loss": float(log_loss(problem.y_test, probabilities, labels=classes)),
+    }
+    run.metrics({_METRICS[name]: value for name, value in scores.items()})
+    table = pd.DataFrame({"true": problem.y_test, "predicted": predicted})
+    for label, column in zip(classes, probabilities.T, strict=True):
+        table[f"p({label})"] = column
+    run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
+    run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
+    return scores
+
+
+def what(cell: Cell, study: Study) -> dict[str, Any]:
+    """Return what tells a fit from the others of its study, by column of the results."""
+    varied = study.variants[cell.variant]
+    return {
+        "dataset": cell.dataset,
+        "encoding": cell.encoding,
+        **{name: _plain(value) for name, value in varied.items()},
+        "seed": cell.seed,
+        "resample": cell.resample,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return what one cell of a table can hold."""
+    return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
+
+
+class _StopWithRun(Callback):
+    """Stops the training when somebody ends its run: a driver that was stopped, or started anew."""
+
+    def __init__(self, run: TrackedRun):
+        self.run = run
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        if time.monotonic() >= self._next_look:
+            if self.run.ended():
+                raise RunEnded(f"run {self.run.run_id} was ended by somebody else")
+            self._next_look = time.monotonic() + _LOOK_SECONDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +11,14 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer._optional import require
+from tsformer.studies.scores import read_scores, repeat_columns, variants
+from tsformer.studies.signed_rank import signed_rank_p
 
 __all__ = ["Statistics", "compare_methods", "read_scores"]
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Of the Bayesian test; its chances are then sure to about a point.
 _DRAWS = 4000
-#: What a comparison of ours calls these columns.
-_OURS = {"encoding": "method", "accuracy": "score"}
 
 
 @dataclass(frozen=True)
@@ -62,33 +61,40 @@ class Statistics:
             return self.pairs.iloc[:0]
         return self.pairs[self.pairs["p_holm"] < alpha]
 
+    def against(self, reference: str) -> pd.DataFrame:
+        """Return the pairs of one method, turned so that it is the second of each.
 
-def read_scores(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read scores from a CSV, of a comparison here or of anything else.
+        That every method is compared with this one alone must have been the question from the
+        start, as with a control: then `p_holm` is corrected for these pairs and not for all.
 
-    Parameters
-    ----------
-    path : str or path
-        With the columns `dataset`, `method`, `seed` and `score`; in place of `method` and `score`,
-        `encoding` and `accuracy`. Others are left out.
+        Parameters
+        ----------
+        reference : str
+            The method to compare the others with.
 
-    Returns
-    -------
-    DataFrame
-        With these four columns.
+        Returns
+        -------
+        DataFrame
+            A row each other method, by mean rank: `method`, and of `pairs` the columns
+            `difference` (its mean score less the reference's), `wins`, `ties`, `loses`, `p`,
+            `p_holm`, `p_better`, `p_same`, `p_worse`.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing.
-    """
-    table = pd.read_csv(path)
-    missing = set(_COLUMNS) - set(table.columns)
-    table = table.rename(columns={ours: name for ours, name in _OURS.items() if name in missing})
-    for name in _COLUMNS:
-        if name not in table.columns:
-            raise ValueError(f"{path} lacks a column: {unknown('column', name, table.columns)}")
-    return table[list(_COLUMNS)].astype({"dataset": str, "method": str})
+        Raises
+        ------
+        ValueError
+            If there is no such method.
+        """
+        if reference not in self.ranks.index:
+            raise ValueError(unknown("method", reference, self.ranks.index))
+        turn = {"wins": "loses", "loses": "wins", "p_better": "p_worse", "p_worse": "p_better"}
+        first = self.pairs[self.pairs["worse"] == reference].rename(columns={"better": "method"})
+        second = self.pairs[self.pairs["better"] == reference].rename(
+            columns={"worse": "method", **turn}
+        )
+        second = second.assign(difference=-second["difference"])
+        columns = [name for name in self.pairs.columns if name not in ("better", "worse")]
+        pairs = pd.concat([first, second])[["method", *columns]].reset_index(drop=True)
+        return pairs.assign(p_holm=holm(pairs["p"].to_numpy()))
 
 
 def compare_methods(
@@ -101,7 +107,8 @@ def compare_methods(
     Parameters
     ----------
     results : DataFrame
-        A row a fit, as `read_scores` returns; a higher score is better.
+        A row a fit, as `read_scores` returns, of one variant; a higher score is better. Resamples
+        are averaged as seeds are.
     rope : float, default=0.01
         Region of practical equivalence: two scores no further apart are as good as equal.
     random_state : int, default=0
@@ -114,7 +121,8 @@ def compare_methods(
     Raises
     ------
     ValueError
-        If a score is missing or twice there, or fewer than two methods or data sets are left.
+        If a score is missing or twice there, if several variants are in it, or fewer than two
+        methods or data sets are left.
     ImportError
         If baycomp is missing.
 
@@ -178,7 +186,13 @@ def _check(results: pd.DataFrame) -> None:
             f"the score of {row['method']!r} on {row['dataset']!r}, seed {row['seed']}, is "
             f"{row['score']}; leave the row out if that fit failed"
         )
-    twice = results.duplicated(["dataset", "method", "seed"])
+    parts = variants(results)
+    if len(parts) > 1:
+        raise ValueError(
+            f"the results hold several variants, {', '.join(parts)}; compare each by itself, as "
+            "tsformer.studies.scores.variants splits them"
+        )
+    twice = results.duplicated([*repeat_columns(results), "method"])
     if twice.any():
         row = results[twice].iloc[0]
         raise ValueError(
@@ -197,13 +211,10 @@ def _friedman(scores: pd.DataFrame) -> float:
 def _pair(
     scores: pd.DataFrame, better: str, worse: str, rope: float, random_state: int
 ) -> dict[str, object]:
-    from scipy.stats import wilcoxon
-
     baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
     first, second = scores[better].to_numpy(), scores[worse].to_numpy()
     # Means over seeds that are equal on paper differ in the last bit.
-    apart = np.where(np.isclose(first, second, rtol=0, atol=1e-9), 0.0, first - second)
-    p = 1.0 if not apart.any() else float(wilcoxon(apart, zero_method="zsplit").pvalue)
+    apart = (first - second).round(9)
     p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
         first, second, rope, nsamples=_DRAWS, random_state=random_state
     )
@@ -214,7 +225,7 @@ def _pair(
         "wins": int((apart > 0).sum()),
         "ties": int((apart == 0).sum()),
         "loses": int((apart < 0).sum()),
-        "p": p,
+        "p": signed_rank_p(apart),
         "p_better": float(p_better),
         "p_same": float(p_same),
         "p_worse": float(p_worse),

@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tsformer._names import unknown
 from tsformer.encodings.registry import find
-from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.studies.configuration import (
+    changes_nothing,
+    check_parameters,
+    configuration,
+    configuration_hash,
+    digest,
+)
+from tsformer.studies.study_file import read_study_file
 
 __all__ = ["Cell", "Study"]
 
-# What the cells or the comparison set themselves, and what changes no result.
-_NOT_SHARED = ("encoding", "random_state", "callbacks", "warm_start", "verbose")
-
 
 class Cell(NamedTuple):
-    """One fit of a study."""
+    """One fit of a study.
+
+    `variant` names a combination of varied parameters, as ``"stem=linear"``, and is empty where
+    nothing is varied; `resample` 0 is the official split.
+    """
 
     dataset: str
     encoding: str
     seed: int
+    variant: str = ""
+    resample: int = 0
+
+    def __str__(self) -> str:
+        words = [self.dataset, self.encoding, str(self.seed)]
+        words += [self.variant] if self.variant else []
+        words += [f"resample {self.resample}"] if self.resample else []
+        return "  ".join(words)
 
 
 @dataclass(frozen=True)
 class Study:
-    """Data sets x encodings x seeds, all else equal.
+    """Data sets x encodings x seeds, x values of other parameters, x resamples; all else equal.
 
     The design is paired: seed `s` is ``random_state=s`` of every encoding, so that encodings meet
-    the same initial weights and the same batches.
+    the same initial weights, the same batches and the same budget.
 
     Parameters
     ----------
@@ -43,6 +60,12 @@ class Study:
         The seeds; a number `n` stands for ``0, ..., n - 1``.
     parameters : mapping
         Other parameters of `TSTransformerClassifier`, the same in every fit.
+    vary : mapping
+        Parameters of `TSTransformerClassifier` and the values that each is to have, as in
+        ``{"stem": ["linear", "conv"]}``; every combination is fitted.
+    resamples : int, default=1
+        How many splits of each data set: the official one, then stratified resamples of all its
+        series, as `tsformer.studies.resample.stratified_resample` draws them.
 
     Raises
     ------
@@ -57,12 +80,17 @@ class Study:
     >>> study = Study(["BasicMotions"], ["none", "lspe"], seeds=2, parameters={"n_layers": 1})
     >>> len(study.cells())
     4
+    >>> study = Study(["BasicMotions"], ["none"], seeds=1, vary={"stem": ["linear", "conv"]})
+    >>> [cell.variant for cell in study.cells()]
+    ['stem=linear', 'stem=conv']
     """
 
     datasets: tuple[str, ...]
     encodings: tuple[str, ...]
     seeds: tuple[int, ...] = (0, 1, 2)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    resamples: int = 1
 
     def __post_init__(self) -> None:
         seeds: Any = self.seeds
@@ -72,13 +100,43 @@ class Study:
         object.__setattr__(self, "encodings", _distinct("encodings", self.encodings, str))
         object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
         object.__setattr__(self, "parameters", dict(self.parameters))
+        object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
+        if not isinstance(self.resamples, int) or isinstance(self.resamples, bool):
+            raise TypeError(f"resamples must be of type int; got {self.resamples!r}")
+        if self.resamples < 1:
+            raise ValueError(
+                f"resamples must be at least 1, the official split alone; got {self.resamples}"
+            )
         for encoding in self.encodings:
             for part in encoding.split("+"):
                 find(part.strip())
-        _check_shared(self.parameters)
+        check_parameters(self.parameters)
+        for values in self.variants.values():
+            check_parameters({**self.parameters, **values})
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.as_dict(), sort_keys=True))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Study:
+        r"""Read a study from a TOML file, whose keys are the parameters of this class.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is no TOML, has an unknown key, with the nearest match, or lacks one.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "study.toml"
+        >>> _ = path.write_text('datasets = ["GunPoint"]\nencodings = ["none"]\nseeds = 5\n')
+        >>> Study.from_toml(path).seeds
+        (0, 1, 2, 3, 4)
+        """
+        return cls(**read_study_file(path))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the study as plain lists and dicts, ready for JSON or TOML."""
@@ -86,40 +144,63 @@ class Study:
             "datasets": list(self.datasets),
             "encodings": list(self.encodings),
             "seeds": list(self.seeds),
+            "resamples": self.resamples,
             "parameters": dict(self.parameters),
+            "vary": {name: list(values) for name, values in self.vary.items()},
         }
 
-    def configuration(self) -> dict[str, Any]:
-        """Return the parameters that all fits share, the estimator's defaults included."""
-        everything = TSTransformerClassifier(**self.parameters).get_params()
-        return {name: value for name, value in everything.items() if name not in _NOT_SHARED}
-
     @property
-    def hash(self) -> str:
-        """Eight hex digits of the shared configuration.
+    def variants(self) -> dict[str, dict[str, Any]]:
+        """The combinations of varied parameters by name; ``{"": {}}`` where none is varied."""
+        combinations = itertools.product(*self.vary.values())
+        found = (dict(zip(self.vary, values, strict=True)) for values in combinations)
+        return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
 
-        Data sets, encodings and seeds are left out, so that a study can grow and keep the fits it
-        has; defaults are in, so that a changed default makes new fits.
+    def parameters_of(self, variant: str = "") -> dict[str, Any]:
+        """Return the estimator's parameters in this variant, but encoding and seed."""
+        variants = self.variants
+        if variant not in variants:
+            raise ValueError(unknown("variant", variant, variants))
+        return {**self.parameters, **variants[variant]}
+
+    def configuration(self, variant: str = "") -> dict[str, Any]:
+        """Return all that can change a fit of this variant, the estimator's defaults included."""
+        return configuration(self.parameters_of(variant))
+
+    def hash_of(self, variant: str = "") -> str:
+        """Return eight hex digits of the variant's configuration.
+
+        Data sets, encodings, seeds and the other variants are left out, so that a study can grow
+        and keep the fits it has; defaults are in, so that a changed default makes new fits.
         """
-        return _digest(self.configuration())
+        return configuration_hash(self.parameters_of(variant))
 
     @property
     def name(self) -> str:
         """Name of the study as a whole: its hash covers everything."""
-        return f"study-{_digest([self.as_dict(), self.configuration()])}"
+        configurations = [self.configuration(variant) for variant in self.variants]
+        return f"study-{digest([self.as_dict(), configurations])}"
 
     def cells(self) -> list[Cell]:
-        """Return all fits. Seeds go round last, so that an unfinished study has every encoding."""
+        """Return all fits. Seeds go round last, so that an unfinished study has every encoding.
+
+        Only resamples go round later still: the official splits come first.
+        """
         return [
-            Cell(dataset, encoding, seed)
+            Cell(dataset, encoding, seed, variant, resample)
+            for resample in range(self.resamples)
             for seed in self.seeds
             for dataset in self.datasets
+            for variant in self.variants
             for encoding in self.encodings
         ]
 
-    def key(self, dataset: str, encoding: str, seed: int) -> str:
+    def key(
+        self, dataset: str, encoding: str, seed: int, variant: str = "", resample: int = 0
+    ) -> str:
         """Return what tells this fit from all others, in this study and the next."""
-        return f"{dataset}/{encoding}/{seed}/{self.hash}"
+        key = f"{dataset}/{encoding}/{seed}/{self.hash_of(variant)}"
+        return f"{key}/resample-{resample}" if resample else key
 
 
 def _distinct(what: str, values: Iterable[Any], kind: type) -> tuple[Any, ...]:
@@ -129,29 +210,27 @@ def _distinct(what: str, values: Iterable[Any], kind: type) -> tuple[Any, ...]:
     for value in values:
         if not isinstance(value, kind) or isinstance(value, bool) or value == "":
             raise TypeError(f"{what} must be of type {kind.__name__}; got {value!r}")
-        if values.count(value) > 1:
-            raise ValueError(f"{what} names {value!r} twice; name each once")
+        _check_once(what, value, values)
     return values
 
 
-def _check_shared(parameters: Mapping[str, Any]) -> None:
-    allowed = [name for name in TSTransformerClassifier().get_params() if name not in _NOT_SHARED]
-    for name, value in parameters.items():
-        if name in _NOT_SHARED:
-            raise ValueError(
-                f"{name!r} cannot be a parameter of a study: the comparison sets it for every fit"
-            )
-        if name not in allowed:
-            raise ValueError(unknown("parameter of TSTransformerClassifier", name, allowed))
-        try:
-            json.dumps(value)
-        except TypeError as error:
-            raise TypeError(
-                f"parameters of a study are kept as JSON; {name}={value!r} cannot be ({error})"
-            ) from error
-    # Now rather than in every fit.
-    TSTransformerClassifier(**parameters)._check_parameters()
+def _varied(
+    vary: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any]
+) -> dict[str, tuple[Any, ...]]:
+    for name, values in vary.items():
+        if name == "encoding":
+            raise ValueError("'encoding' cannot be varied like a parameter: name it in encodings")
+        if name in parameters:
+            raise ValueError(f"{name!r} is both varied and a parameter of every fit; give it once")
+        if changes_nothing(name):
+            raise ValueError(f"{name!r} cannot be varied: it changes no result")
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise ValueError(f"vary takes a list of values for {name!r}; got {values!r}")
+        for value in values:
+            _check_once(f"vary, at {name!r},", value, values)
+    return {name: tuple(values) for name, values in vary.items()}
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+def _check_once(what: str, value: Any, values: Sequence[Any]) -> None:
+    if list(values).count(value) > 1:
+        raise ValueError(f"{what} names {value!r} twice; name each once")

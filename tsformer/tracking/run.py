@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
-__all__ = ["TrackedRun"]
+__all__ = ["RunEnded", "TrackedRun"]
 
 # MLflow's own limits: of one log_batch call, and of the length of a value.
 _METRICS_AT_ONCE = 1000
 _PARAMS_AT_ONCE = 100
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000
+
+
+class RunEnded(Exception):
+    """Somebody else gave the run its end: what it tracks is to stop, and counts no more."""
 
 
 class TrackedRun:
@@ -37,8 +41,8 @@ class TrackedRun:
     marked KILLED when its work is done again.
 
     As a context manager it ends the run: FINISHED, or KILLED by Ctrl-C, or FAILED with the
-    error's message in the tag ``tsformer.error`` and its traceback in ``error.txt``. Errors pass
-    through.
+    error's message in the tag ``tsformer.error`` and its traceback in ``error.txt``; RunEnded
+    leaves it as it is. Errors pass through.
 
     Parameters
     ----------
@@ -74,6 +78,8 @@ class TrackedRun:
     ) -> None:
         if error is None:
             self.end("FINISHED")
+        elif isinstance(error, RunEnded):
+            return
         elif isinstance(error, Exception):
             self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
             self.text("".join(traceback.format_exception(error)), "error.txt")
@@ -123,25 +129,47 @@ class TrackedRun:
         """Log a value as a JSON artifact."""
         self.text(json.dumps(value, indent=2, default=str), path)
 
-    def figure(self, draw: Callable[[], Figure], path: str) -> None:
-        """Log the picture that `draw` makes. If it cannot be drawn, warn and go on."""
+    def figure(self, draw: Callable[[], Figure], path: str, *, key: str = "") -> None:
+        """Log the picture that `draw` makes. If it cannot be drawn, warn and go on.
+
+        With `key` it is also one of the image grids of MLflow's pages, under that name.
+        """
         if self.lost:
             return
         try:
             figure = draw()
+            pixels = _pixels(figure) if key else None
         except Exception as error:  # a picture is never worth the fit it shows
             warnings.warn(f"{path} was not drawn: {type(error).__name__}: {error}", stacklevel=2)
             return
-        self._send("log_figure", figure, path)
+        if pixels is None:
+            self._send("log_figure", figure, path)
+        else:  # drawn once for both: that takes longer than the rest
+            self._send("log_image", pixels, artifact_file=path)
+            self.image(pixels, key)
+
+    def image(self, picture: Any, key: str) -> None:
+        """Log a picture, an array or one of Pillow, for the image grids of MLflow's pages."""
+        self._send("log_image", picture, key=key, step=0, synchronous=True)
 
     def dataset(
-        self, X: np.ndarray | Sequence[np.ndarray], y: np.ndarray, *, name: str, context: str
+        self,
+        X: np.ndarray | Sequence[np.ndarray],
+        y: np.ndarray,
+        *,
+        name: str,
+        context: str,
+        loader: str = "",
     ) -> None:
-        """Log what data were used, by name, shape and digest; `context` is "train" or "test"."""
+        """Log what data were used, by name, shape and digest.
+
+        `context` is "train" or "test"; `loader` is the expression that gives the data again, by
+        default that of the official split.
+        """
         data = require("mlflow.data", extra="tracking", purpose="tracking")
         sources = require("mlflow.data.code_dataset_source", extra="tracking", purpose="tracking")
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
-        loader = f"tsformer.data.load_dataset({name!r}, split={context!r})"
+        loader = loader or f"tsformer.data.load_dataset({name!r}, split={context!r})"
         described = data.from_numpy(
             _dense(X),
             source=sources.CodeDatasetSource({"code": loader}),
@@ -152,19 +180,33 @@ class TrackedRun:
             entities.Dataset.from_dictionary(described.to_dict()),
             tags=[entities.InputTag("mlflow.data.context", context)],
         )
-        self._send("log_inputs", datasets=[used])
+        # Of two processes that are the first to log a data set MLflow refuses one; a moment later
+        # it is known.
+        self._send("log_inputs", datasets=[used], attempts=2)
+
+    def ended(self) -> bool:
+        """Whether the run has its end in the store; not known of a store that fails: False."""
+        if self.client is None or self.lost:
+            return False
+        try:
+            return bool(self.client.get_run(self.run_id).info.status != "RUNNING")
+        except Exception:  # the next thing that is sent says so
+            return False
 
     def end(self, status: str) -> None:
         """Send what waits and give the run its end: "FINISHED", "FAILED" or "KILLED"."""
         self.flush()
         self._send("set_terminated", status)
 
-    def _send(self, method: str, *args: Any, **kwargs: Any) -> None:
+    def _send(self, method: str, *args: Any, attempts: int = 1, **kwargs: Any) -> None:
         if self.lost:
             return
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
         except Exception as error:  # whatever it is: tracking never fails what is tracked
+            if attempts > 1:
+                self._send(method, *args, attempts=attempts - 1, **kwargs)
+                return
             self.lost = True
             warn_untracked(f"run {self.run_id}", error)
 
@@ -179,6 +221,14 @@ def warn_untracked(what: str, error: Exception) -> None:
     warnings.warn(
         f"tracking of {what} stopped; the work itself goes on {reason(error)}", stacklevel=3
     )
+
+
+def _pixels(figure: Figure) -> np.ndarray:
+    """Return the figure as an array [height, width, 3] of bytes."""
+    agg = require("matplotlib.backends.backend_agg", extra="plots", purpose="drawing a figure")
+    canvas = agg.FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def _dense(X: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:

@@ -113,6 +113,11 @@ class RunStore:
     uri: str
     experiment_id: str
 
+    def client(self) -> MlflowClient:
+        """Return the client of the store, one a process."""
+        client: MlflowClient = _client(self.uri)
+        return client
+
     def runs(self, status: str | None = None, tags: Mapping[str, str] | None = None) -> list[Run]:
         """Return the runs of this status, as in "FINISHED", and these tags, oldest first."""
         wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
@@ -147,6 +152,34 @@ class RunStore:
         for run in self.runs("RUNNING", tags):
             if run.data.tags.get("tsformer.key") in keys:
                 _client(self.uri).set_terminated(run.info.run_id, "KILLED")
+
+    def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
+        """Of several FINISHED runs of one of these keys keep the oldest; mark the others KILLED.
+
+        A cluster does finished work again when it loses the worker that held the result.
+        """
+        seen = set()
+        for run in self.runs("FINISHED", tags):
+            key = run.data.tags.get("tsformer.key")
+            if key in keys and key in seen:
+                _client(self.uri).set_terminated(run.info.run_id, "KILLED")
+            seen.add(key)
+
+    def count_lost(self, key: str, session: str) -> int:
+        """Mark the RUNNING run of a key as lost with its process, and count all those lost.
+
+        Parameters
+        ----------
+        key : str
+            The work, of which nothing runs any more.
+        session : str
+            What the losses are counted in; tag ``tsformer.lost``.
+        """
+        client = _client(self.uri)
+        for run in self.runs("RUNNING", {"tsformer.key": key}):
+            client.set_tag(run.info.run_id, "tsformer.lost", session)
+            client.set_terminated(run.info.run_id, "KILLED")
+        return len(self.runs(tags={"tsformer.key": key, "tsformer.lost": session}))
 
     def start(
         self,

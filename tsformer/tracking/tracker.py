@@ -31,7 +31,8 @@ class MLflowTracker(Callback):
     Each epoch gives ``train/loss`` and ``lr``, and with validation data ``val/loss`` and
     ``val/score``, at step = epoch. The end gives ``fit_seconds``, ``seconds_per_epoch``,
     ``n_epochs``, ``n_parameters``, ``n_parameters_encoding`` and ``peak_memory_mb``, and, where
-    matplotlib is installed, ``training.png`` and ``encoding.png``, the encoding before and after.
+    matplotlib is installed, ``training.png`` and ``encoding.png``, the encoding before and after,
+    which is in MLflow's image grids, too.
     A store that fails gives one warning; the training goes on.
 
     Where several processes track into one new SQLite file, as in a parallel grid search, call
@@ -50,6 +51,9 @@ class MLflowTracker(Callback):
         Write to this run, which somebody else made and will end, instead of making one.
     flush_seconds : float, default=5.0
         Least time between two sendings.
+    pictures : bool, default=True
+        Whether to draw the pictures. They come after the training and take about half a second,
+        which is much for many short ones.
 
     Attributes
     ----------
@@ -72,12 +76,14 @@ class MLflowTracker(Callback):
         run_name: str | None = None,
         mlflow_run: TrackedRun | None = None,
         flush_seconds: float = 5.0,
+        pictures: bool = True,
     ):
         self.tracking_uri = tracking_uri
         self.experiment = experiment
         self.run_name = run_name
         self.mlflow_run = mlflow_run
         self.flush_seconds = flush_seconds
+        self.pictures = pictures
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy is a fresh tracker: connections do not pickle, and two must not share a run.
@@ -109,10 +115,10 @@ class MLflowTracker(Callback):
             "peak_memory_mb": peak_memory_mb(state.plan.device),
         }
         self.run_.metrics(self.summary_, step=state.epoch)
-        if state.history and importlib.util.find_spec("matplotlib"):
+        if self.pictures and state.history and importlib.util.find_spec("matplotlib"):
             self.run_.figure(lambda: plot_history(state.history), "training.png")
             if encoding is not None:
-                self.run_.figure(lambda: self._picture(state.model), "encoding.png")
+                self.run_.figure(lambda: self._picture(state.model), "encoding.png", key="encoding")
         del self._before
         if self.mlflow_run is None:
             self.run_.end(_status(state))

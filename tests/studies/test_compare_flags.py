@@ -1,0 +1,95 @@
+"""tsformer compare: flags and files that say what is fitted, and what it says of fits that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tsformer.cli import main
+from tsformer.cli.parsing import varied
+from tsformer.tracking import prepare_store
+
+for library in ("typer", "rich", "mlflow", "matplotlib"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run `tsformer compare` in this process, for speed: exit code, output, errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def compare(*flags: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(["compare", *map(str, flags)])
+        said = capsys.readouterr()
+        return int(stopped.value.code or 0), said.out, said.err
+
+    return compare
+
+
+def test_varied_parameters_and_fits_that_fail(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    code, out, err = run(
+        "--datasets", "ItalyPowerDemand", "--encodings", "none", "--seeds", 1, "--max-epochs", 1,
+        "--set", "d_model=8", "--set", "n_layers=1", "--vary", "n_heads=2,3", "--resamples", 2,
+        "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 2
+    for name in ("", "  resample=1"):
+        assert (
+            f"failed: ItalyPowerDemand  none  n_heads=3  0{name}  ValueError: n_heads must" in out
+        )
+    assert "none, n_heads=2" in out
+    assert "not recorded" not in out
+    assert "ItalyPowerDemand  none  0  n_heads=2  resample 1  accuracy 0." in err
+    rows = pd.read_csv(tmp_path / "results/compare/results.csv")
+    assert rows["n_heads"].tolist() == [2, 2]
+    assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
+
+
+def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(
+        'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\n'
+        "[parameters]\nd_model = 8\nn_layers = 1\nmax_epochs = 1\n"
+    )
+    where = ("--tracking-uri", uri, "--experiment", experiment, "--out", "out")
+    code, out, err = run("--study", "small.toml", *where)
+    assert code == 0
+    assert "ItalyPowerDemand  none  4  accuracy 0." in err
+    assert "table   out/results.csv" in out
+    assert (tmp_path / "out/study.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("--study small.toml --seeds 3", "leave --seeds out, or write it into the file"),
+        ("--study small.toml --set d_model=8", "leave --set out"),
+        ("--study small.toml", "small.toml: No such file"),
+        ("--seeds 3", "name the problems, --datasets A,B, or a study, --study FILE.toml"),
+        ("--datasets A --vary stem", "--vary takes name=a,b"),
+        ("--datasets A --vary stem=conv --vary stem=linear", "--vary names 'stem' twice"),
+        ("--datasets A --vary stm=conv", "did you mean 'stem'"),
+        ("--datasets A --resamples 0", "resamples must be at least 1"),
+        ("--datasets A --jobs 0", "jobs must be an int >= 1, or -1"),
+        ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give one of them"),
+    ],
+)
+def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
+    code, out, err = run(*flags.split())
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_values_of_varied_parameters_are_literals_or_words() -> None:
+    pairs = ["stem=conv,linear", "d_ff=None,64", "dropout=.1"]
+    assert varied(pairs) == {"stem": ["conv", "linear"], "d_ff": [None, 64], "dropout": [0.1]}

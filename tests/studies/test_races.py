@@ -1,0 +1,83 @@
+"""What goes wrong in the store when processes meet, and must cost no fit its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tsformer.tracking import TrackedRun, prepare_store
+from tsformer.tracking.run import RunEnded
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+
+class LosesTheRace:
+    """A client whose first call of log_inputs fails, as MLflow's does for the second to come."""
+
+    def __init__(self, client: Any, failures: int):
+        self._client = client
+        self.failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def log_inputs(self, *args: Any, **kwargs: Any) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("UNIQUE constraint failed: datasets.name")
+        self._client.log_inputs(*args, **kwargs)
+
+
+def test_the_second_to_log_a_data_set_keeps_its_run(uri: str, experiment: str) -> None:
+    store = prepare_store(uri, experiment)
+    started = store.start("second", kind="fit")
+    with TrackedRun(LosesTheRace(store.client(), 1), started.run_id) as run:  # type: ignore[arg-type]
+        run.dataset(np.zeros((2, 1, 3)), np.array(["a", "b"]), name="new", context="train")
+    assert not run.lost
+    (found,) = store.runs("FINISHED")
+    assert [used.dataset.name for used in found.inputs.dataset_inputs] == ["new"]
+
+
+def test_a_store_that_goes_on_failing_is_given_up(uri: str, experiment: str) -> None:
+    store = prepare_store(uri, experiment)
+    started = store.start("away", kind="fit")
+    run = TrackedRun(LosesTheRace(store.client(), 9), started.run_id)  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="tracking of run .* stopped"):
+        run.dataset(np.zeros((2, 1, 3)), np.array(["a", "b"]), name="newer", context="train")
+    assert run.lost
+
+
+def test_of_doubled_runs_the_oldest_stays(uri: str, experiment: str) -> None:
+    store = prepare_store(uri, experiment)
+    tags = {"tsformer.configuration": experiment}
+    ids = {}
+    for key in ("a", "b", "a", "other", "other"):
+        with store.start(key, kind="fit", key=key, tags=tags) as run:
+            ids.setdefault(key, []).append(run.run_id)
+    store.kill_doubled(["a", "b"], tags)
+    left = [run.info.run_id for run in store.runs("FINISHED", tags)]
+    assert left == [ids["a"][0], ids["b"][0], *ids["other"]]
+
+
+def test_losses_are_counted_in_their_own_session(uri: str, experiment: str) -> None:
+    store = prepare_store(uri, experiment)
+    assert store.count_lost("key", "now") == 0
+    for session in ("before", "now", "now"):
+        store.start("lost", kind="fit", key="key")
+        last = store.count_lost("key", session)
+    assert last == 2
+    assert store.runs("RUNNING") == []
+    assert len(store.runs("KILLED")) == 3
+
+
+def test_a_run_that_somebody_ended_stays_as_it_is(uri: str, experiment: str) -> None:
+    store = prepare_store(uri, experiment)
+    run = store.start("superseded", kind="fit", key="key")
+    assert not run.ended()
+    store.kill_stale(["key"], {})
+    assert run.ended()
+    with pytest.raises(RunEnded), run:
+        raise RunEnded
+    assert [found.info.status for found in store.runs()] == ["KILLED"]

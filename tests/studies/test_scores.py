@@ -1,0 +1,83 @@
+"""Scores are read from a folder or a file, split by variant, and cut to what is paired."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tsformer.studies.scores import complete, read_scores, read_study, variants
+
+
+def rows(**more: object) -> pd.DataFrame:
+    table = pd.DataFrame(
+        [(d, e, s, 0.5) for d in "AB" for e in ("none", "rope") for s in (0, 1)],
+        columns=["dataset", "encoding", "seed", "accuracy"],
+    )
+    return table.assign(**more)
+
+
+def test_a_folder_is_read_with_its_design(tmp_path: Path) -> None:
+    rows().to_csv(tmp_path / "results.csv", index=False)
+    study = read_study(tmp_path)
+    assert study.ours
+    assert study.design is None
+    assert {"method", "score"} <= set(study.rows)
+    (tmp_path / "study.json").write_text(json.dumps({"datasets": ["A"]}))
+    assert read_study(tmp_path / "results.csv").design == {"datasets": ["A"]}
+
+
+def test_a_table_of_others_is_not_taken_for_ours(tmp_path: Path) -> None:
+    theirs = rows().rename(columns={"encoding": "method", "accuracy": "score"})
+    theirs.to_csv(tmp_path / "scores.csv", index=False)
+    assert not read_study(tmp_path / "scores.csv").ours
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (None, FileNotFoundError, "there is no .*results.csv; name the folder"),
+        ("", ValueError, "is empty"),
+        ("dataset,method,seed,score\n", ValueError, "holds no fit yet"),
+        ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "did you mean 'sed'"),
+    ],
+)
+def test_what_is_no_study(
+    tmp_path: Path, text: str | None, error: type[Exception], message: str
+) -> None:
+    if text is not None:
+        (tmp_path / "results.csv").write_text(text)
+    with pytest.raises(error, match=message):
+        read_study(tmp_path)
+
+
+def test_scores_keep_what_tells_fits_apart(tmp_path: Path) -> None:
+    table = rows(stem=["conv", "linear"] * 4, d_model=32, resample=0, fit_seconds=1.0)
+    table.to_csv(tmp_path / "results.csv", index=False)
+    columns = read_scores(tmp_path / "results.csv").columns
+    assert list(columns) == ["dataset", "method", "seed", "score", "resample", "stem"]
+
+
+def test_variants_are_combinations_of_what_varies() -> None:
+    table = rows(stem=["conv"] * 4 + ["linear"] * 4, n_layers=[1, 2] * 4, d_model=32, note="x y")
+    parts = variants(table)
+    assert list(parts) == [
+        "stem=conv, n_layers=1",
+        "stem=conv, n_layers=2",
+        "stem=linear, n_layers=1",
+        "stem=linear, n_layers=2",
+    ]
+    assert sum(map(len, parts.values())) == len(table)
+    assert set(parts["stem=linear, n_layers=2"]["dataset"]) == {"B"}
+    assert list(variants(rows())) == [""]
+
+
+def test_only_draws_that_every_method_has_are_paired() -> None:
+    table = rows().rename(columns={"encoding": "method"})
+    missing = (table["dataset"] == "B") & (table["method"] == "rope") & (table["seed"] == 1)
+    kept = complete(table[~missing])
+    assert kept.groupby("dataset")["seed"].unique().map(list).to_dict() == {"A": [0, 1], "B": [0]}
+    split = pd.concat([table.assign(resample=0), table[~missing].assign(resample=1)])
+    assert len(complete(split)) == len(table) + len(table) - 2

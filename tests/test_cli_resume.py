@@ -1,0 +1,64 @@
+"""`tsformer fit` that was killed goes on where it stood."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tsformer import load, load_dataset
+from tsformer.cli import main
+
+for library in ("typer", "rich", "sktime"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+FIT = ["fit", "ItalyPowerDemand", "--encoding", "tape", "--max-epochs", "40"]
+FIT += ["--set", "n_layers=1", "--set", "d_model=8", "--set", "n_heads=2", "--set", "verbose=0"]
+KEPT = ["--checkpoint", "state", "--set", "checkpoint_minutes=0"]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tsformer", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_predicts_bit_for_bit_alike(tmp_path):
+    run(*FIT, "--out", "whole", cwd=tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tsformer", *FIT, *KEPT, "--out", "killed"], cwd=tmp_path
+    )
+    for _ in range(1200):
+        if list(tmp_path.glob("state/training-*.pt")) or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not list((tmp_path / "killed").iterdir())
+    run(*FIT, *KEPT, "--resume", "--out", "resumed", cwd=tmp_path)
+    X, _ = load_dataset("ItalyPowerDemand", "test")
+    whole, resumed = load(tmp_path / "whole"), load(tmp_path / "resumed")
+    assert np.array_equal(whole.predict_proba(X), resumed.predict_proba(X))
+    saved = json.loads((tmp_path / "resumed/estimator.json").read_text())["parameters"]
+    assert saved["checkpoint_dir"] is None, "a path of this machine is none of the model's"
+    assert saved["resume"] is False
+
+
+def test_without_a_folder_there_is_nothing_to_resume(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main([*FIT, "--resume"])
+    assert stopped.value.code == 2
+    assert "name its folder with --checkpoint" in capsys.readouterr().err

@@ -1,0 +1,159 @@
+"""A model in MLflow's registry: what is kept, what must be trusted, and what a server answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer.tracking import RunStore
+from tsformer.tracking.register import RegisteredEstimator, register
+
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+skops = pytest.importorskip("skops.io", reason='needs the extra "tracking"')
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def classifier(italy: tuple[Any, Any]) -> TSTransformerClassifier:
+    return TSTransformerClassifier("tape+erpe", **SMALL).fit(*italy)
+
+
+@pytest.fixture(scope="module")
+def address(classifier: TSTransformerClassifier, store: RunStore) -> str:
+    return register(classifier, "italy", store)
+
+
+def model_folder(store: RunStore, address: str) -> Path:
+    name, version = address.removeprefix("models:/").split("/")
+    client = store.client()
+    run_id = client.get_model_version(name, version).run_id
+    assert run_id is not None
+    assert client.get_run(run_id).info.status == "FINISHED"
+    return Path(client.download_artifacts(run_id, "model"))
+
+
+def test_it_predicts_what_the_estimator_predicts(
+    classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
+) -> None:
+    X = italy[0]
+    folder = str(model_folder(store, address))
+    loaded = mlflow.sklearn.load_model(folder)
+    assert np.array_equal(loaded.predict(X), classifier.predict(X))
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    served = mlflow.pyfunc.load_model(folder)
+    assert np.array_equal(served.predict(X), classifier.predict(X))
+    with pytest.raises(mlflow.exceptions.MlflowException, match=r"shape"):
+        served.predict(X[:, 0])
+
+
+def test_nothing_is_trusted_but_one_type(store: RunStore, address: str) -> None:
+    (file,) = model_folder(store, address).glob("*.skops")
+    ours = f"{RegisteredEstimator.__module__}.RegisteredEstimator"
+    assert skops.get_untrusted_types(file=file) == [ours]
+    assert not list(model_folder(store, address).rglob("*.pkl"))
+
+
+def test_signature_and_requirements(store: RunStore, address: str) -> None:
+    folder = model_folder(store, address)
+    info = mlflow.models.get_model_info(str(folder))
+    (series,) = info.signature.inputs.inputs
+    assert (series.type, series.shape) == (np.dtype("float64"), (-1, 1, -1))
+    requirements = (folder / "requirements.txt").read_text()
+    assert "tsformer==" in requirements
+    assert "torch==" in requirements
+    assert "+" not in requirements, "a version that names a build is on no registry"
+
+
+def test_a_name_that_is_there_gets_another_version(
+    classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
+) -> None:
+    assert address == "models:/italy/1"
+    again = register(classifier, "italy", store, output="predict_proba")
+    assert again == "models:/italy/2"
+    X = italy[0][:5]
+    answer = mlflow.pyfunc.load_model(str(model_folder(store, again))).predict(X)
+    assert np.array_equal(answer, classifier.predict_proba(X))
+
+
+def test_what_cannot_be_registered_is_refused(
+    classifier: TSTransformerClassifier, store: RunStore, italy: tuple[Any, Any]
+) -> None:
+    with pytest.raises(ValueError, match="output must be one of 'predict', 'predict_proba'; got"):
+        register(classifier, "x", store, output="probabilities")
+    X, y = italy
+    regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
+    with pytest.raises(ValueError, match="TSTransformerRegressor has no predict_proba"):
+        register(regressor, "x", store, output="predict_proba")
+    with pytest.raises(ValueError, match="no model can be registered as 'a/b'"):
+        register(classifier, "a/b", store)
+
+
+@pytest.fixture
+def server(store: RunStore, address: str) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    beside = str(Path(sys.executable).parent)
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", address]
+    process = subprocess.Popen(
+        [*command, "--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)],
+        env={
+            **os.environ,
+            "MLFLOW_TRACKING_URI": store.uri,
+            "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
+        },
+        start_new_session=True,
+    )
+    try:
+        yield wait_for(f"http://127.0.0.1:{port}", process)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=30)
+
+
+def wait_for(server: str, process: subprocess.Popen[bytes]) -> str:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{server}/ping", timeout=5):
+                return server
+        except OSError:  # not up yet
+            time.sleep(0.5)
+    raise AssertionError(f"no server at {server}; its exit code is {process.poll()}")
+
+
+def post(server: str, inputs: list[Any]) -> Any:
+    request = urllib.request.Request(
+        f"{server}/invocations",
+        data=json.dumps({"inputs": inputs}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.slow
+def test_a_server_answers_a_list_of_series(
+    server: str, classifier: TSTransformerClassifier, italy: tuple[Any, Any]
+) -> None:
+    X = italy[0][:7]
+    assert post(server, X.tolist()) == {"predictions": classifier.predict(X).tolist()}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        post(server, X[:, 0].tolist())
+    assert refused.value.code == 400
+    refused.value.close()

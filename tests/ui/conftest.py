@@ -1,0 +1,66 @@
+"""A small real comparison, shown by `tsformer ui`, in a real browser. Run by `make test-ui`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+WANTED = "TSFORMER_TEST_UI"
+ENCODINGS = ("none", "fixed", "lspe", "tape+erpe")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Of all tests alone: every conftest is called with the items of the whole session.
+    ours = [item for item in items if HERE in item.path.parents]
+    why = _why_not() if ours else ""
+    for item in ours:
+        if why:
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _why_not() -> str:
+    if not os.environ.get(WANTED):
+        return "in a browser; `make test-ui` runs them"
+    try:
+        importlib.import_module("playwright.sync_api")
+    except ImportError:
+        return 'needs Playwright: pip install "tsformer[ui-test]"'
+    return "" if _browser().find_chromium() else "needs Chromium: set $CHROMIUM to its path"
+
+
+def _browser() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE.parents[1] / "experiments")
+        return importlib.import_module("browser")
+
+
+@pytest.fixture(scope="session")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
+    """The store of four encodings, each fitted with two seeds, and what came of it."""
+    from tsformer.studies import Study, compare
+
+    folder = tmp_path_factory.mktemp("ui")
+    store = f"sqlite:///{folder}/mlflow.db"
+    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3}
+    study = Study(("ItalyPowerDemand",), ENCODINGS, seeds=2, parameters=small)
+    return store, compare(study, out=folder / "out", tracking_uri=store)
+
+
+@pytest.fixture(scope="session")
+def pages(comparison: tuple[str, Any]) -> Iterator[dict[str, str]]:
+    """What `tsformer ui` printed: addresses by what they show. It runs for the whole session."""
+    with _browser().running_ui(comparison[0]) as addresses:
+        yield addresses
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    browser = _browser()
+    with browser.open_page(browser.find_chromium()) as page:
+        yield page

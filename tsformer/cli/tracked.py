@@ -1,0 +1,94 @@
+"""What was tracked: look at it in MLflow's pages, put a model into MLflow's registry."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from tsformer.cli.models import Model
+
+__all__ = ["register", "ui"]
+
+Experiment = Annotated[
+    str | None, typer.Option(help="Its name; that of the newest run if not given.")
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking-uri",
+        metavar="ADDRESS",
+        help="sqlite:///FILE or a server's address; $MLFLOW_TRACKING_URI or mlflow.db in this "
+        "folder if not given.",
+    ),
+]
+
+
+def ui(
+    experiment: Experiment = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where to listen.")] = 5000,
+    tracking_uri: Store = None,
+) -> None:
+    """Open tracked runs in MLflow's pages, on this machine only; Ctrl-C ends it.
+
+    Prints the address of the view that shows encodings side by side.
+
+    [bold]Examples[/bold]
+
+      tsformer ui
+      tsformer ui --experiment mine --port 5001
+    """
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    from tsformer.tracking import server
+
+    store = server.find_experiment(tracking_uri, experiment)
+    if not store.uri.startswith("sqlite:///"):
+        _print_pages(server.pages_of(store, store.uri))
+        typer.echo("open one: the server runs already")
+        return
+    command = server.server_command(store, port)
+    _print_pages(server.pages_of(store, f"http://127.0.0.1:{port}"))
+    typer.echo("open one in some seconds; Ctrl-C ends the server")
+    # The server takes this process over, so that Ctrl-C and signals reach it and nothing is left.
+    os.execve(command[0], command, {**os.environ, **server.SERVER_ENVIRONMENT})
+
+
+def register(
+    model: Model,
+    name: Annotated[str, typer.Option(help="Its name in the registry.")],
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Answer with probabilities, not with labels.")
+    ] = False,
+    experiment: Annotated[str, typer.Option(help="The experiment of the run that holds it.")] = (
+        "tsformer"
+    ),
+    tracking_uri: Store = None,
+) -> None:
+    """Put a saved model into MLflow's registry, where it can be served.
+
+    [bold]Examples[/bold]
+
+      tsformer register model --name motions
+      tsformer register model --name motions --proba
+    """
+    import tsformer
+
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    estimator = tsformer.load(model)  # before a store is made for it
+    from tsformer.tracking import prepare_store
+    from tsformer.tracking.register import register
+
+    store = prepare_store(tracking_uri, experiment)
+    output = "predict_proba" if proba else "predict"
+    address = register(estimator, name, store, output=output)
+    typer.echo(f"{model} is {address}")
+    typer.echo(
+        f"serve it: MLFLOW_TRACKING_URI={store.uri} mlflow models serve --env-manager local "
+        f"-m {address}"
+    )
+
+
+def _print_pages(pages: dict[str, str]) -> None:
+    for shown, address in pages.items():
+        typer.echo(f"{shown:<24}{address}")

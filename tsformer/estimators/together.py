@@ -1,0 +1,91 @@
+"""Several estimators that differ in their seed alone, fitted on the same data at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.training import train_members
+
+__all__ = ["fit_together"]
+
+# Parameters in which they may differ.
+_OF_EACH = ("callbacks", "random_state")
+
+
+def fit_together(
+    estimators: Sequence[TransformerEstimator],
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+) -> None:
+    """Fit each as its own `fit` would; on a GPU their models train as one.
+
+    So the seeds of one configuration cost little more than one of them. Where each holds out a
+    part of its own for early stopping, they are fitted one after another.
+
+    Parameters
+    ----------
+    estimators : sequence of estimators
+        Of one class, with the same parameters but `random_state` and `callbacks`.
+    X, y, sample_weight
+        As for `fit`.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or they differ in another parameter.
+    tsformer.training.Diverged
+        If the loss of one is no longer finite; those before it are fitted.
+
+    Examples
+    --------
+    >>> from tsformer import TSTransformerClassifier, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> seeds = [TSTransformerClassifier(max_epochs=2, random_state=seed) for seed in range(3)]
+    >>> fit_together(seeds, X, y)
+    >>> [classifier.n_iter_ for classifier in seeds]
+    [2, 2, 2]
+    """
+    if not estimators:
+        raise ValueError("there is no estimator to fit")
+    first = estimators[0]
+    for other in estimators[1:]:
+        differing = _differing(first, other)
+        if differing:
+            raise ValueError(
+                f"estimators that are fitted together differ in random_state and callbacks alone; "
+                f"these differ in {', '.join(differing)}"
+            )
+    prepared = [estimator._prepare(X, y, sample_weight) for estimator in estimators]
+    if any(each.validation is not None for each in prepared):
+        for estimator in estimators:
+            estimator._fit(X, y, sample_weight, None, (None, None, None))
+        return
+    data = prepared[0]
+    try:
+        train_members(
+            [model for each in prepared for model in each.models],
+            data.panel,
+            data.targets,
+            first._loss,
+            [plan for each in prepared for plan in each.plans],
+            weights=data.weights,
+            callbacks=[own for each in prepared for own in each.callbacks],
+            histories=[history for each in prepared for history in each.histories],
+            n_jobs=first.n_jobs,
+        )
+    finally:
+        for estimator in estimators:
+            estimator._keep_trained()
+
+
+def _differing(first: TransformerEstimator, other: TransformerEstimator) -> list[str]:
+    if type(first) is not type(other):
+        return ["their class"]
+    ours, theirs = first.get_params(deep=False), other.get_params(deep=False)
+    return [name for name in ours if name not in _OF_EACH and ours[name] != theirs[name]]

@@ -1,0 +1,227 @@
+"""What a report says in words of what was found: no more than the numbers carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from tsformer.plots.statistics import p_text
+from tsformer.studies.effects import COVARIATES
+from tsformer.studies.findings import Findings
+from tsformer.studies.scores import StudyScores
+from tsformer.studies.statistics import Statistics
+
+__all__ = ["asked", "limits", "outcome", "protocol"]
+
+_ALPHA = 0.05
+#: A Bayesian chance from which on something is said to be so.
+_SURE = 0.95
+_MOST_NAMED = 10
+
+
+def asked(study: StudyScores, findings: list[Findings], baseline: str | None) -> str:
+    """Return what was compared, and how much of it is there."""
+    rows = study.rows
+    counts = [
+        f"{rows['method'].nunique()} methods",
+        f"{rows['dataset'].nunique()} data sets",
+        f"{rows['seed'].nunique()} seeds",
+    ]
+    if "resample" in rows.columns and rows["resample"].nunique() > 1:
+        counts.append(f"{rows['resample'].nunique()} splits of each")
+    if len(findings) > 1:
+        counts.append(f"{len(findings)} variants ({'; '.join(each.label for each in findings)})")
+    text = f"Which method scores higher, over data sets? Compared: {', '.join(counts)}."
+    if baseline is not None:
+        text += f" Gains are over {baseline}."
+    expected = _expected(study)
+    if expected is None:
+        return f"{text} {len(rows)} fits."
+    if len(rows) < expected:
+        return f"{text} {len(rows)} of {expected} fits are there: this study is not finished."
+    return f"{text} All {expected} fits are there."
+
+
+def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
+    """Return how the scores came about, as far as it is known, and how they are compared."""
+    if study.ours:
+        known = [
+            "Each fit saw the training split alone. The score is the accuracy on the test split, "
+            "which was read once, at the end.",
+            "Fits of one data set, seed and variant differ in the encoding alone: they start from "
+            "the same weights and meet the same batches under the same budget.",
+        ]
+    else:
+        known = ["How these scores came about is not in the file; they are taken as they are."]
+    for each in findings:
+        label = f"{each.label}: " if each.label else ""
+        if each.statistics is None:
+            known.append(f"{label}not yet two data sets with scores of two and all methods.")
+            continue
+        text = f"{label}compared over {len(each.statistics.scores)} data sets"
+        if len(each.used) < len(each.rows):
+            text += (
+                f", by the {len(each.used)} of {len(each.rows)} fits whose data set and seed "
+                "every method has"
+            )
+        if each.left_out:
+            text += f"; left out, for some method has no score there: {_names(each.left_out)}"
+        known.append(f"{text}.")
+    return [
+        *known,
+        "Scores are averaged over seeds first: data sets are the sample, seeds are not.",
+        "Tests: Friedman's for all methods at once; Wilcoxon's signed-rank test for pairs, two-"
+        "sided and exact, corrected by Holm's method; the Bayesian signed-rank test, in which "
+        "differences within the region of practical equivalence count as none.",
+        "Intervals of mean gains: 95 %, by drawing data sets anew with replacement.",
+    ]
+
+
+def outcome(found: Findings, baseline: str | None) -> list[str]:
+    """Return what a variant's statistics show and what they do not."""
+    statistics = found.statistics
+    if statistics is None:
+        return ["Too little is there to compare: no statistics yet."]
+    said = [_ranks(statistics), *_pairs(statistics)]
+    if baseline is not None and baseline in statistics.ranks.index:
+        said += _against(statistics, baseline)
+    if found.effects is not None:
+        said += [_effect(found.effects, covariate) for covariate in COVARIATES]
+    return said
+
+
+def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
+    """Return what cannot be concluded."""
+    compared = [each.statistics for each in findings if each.statistics is not None]
+    said = []
+    if compared:
+        least = min(len(statistics.scores) for statistics in compared)
+        said.append(
+            f"{least} data sets are a small sample, and nobody drew it at random: what holds for "
+            "them may not hold for others."
+        )
+    n_seeds = int(study.rows.groupby(["dataset", "method"])["seed"].nunique().max())
+    said.append(
+        "There is one seed: nothing is known of how much a score varies with it."
+        if n_seeds == 1
+        else f"At most {n_seeds} seeds: spreads over them are rough."
+    )
+    said += [
+        "A difference that is not significant is not shown to be nothing. Only a high chance of "
+        "practical equivalence speaks for that, and it depends on the region chosen.",
+        "Lengths and training sizes of these data sets go with much else about them; a "
+        "correlation with either is no cause.",
+    ]
+    if study.ours:
+        said.append(
+            "All encodings had one recipe and one budget, tuned for none of them. Another budget, "
+            "model or recipe may rank them otherwise."
+        )
+    if "fit_seconds" in study.rows.columns:
+        said.append(
+            "Seconds are of the machines that ran the fits and of what else these did; compare "
+            "them with each other only, and not closely."
+        )
+    return said
+
+
+def _ranks(statistics: Statistics) -> str:
+    n, p = len(statistics.scores), statistics.friedman_p
+    best = statistics.ranks.index[0]
+    text = f"{best} has the best mean rank, {statistics.ranks.iloc[0]:.2f}"
+    if math.isnan(p):
+        return f"{text} of two methods on {n} data sets."
+    if p < _ALPHA:
+        return f"{text}. Ranks as far apart are unlikely of equal methods (Friedman, {p_text(p)})."
+    return (
+        f"{text}, but ranks as far apart are not unlikely of equal methods (Friedman, "
+        f"{p_text(p)}): no order of the methods is shown."
+    )
+
+
+def _pairs(statistics: Statistics) -> list[str]:
+    n_pairs = len(statistics.pairs)
+    differs = statistics.significant(_ALPHA)
+    if len(differs):
+        pairs = [f"{row.better} over {row.worse}" for row in differs.itertuples()]
+        said = [f"{len(differs)} of {n_pairs} pairs differ after correction: {_names(pairs)}."]
+    else:
+        said = [f"No pair of the {n_pairs} differs after correction."]
+        least = 2 / 2 ** len(statistics.scores)
+        if least * n_pairs >= _ALPHA:
+            said.append(
+                f"None could: with {len(statistics.scores)} data sets the least p is {least:.3g}, "
+                f"which times {n_pairs} pairs is not below {_ALPHA:g}."
+            )
+    alike = statistics.pairs[statistics.pairs["p_same"] > _SURE]
+    said.append(
+        f"{len(alike)} of {n_pairs} pairs are practically equal, within {statistics.rope:g}, with "
+        f"a chance above {_SURE:g}."
+    )
+    return said
+
+
+def _against(statistics: Statistics, baseline: str) -> list[str]:
+    table = statistics.against(baseline)
+    groups = {
+        f"Score higher than {baseline}": table["difference"] > 0,
+        f"Score lower than {baseline}": table["difference"] < 0,
+    }
+    clear = table["p_holm"] < _ALPHA
+    correction = f"Wilcoxon, corrected for the {len(table)} comparisons with {baseline} alone"
+    said = [
+        f"{text} ({correction}): {_listed(table[clear & rows])}."
+        for text, rows in groups.items()
+        if (clear & rows).any()
+    ]
+    if not clear.any():
+        said = [f"No method is shown to differ from {baseline} ({correction})."]
+    alike = table[table["p_same"] > _SURE]["method"]
+    if len(alike):
+        said.append(
+            f"Practically equal to {baseline}, within {statistics.rope:g}, with a chance above "
+            f"{_SURE:g}: {_names(alike)}."
+        )
+    return said
+
+
+def _listed(table: pd.DataFrame) -> str:
+    return _names(
+        f"{row['method']} ({row['difference']:+.3f}, {p_text(row['p_holm'])})"
+        for row in table.to_dict("records")
+    )
+
+
+def _effect(effects: pd.DataFrame, covariate: str) -> str:
+    rows = effects[effects["covariate"] == covariate]
+    words = COVARIATES[covariate]
+    if rows["p"].isna().all():
+        return (
+            f"Nothing can be said of gains and {words}: too few data sets with a known one, "
+            "or no gain varies."
+        )
+    clear = rows[rows["p_holm"] < _ALPHA]
+    if clear.empty:
+        return f"No method's gain is shown to go with {words} (rank correlation, Holm)."
+    found = _names(
+        f"{row['method']} (r = {row['rho']:+.2f}, {p_text(row['p_holm'])})"
+        for row in clear.to_dict("records")
+    )
+    return f"Gains that go with {words} (rank correlation, Holm): {found}."
+
+
+def _expected(study: StudyScores) -> int | None:
+    if study.design is None:
+        return None
+    lists = [study.design[name] for name in ("datasets", "encodings", "seeds")]
+    lists += study.design.get("vary", {}).values()
+    return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = list(names)
+    if len(listed) > _MOST_NAMED:
+        return f"{', '.join(listed[:_MOST_NAMED])} and {len(listed) - _MOST_NAMED} more"
+    return ", ".join(listed)

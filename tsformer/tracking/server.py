@@ -1,0 +1,111 @@
+"""MLflow's pages on this machine: which experiment they show, and what starts them."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+from tsformer._names import unknown
+from tsformer._optional import require
+from tsformer.tracking.store import RunStore, resolve_uri
+from tsformer.tracking.views import make_views, view_address
+
+__all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
+
+_SQLITE = "sqlite:///"
+#: With one worker and no service that runs jobs the server takes half a gigabyte, not several.
+SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+
+
+def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
+    """Return an experiment that has runs; nothing is made.
+
+    Parameters
+    ----------
+    uri : str, optional
+        As `tsformer.tracking.resolve_uri` takes it.
+    name : str, optional
+        Its name; by default the one with the newest run.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such SQLite file.
+    ConnectionError
+        If the store cannot be read.
+    ValueError
+        If no experiment has that name, or there is no run.
+    """
+    require("mlflow", extra="tracking", purpose="looking at tracked runs")
+    uri = resolve_uri(uri)
+    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():
+        raise FileNotFoundError(
+            f"there is no {uri.removeprefix(_SQLITE)}; go to the folder where `tsformer compare` "
+            "ran, or name the store with --tracking-uri"
+        )
+    client = RunStore(uri, "").client()
+    try:
+        experiments = {found.name: found.experiment_id for found in client.search_experiments()}
+        if name is not None and name not in experiments:
+            raise ValueError(unknown("experiment", name, experiments))
+        ids = [experiments[name]] if name is not None else list(experiments.values())
+        newest = client.search_runs(ids, max_results=1, order_by=["attributes.start_time DESC"])
+    except ValueError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise ConnectionError(
+            f"the tracking store {uri} cannot be read ({type(error).__name__}: {reason})"
+        ) from error
+    if not newest:
+        where = f"experiment {name!r}" if name is not None else uri
+        raise ValueError(
+            f"no run is in {where} yet; `tsformer compare` or MLflowTracker makes some"
+        )
+    return RunStore(uri, newest[0].info.experiment_id)
+
+
+def pages_of(store: RunStore, server: str) -> dict[str, str]:
+    """Return the addresses to open, by what they show; views that are not there are made.
+
+    Parameters
+    ----------
+    store : RunStore
+        The experiment.
+    server : str
+        Address of the server that shows it, as ``"http://127.0.0.1:5000"``.
+    """
+    tags = store.client().get_experiment(store.experiment_id).tags
+    if not any(name.startswith("mlflow.sharedViewState.") for name in tags):
+        make_views(store)
+    pages = {}
+    if store.runs("FINISHED", {"tsformer.kind": "encoding"}):
+        pages["encodings side by side"] = view_address(server, store.experiment_id, "encodings")
+    pages["fits by encoding"] = view_address(server, store.experiment_id, "grouped")
+    pages["all fits"] = view_address(server, store.experiment_id, "fits")
+    return pages
+
+
+def server_command(store: RunStore, port: int) -> list[str]:
+    """Return the command that shows a SQLite store on this machine alone.
+
+    Run it with `SERVER_ENVIRONMENT`.
+
+    Raises
+    ------
+    ConnectionError
+        If something listens on that port already.
+    """
+    with socket.socket() as probe:
+        # As the server does: a port whose connections have just been closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ConnectionError(
+                f"port {port} of this machine cannot be had ({error.strerror}); choose another, as "
+                f"in --port {port % 65535 + 1}"
+            ) from error
+    options = ["--backend-store-uri", store.uri, "--host", "127.0.0.1", "--port", str(port)]
+    return [sys.executable, "-m", "mlflow", "ui", *options, "--workers", "1"]
