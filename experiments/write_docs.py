@@ -16,6 +16,7 @@ import encodings_page
 import language_model
 import markdown_text as md
 import pandas as pd
+import speed_tables
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -24,6 +25,10 @@ RESULTS_README = ROOT / "experiments/results/README.md"
 MISSING = ROOT / "experiments/results/missing_values.csv"
 RESULTS = ROOT / "experiments/results/default_accuracy.csv"
 PUBLISHED = ROOT / "experiments/results/published.csv"
+SPEED = ROOT / "experiments/results/speed.csv"
+SPEED_TRIALS = ROOT / "experiments/results/speed_trials.csv"
+SPEED_PROFILE = ROOT / "experiments/results/speed_profile.csv"
+SPEED_NOTES = ROOT / "experiments/results/speed_notes.md"
 
 
 def encodings_table() -> str:
@@ -96,6 +101,27 @@ def missing_table(results: Path = MISSING) -> str:
     return md.table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
 
 
+def speed_table(results: Path = SPEED, device: str = "cpu") -> str:
+    """One row a case and stem: how many times as fast as what people use."""
+    rows = pd.read_csv(results)
+    return speed_tables.ratio_table(rows[rows["device"] == device])
+
+
+def speed_notes(text: str, results: Path = SPEED, trials: Path = SPEED_TRIALS) -> str:
+    """Return the notes on speed with their tables replaced."""
+    measured, tried = pd.read_csv(results), pd.read_csv(trials)
+    measured = measured[measured["device"] == "cpu"]
+    text = filled(text, "speed", speed_table(results))
+    text = filled(text, "speed of each", speed_tables.full_table(measured))
+    text = filled(text, "speed of the rest", speed_tables.rest_table(measured))
+    text = filled(text, "profile", speed_tables.profile_table(pd.read_csv(SPEED_PROFILE)))
+    text = filled(text, "compile", speed_tables.compile_table(tried))
+    for name in dict.fromkeys(tried["trial"]):
+        if not name.startswith("compile"):
+            text = filled(text, name, speed_tables.trials_table(tried, name))
+    return text
+
+
 def filled(text: str, name: str, table: str) -> str:
     """Return `text` with the table called `name` replaced."""
     place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -109,11 +135,14 @@ def main() -> None:
     text = README.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
     text = filled(text, "results", results_table())
+    text = filled(text, "speed", speed_table())
     README.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(text, "language model", language_table())
     text = filled(text, "missing values", missing_table())
     RESULTS_README.write_text(text, encoding="utf-8")
+    text = SPEED_NOTES.read_text(encoding="utf-8")
+    SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(encodings_page.page(), encoding="utf-8")
 

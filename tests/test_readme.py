@@ -43,11 +43,12 @@ def test_there_are_examples_to_run():
     assert 'PositionalEncoding, name="ramp"' in EXAMPLES[2]
 
 
-@pytest.mark.parametrize("name", ["encodings", "results"])
+@pytest.mark.parametrize("name", ["encodings", "results", "speed"])
 def test_table_is_fresh(name, write_docs):
     table = {
         "encodings": write_docs.encodings_table,
         "results": write_docs.results_table,
+        "speed": write_docs.speed_table,
     }[name]()
     assert write_docs.filled(README, name, table) == README, (
         "stale; run: python experiments/write_docs.py"
