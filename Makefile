@@ -24,14 +24,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much where the cores are busy.
-demo test: export OMP_NUM_THREADS := 1
+demo test test-processes: export OMP_NUM_THREADS := 1
 
 demo: install ## train, track and compare four encodings on three real problems
 	$(BIN)/tsformer compare --datasets BasicMotions,ItalyPowerDemand,JapaneseVowels \
 		--encodings none,fixed,learnable,lspe --seeds 2 --max-epochs $(EPOCHS)
 
-test: install ## run all tests; those on the archive need TSFORMER_DATA=/its/folder
-	$(BIN)/python -m pytest -n 2
+test: install ## run the tests; those on the archive need TSFORMER_DATA=/its/folder
+	$(BIN)/python -m pytest -n 2 -m "not processes"
+
+.PHONY: test-processes
+test-processes: install ## run the tests that kill workers, drivers, servers and ranks
+	$(BIN)/python -m pytest -n 2 -m processes
 
 # aeon wants other versions than the rest; see constraints-aeon.txt. Python is that of .venv.
 AEON := .venv-aeon

@@ -26,7 +26,7 @@ def one_finished(statuses: Any) -> None:
     assert {status for _, status in statuses} <= {"FINISHED", "KILLED"}
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_tracking_server_that_goes_away_and_comes_back(
     processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any
 ) -> None:
@@ -58,7 +58,7 @@ def test_a_tracking_server_that_goes_away_and_comes_back(
     one_finished(statuses(store))
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_worker_of_a_cluster_is_killed(
     processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any,
     wait_until: Callable[..., None],

@@ -63,7 +63,7 @@ def one_finished(statuses: Any, study: Study = STUDY) -> None:
     assert {status for _, status in statuses} <= {"FINISHED", "KILLED"}
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_killed_worker(
     uri: str, experiment: str, tmp_path: Path, statuses: Any, wait_until: Callable[..., None]
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_killed_worker(
     assert [e.running for e in events] == [2, 2, 2, 1, 0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_fit_that_always_kills_its_worker_fails_and_the_others_go_on(
     uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: Any
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_fit_that_always_kills_its_worker_fails_and_the_others_go_on(
     assert not any(status == "RUNNING" for _, status in found)
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     uri: str, experiment: str, processes: Any, tmp_path: Path, statuses: Any,
     wait_until: Callable[..., None],
@@ -142,7 +142,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     assert any(status == "KILLED" for _, status in statuses(store))
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_ctrl_c_in_many_processes_says_how_to_go_on(
     uri: str, processes: Any, tmp_path: Path, statuses: Any, wait_until: Callable[..., None]
 ) -> None:

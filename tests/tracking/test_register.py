@@ -103,6 +103,26 @@ def test_what_cannot_be_registered_is_refused(
         register(classifier, "a/b", store)
 
 
+def test_the_command_says_how_to_serve_it(
+    classifier: TSTransformerClassifier,
+    store: RunStore,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("typer", reason='needs the extra "cli"')
+    from tsformer.cli import main
+
+    classifier.save(tmp_path / "model")
+    where = ("--tracking-uri", store.uri, "--experiment", "tests of tracking")
+    with pytest.raises(SystemExit) as ended:
+        main(["register", str(tmp_path / "model"), "--name", "by command", "--proba", *where])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert f"MLFLOW_TRACKING_URI={store.uri} mlflow models serve" in printed
+    answer = mlflow.pyfunc.load_model(str(model_folder(store, "models:/by command/1")))
+    assert answer.predict(np.zeros((2, 1, 24))).shape == (2, 2)
+
+
 @pytest.fixture
 def server(store: RunStore, address: str) -> Iterator[str]:
     with socket.socket() as probe:

@@ -20,7 +20,7 @@ from tsformer.training.distributed import Ranks
 
 pytestmark = [
     pytest.mark.skipif(not dist.is_available(), reason="this torch has no distributed training"),
-    pytest.mark.slow,
+    pytest.mark.processes,
 ]
 
 BEGINNING = """
