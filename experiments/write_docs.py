@@ -18,6 +18,10 @@ import markdown_text as md
 import pandas as pd
 import speed_tables
 
+from tsformer.studies.findings import find
+from tsformer.studies.report_sections import side_by_side
+from tsformer.studies.scores import read_study
+
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGE = ROOT / "docs/encodings.md"
@@ -25,6 +29,7 @@ RESULTS_README = ROOT / "experiments/results/README.md"
 MISSING = ROOT / "experiments/results/missing_values.csv"
 RESULTS = ROOT / "experiments/results/default_accuracy.csv"
 PUBLISHED = ROOT / "experiments/results/published.csv"
+STUDY = ROOT / "experiments/results/which_encoding/results.csv"
 SPEED = ROOT / "experiments/results/speed.csv"
 SPEED_TRIALS = ROOT / "experiments/results/speed_trials.csv"
 SPEED_PROFILE = ROOT / "experiments/results/speed_profile.csv"
@@ -101,6 +106,12 @@ def missing_table(results: Path = MISSING) -> str:
     return md.table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
 
 
+def study_table(results: Path = STUDY) -> str:
+    """One row an encoding: mean rank, mean score and mean gain over none behind either stem."""
+    table = side_by_side(find(read_study(results)))
+    return md.table([header.replace(": ", ", ") for header in table.header], table.rows)
+
+
 def speed_table(results: Path = SPEED, device: str = "cpu") -> str:
     """One row a case and stem: how many times as fast as what people use."""
     rows = pd.read_csv(results)
@@ -140,6 +151,7 @@ def main() -> None:
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(text, "language model", language_table())
     text = filled(text, "missing values", missing_table())
+    text = filled(text, "which encoding", study_table())
     RESULTS_README.write_text(text, encoding="utf-8")
     text = SPEED_NOTES.read_text(encoding="utf-8")
     SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")

@@ -55,12 +55,13 @@ def test_table_is_fresh(name, write_docs):
     )
 
 
-@pytest.mark.parametrize("name", ["language model", "missing values"])
+@pytest.mark.parametrize("name", ["language model", "missing values", "which encoding"])
 def test_table_of_the_results_is_fresh(name, write_docs):
     text = write_docs.RESULTS_README.read_text(encoding="utf-8")
     table = {
         "language model": write_docs.language_table,
         "missing values": write_docs.missing_table,
+        "which encoding": write_docs.study_table,
     }[name]()
     assert len(table.splitlines()) > 9
     assert write_docs.filled(text, name, table) == text, (

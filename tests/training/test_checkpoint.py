@@ -125,6 +125,12 @@ def test_a_damaged_file_is_refused(keep, tmp_path):
         fit(make_model(), *make_panel(), plan_in(tmp_path, resume=True))
 
 
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match=r"must be a folder, .*file is a file"):
+        fit(make_model(), *make_panel(), plan_in(tmp_path / "file"))
+
+
 def test_it_is_kept_no_more_often_than_asked(tmp_path, monkeypatch):
     from tsformer.training.checkpoint import CheckpointFile
 

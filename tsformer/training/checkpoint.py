@@ -41,6 +41,10 @@ class CheckpointFile:
     """
 
     def __init__(self, folder: Path, name: str, minutes: float):
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(
+                f"checkpoint_dir must be a folder, or a name for a new one; {folder} is a file"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"training-{name}.pt"
         self.minutes = minutes
