@@ -119,6 +119,11 @@ CASES = {
         {},
         {},
     ),
+    "two members, whose probabilities are averaged": (
+        {"n_estimators": 2, "stem": "linear", "encoding": "tape"},
+        {},
+        {},
+    ),
 }
 
 

@@ -94,9 +94,11 @@ def test_its_versions_are_pinned_apart():
     assert pins[0]["torch"] == pins[1]["torch"]
 
 
-def test_it_is_the_classifier_in_another_coat(make, italy):
+@pytest.mark.parametrize("members", [1, 3])
+def test_it_is_the_classifier_in_another_coat(members, make, italy):
     X, y = italy
-    native, expected = make().fit(X, y), own(X, y)
+    options = {"n_estimators": members}
+    native, expected = make(**options).fit(X, y), own(X, y, **options)
     assert inspect.signature(type(native)) == inspect.signature(type(expected))
     assert native.get_params() == expected.get_params()
     np.testing.assert_array_equal(native.predict_proba(X), expected.predict_proba(X))

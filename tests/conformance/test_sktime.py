@@ -108,10 +108,11 @@ def test_names_that_are_not_there():
         _ = frameworks.SktimeClassifier
 
 
-def test_it_is_the_classifier_in_another_coat(make, panel):
+@pytest.mark.parametrize("members", [1, 3])
+def test_it_is_the_classifier_in_another_coat(members, make, panel):
     X, y = panel
-    own = TSTransformerClassifier(**SMALL).fit(X, y)
-    native = make().fit(X, y)
+    own = TSTransformerClassifier(**SMALL, n_estimators=members).fit(X, y)
+    native = make(n_estimators=members).fit(X, y)
     assert inspect.signature(type(native)) == inspect.signature(type(own))
     assert native.get_params() == own.get_params()
     np.testing.assert_array_equal(native.predict_proba(X), own.predict_proba(X))
