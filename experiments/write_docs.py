@@ -108,7 +108,7 @@ def missing_table(results: Path = MISSING) -> str:
 
 def study_table(results: Path = STUDY) -> str:
     """One row an encoding: mean rank, mean score and mean gain over none behind either stem."""
-    table = side_by_side(find(read_study(results)))
+    table = side_by_side(find(read_study(results), baseline="none"))
     return md.table([header.replace(": ", ", ") for header in table.header], table.rows)
 
 
