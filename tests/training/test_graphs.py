@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from small_problem import cross_entropy, equal, make_model, make_panel, make_plan, weights_of
 
 from tsformer.data.batching import shuffled
+from tsformer.data.panel import same_device
 from tsformer.training import train
 from tsformer.training.graphs import GraphedStep
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
-from tsformer.training.stepping import set_rate
+from tsformer.training.stepping import make_step, set_rate
 
 
 class Replayed(GraphedStep):
@@ -58,6 +61,28 @@ def test_a_captured_step_has_a_mask_of_its_own():
     """One made of lengths on the host would be that of the batch it was captured with."""
     *_, step = steps_of(Replayed, ragged=True)
     assert step.panel.seen is not None
+
+
+def test_a_device_without_a_number_is_the_current_one():
+    """A tensor sent to "cuda" says that it is on "cuda:0"."""
+    device = torch.device
+    assert same_device(device("cuda:0"), device("cuda"))
+    assert same_device(device("cuda:1"), device("cuda:1"))
+    assert not same_device(device("cuda:1"), device("cuda:0"))
+    assert not same_device(device("cpu"), device("cuda"))
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_steps_that_are_not_captured_are_told(size):
+    """The data are on the CPU, as where they do not fit on the GPU."""
+    model, (panel, targets) = make_model(), make_panel()
+    plan = SimpleNamespace(compile="cuda-graphs", device=torch.device("cuda"))
+    ranks = SimpleNamespace(size=size, wrap=lambda model, device: model)
+    why = "go there batch by batch" if size == 1 else "several processes"
+    with pytest.warns(UserWarning, match=f"not captured in CUDA graphs: .*{why}"):
+        step = make_step(model, None, panel, targets, None, cross_entropy, plan, ranks)
+    assert type(step) is TrainingStep
+    assert step.may_cut == (size == 1)
 
 
 def test_on_a_cpu_it_is_refused():

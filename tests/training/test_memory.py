@@ -6,11 +6,13 @@ import warnings
 
 import pytest
 import torch
-from small_problem import equal, fit, make_model, make_panel, make_plan, weights_of
+from small_problem import cross_entropy, equal, fit, make_model, make_panel, make_plan, weights_of
 from torch import Tensor, nn
 
 from tsformer.training import forward
 from tsformer.training.memory import batch_for, is_out_of_memory
+from tsformer.training.optimizer import make_optimizer
+from tsformer.training.step import TrainingStep
 
 
 def test_auto_is_the_recipe_and_shrinks_with_the_tokens():
@@ -85,8 +87,26 @@ def test_a_model_that_cannot_be_cut():
         def forward(self, x, keep=None, times=None):
             return self.model(x.flatten(1))
 
-    with pytest.raises(MemoryError, match="this model cannot cut it; choose a smaller batch_size"):
+    with pytest.raises(MemoryError, match="and cannot be cut here; choose a smaller batch_size"):
         fit(Whole(), *make_panel(), make_plan())
+
+
+def test_a_batch_shared_with_other_processes_is_not_cut():
+    """Pieces would go past what averages the gradients of all, and train each on its own."""
+    model, (panel, targets), plan = make_model().train(), make_panel(), make_plan()
+    model.blocks[0] = Small(model.blocks[0], 2)
+    step = TrainingStep(
+        model,
+        make_optimizer(model, plan),
+        panel,
+        targets,
+        None,
+        cross_entropy,
+        plan,
+        may_cut=False,
+    )
+    with pytest.raises(MemoryError, match="cannot be cut here"):
+        step(torch.arange(4), torch.arange(4))
 
 
 def test_other_errors_pass_through():

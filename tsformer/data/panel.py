@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Floats", "Padded", "Panel", "send"]
+__all__ = ["Floats", "Padded", "Panel", "same_device", "send"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -157,6 +157,11 @@ class Panel:
             None if keep is None else send(keep, device),
             None if times is None else send(times, device),
         )
+
+
+def same_device(there: torch.device, asked: torch.device) -> bool:
+    """Whether a tensor that is `there` is where it is `asked` to be: "cuda:0" is "cuda" too."""
+    return there.type == asked.type and asked.index in (None, there.index)
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["DEFAULT_BATCH", "batch_for", "is_out_of_memory", "spills"]
+__all__ = ["DEFAULT_BATCH", "batch_for", "is_out_of_memory", "noticing_memory", "spills"]
 
 #: Series in a step where memory sets no limit: what the recipe was chosen with.
 DEFAULT_BATCH = 16
-#: Tokens in a step: at the default width a block keeps about 5 KB of each for the backward pass.
+#: Tokens in a step: each block keeps several vectors of every token for the backward pass.
 _TOKENS_AT_ONCE = 2**15
 #: Part of a device's free memory that data may take; the rest is for the model and its batches.
 _SHARE_OF_DATA = 0.5

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tsformer.data.panel import Panel
+from tsformer.data.panel import Panel, same_device
 from tsformer.training.memory import noticing_memory
 from tsformer.training.plan import TrainingPlan
 
@@ -44,6 +44,9 @@ class TrainingStep:
         Device, precision and clipping.
     forward : callable, optional
         Stands for the model where whole batches fit, as its compiled version does.
+    may_cut : bool, default=True
+        Whether a batch may go in pieces; not where `forward` brings in other processes, whose
+        gradients the pieces would miss.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class TrainingStep:
         plan: TrainingPlan,
         *,
         forward: Callable[..., Tensor] | None = None,
+        may_cut: bool = True,
     ):
         self.model = model
         self.forward = model if forward is None else forward
@@ -66,6 +70,7 @@ class TrainingStep:
         self.weights = weights
         self.loss = loss
         self.plan = plan
+        self.may_cut = may_cut and hasattr(model, "tokenize")
         self.most_at_once: int | None = None
 
     def __call__(self, index: Tensor, rows: Tensor, size: float | None = None) -> Tensor:
@@ -96,7 +101,7 @@ class TrainingStep:
     def _gradients(self, index: Tensor, rows: Tensor, size: float) -> Tensor:
         """Leave the gradient of the batch's mean loss in the parameters."""
         here = self.panel.values.device
-        on_device = rows if here == self.plan.device else index
+        on_device = rows if same_device(here, self.plan.device) else index
         inputs = self.panel.take(index, rows=on_device, device=self.plan.device)
         self.optimizer.zero_grad(set_to_none=True)
         if self.most_at_once is None or self.most_at_once >= len(index):
@@ -137,10 +142,10 @@ class TrainingStep:
 
     def _halve(self, size: int) -> None:
         now = size if self.most_at_once is None else min(self.most_at_once, size)
-        if now == 1 or not hasattr(self.model, "tokenize"):
+        if now == 1 or not self.may_cut:
             raise MemoryError(
                 f"a batch of {size} series does not fit into the memory of {self.plan.device}, "
-                f"{'nor does one series' if now == 1 else 'and this model cannot cut it'}; choose "
+                f"{'nor does one series' if now == 1 else 'and cannot be cut here'}; choose "
                 "a smaller batch_size, a smaller model or a stem with a larger stride"
             )
         if self.most_at_once is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tsformer.data.panel import Panel
+from tsformer.data.panel import Panel, same_device
 from tsformer.training.distributed import Ranks
 from tsformer.training.graphs import GraphedStep
 from tsformer.training.memory import spills
@@ -35,10 +36,24 @@ def make_step(
     """Return what takes the steps of a training; the parameters are those of `TrainingStep`."""
     compiled: Any = torch.compile(model) if plan.compile is True else model
     forward = ranks.wrap(compiled, plan.device)
-    resident = panel.values.device == plan.device
-    graphed = plan.compile == "cuda-graphs" and resident and ranks.size == 1
-    kind = GraphedStep if graphed else TrainingStep
-    return kind(model, optimizer, panel, targets, weights, loss, plan, forward=forward)
+    kind = TrainingStep
+    if plan.compile == "cuda-graphs":
+        reason = _not_captured(panel, plan, ranks)
+        if reason is None:
+            kind = GraphedStep
+        else:
+            warnings.warn(f"steps are not captured in CUDA graphs: {reason}", stacklevel=2)
+    options: Any = {"forward": forward, "may_cut": ranks.size == 1}
+    return kind(model, optimizer, panel, targets, weights, loss, plan, **options)
+
+
+def _not_captured(panel: Panel, plan: TrainingPlan, ranks: Ranks) -> str | None:
+    """Return why a captured step cannot be had, or None."""
+    if ranks.size > 1:
+        return "several processes share each of them"
+    if not same_device(panel.values.device, plan.device):
+        return f"the data do not fit on {plan.device} and go there batch by batch"
+    return None
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
