@@ -45,7 +45,7 @@ def test_a_training_is_kept_epoch_by_epoch(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     X, y = italy
-    tracker = tracker_at(store.uri, run_name="the name")
+    tracker = tracker_at(store.uri, run_name="the name", pictures=True)
     classifier = TSTransformerClassifier(
         "lspe", **SMALL, max_epochs=3, early_stopping=False, callbacks=[tracker]
     ).fit(X, y, X_val=X[:20], y_val=y[:20])
@@ -90,6 +90,25 @@ def test_without_pictures(store: RunStore, italy: tuple[Any, Any]) -> None:
     TSTransformerClassifier("lspe", **SMALL, max_epochs=1, callbacks=[tracker]).fit(*italy)
     assert tracker.run_.client.list_artifacts(tracker.run_.run_id) == []
     assert run_of(tracker).data.metrics["n_epochs"] == 1
+
+
+def test_pictures_come_of_themselves_after_long_trainings_only(
+    store: RunStore, italy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn() -> set[str]:
+        tracker = tracker_at(store.uri)
+        TSTransformerClassifier("lspe", **SMALL, max_epochs=1, callbacks=[tracker]).fit(*italy)
+        listed = tracker.run_.client.list_artifacts(tracker.run_.run_id)
+        return {artifact.path for artifact in listed} & {"training.png", "encoding.png"}
+
+    assert drawn() == set(), "half a second is much of a training so short"
+    monkeypatch.setattr("tsformer.tracking.tracker._LONG_ENOUGH_SECONDS", 0.01)
+    assert drawn() == {"training.png", "encoding.png"}
+
+
+def test_other_pictures_are_refused() -> None:
+    with pytest.raises(ValueError, match="pictures='some': use True, False or 'auto'"):
+        MLflowTracker(pictures="some")
 
 
 def test_tracking_changes_no_prediction_and_no_generator(
@@ -173,7 +192,7 @@ def test_any_module_that_trains_can_be_tracked(store: RunStore) -> None:
         device=torch.device("cpu"),
     )  # fmt: skip
     state = TrainingState(torch.nn.Linear(3, 2), plan)
-    tracker = tracker_at(store.uri)
+    tracker = tracker_at(store.uri, pictures=True)
     tracker.on_train_begin(state)
     state.history.append({"epoch": 1, "loss": 0.5, "lr": 0.1, "seconds": 0.0})
     tracker.on_epoch_end(state)

@@ -136,7 +136,8 @@ def _begin(
     for context, (X, y) in parts.items():
         loader = problem.loader(context)
         run.dataset(X, y, name=cell.dataset, context=context, loader=loader)
-    tracker = MLflowTracker(mlflow_run=run)
+    # Its pictures are what the pages show side by side; the fit's time is taken before them.
+    tracker = MLflowTracker(mlflow_run=run, pictures=True)
     classifier = TSTransformerClassifier(
         cell.encoding,
         **study.parameters_of(cell.variant),
