@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import io
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from picture_checks import SIZES, assert_readable, images, panels, titles
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
@@ -19,55 +17,9 @@ from tsformer.encodings import names, resolve
 from tsformer.plots import (
     ENCODING_COLORS,
     encoding_color,
-    plot_comparison,
-    plot_confusion,
     plot_encoding,
     plot_encoding_change,
-    plot_history,
 )
-
-image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
-colors = pytest.importorskip("matplotlib.colors")
-
-SIZES = {"d_model": 8, "n_heads": 2}
-#: Columns of axes between two colour bars, which have a y label alone.
-COLORBAR = "<colorbar>"
-
-
-def pixels(figure: Any) -> np.ndarray:
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    file.seek(0)
-    return image.imread(file)
-
-
-def panels(figure: Any) -> list[Any]:
-    return [ax for ax in figure.axes if ax.get_label() != COLORBAR and ax.get_visible()]
-
-
-def images(figure: Any) -> list[np.ndarray]:
-    return [ax.images[0].get_array().data for ax in panels(figure) if ax.images]
-
-
-def titles(figure: Any) -> list[str]:
-    return [band.get_suptitle() for band in figure.subfigs]
-
-
-def assert_readable(figure: Any) -> None:
-    """Every panel says what its axes are, every colour bar what its colours are; there is ink."""
-    for ax in figure.axes:
-        if ax.get_label() == COLORBAR:
-            assert ax.get_ylabel() or ax.get_xlabel()
-        elif ax.get_visible():
-            grid = ax.get_subplotspec()
-            assert ax.get_xlabel() or not grid.is_last_row() or figure.get_supxlabel()
-            assert ax.get_ylabel() or not grid.is_first_col() or ax.get_yticklabels()
-    picture = pixels(figure)
-    assert 500 <= picture.shape[1] <= 1100
-    assert picture[..., :3].std() > 0.03
-    # Nothing is cut off: the outermost pixels are paper.
-    for edge in (picture[0], picture[-1], picture[:, 0], picture[:, -1]):
-        assert (edge == 1).all()
 
 
 @pytest.mark.parametrize("name", [*names(), "tape+erpe"])
@@ -262,93 +214,6 @@ def test_a_change_of_keys_alone_is_a_change() -> None:
     ]
     (same,) = titles(plot_encoding_change(before, copy.deepcopy(before), 6, **SIZES))
     assert same.endswith("untouched by training")
-
-
-@pytest.mark.parametrize("validated", [True, False])
-def test_the_curves_are_those_of_the_history(validated: bool) -> None:
-    X, y = load_dataset("ItalyPowerDemand", split="train")
-    more: dict[str, Any] = {"X_val": X[:9], "y_val": y[:9]} if validated else {}
-    history = TSTransformerClassifier(**SIZES, max_epochs=3).fit(X, y, **more).history_
-    figure = plot_history(history)
-    assert_readable(figure)
-    frame = history.to_frame()
-    columns = ["loss", "val_loss", "val_score", "lr"] if validated else ["loss", "lr"]
-    lines = [line for ax in panels(figure) for line in ax.lines]
-    for line, column in zip(lines, columns, strict=True):
-        np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
-        np.testing.assert_array_equal(line.get_ydata(), frame[column])
-    of_frame = [line for ax in panels(plot_history(frame)) for line in ax.lines]
-    for line, same in zip(lines, of_frame, strict=True):
-        np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
-
-
-def test_one_epoch_can_be_seen() -> None:
-    one, three = ([{"epoch": e, "loss": 1.0, "lr": 1.0} for e in range(n)] for n in (1, 3))
-    assert all(ax.lines[0].get_marker() == "o" for ax in panels(plot_history(one)))
-    assert all(ax.lines[0].get_marker() == "None" for ax in panels(plot_history(three)))
-
-
-def test_the_confusion_matrix_counts() -> None:
-    true = ["walk", "walk", "run", "run", "run", "sit"]
-    predicted = ["walk", "run", "run", "run", "sit", "sit"]
-    figure = plot_confusion(true, predicted, ["walk", "run", "sit"])
-    assert_readable(figure)
-    (ax,) = panels(figure)
-    placed = {text.get_position(): int(text.get_text()) for text in ax.texts}
-    # (x, y) is (predicted, true)
-    assert placed == {(0, 0): 1, (1, 0): 1, (1, 1): 2, (2, 1): 1, (2, 2): 1}
-    np.testing.assert_allclose(images(figure)[0].sum(axis=1), 1)
-    assert ax.get_title() == "4 of 6 right: accuracy 0.667"
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["walk", "run", "sit"]
-
-
-def test_many_classes_stay_readable() -> None:
-    labels = np.arange(60).repeat(2)
-    figure = plot_confusion(labels, labels[::-1], np.arange(60))
-    assert_readable(figure)
-    (ax,) = panels(figure)
-    assert len(ax.texts) == 0
-    assert [tick.get_text() for tick in ax.get_xticklabels()][:3] == ["0", "2", "4"]
-
-
-def test_a_comparison_shows_every_fit_and_the_means() -> None:
-    scores = {
-        ("A", "none"): [0.5, 0.7],
-        ("A", "lspe"): [0.9, 0.9],
-        ("B", "none"): [0.2],
-        ("C", "lspe"): [0.1, 0.4],
-        ("D", "none"): [0.6, 0.8],
-    }
-    rows = [
-        {"dataset": dataset, "encoding": encoding, "seed": seed, "accuracy": value}
-        for (dataset, encoding), values in scores.items()
-        for seed, value in enumerate(values)
-    ]
-    figure = plot_comparison(pd.DataFrame(rows))
-    assert_readable(figure)
-    by_title = {ax.get_title(): ax for ax in panels(figure)}
-    assert list(by_title) == ["A", "B", "C", "D"]
-    assert [tick.get_text() for tick in by_title["A"].get_yticklabels()] == ["none", "lspe"]
-    for (dataset, encoding), values in scores.items():
-        place = ["none", "lspe"].index(encoding)
-        ax = by_title[dataset]
-        dots = [
-            dot
-            for group in ax.collections
-            if colors.same_color(group.get_facecolor()[0, :3], encoding_color(encoding))
-            for dot in group.get_offsets()
-        ]
-        assert [x for x, _ in dots] == values
-        assert all(abs(y - place) < 0.2 for _, y in dots)
-        lines = [
-            line
-            for line in ax.lines
-            if colors.same_color(line.get_color(), encoding_color(encoding))
-        ]
-        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-        mean = np.mean(values)
-        np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
-        np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
 
 
 def test_colors_are_fixed_and_told_apart() -> None:

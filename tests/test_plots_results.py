@@ -1,0 +1,108 @@
+"""Pictures of trainings and results show their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from picture_checks import SIZES, assert_readable, images, panels
+
+from tsformer import TSTransformerClassifier
+from tsformer.data import load_dataset
+from tsformer.plots import (
+    encoding_color,
+    plot_comparison,
+    plot_confusion,
+    plot_history,
+)
+
+colors = pytest.importorskip("matplotlib.colors")
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_the_curves_are_those_of_the_history(validated: bool) -> None:
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    more: dict[str, Any] = {"X_val": X[:9], "y_val": y[:9]} if validated else {}
+    history = TSTransformerClassifier(**SIZES, max_epochs=3).fit(X, y, **more).history_
+    figure = plot_history(history)
+    assert_readable(figure)
+    frame = history.to_frame()
+    columns = ["loss", "val_loss", "val_score", "lr"] if validated else ["loss", "lr"]
+    lines = [line for ax in panels(figure) for line in ax.lines]
+    for line, column in zip(lines, columns, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
+        np.testing.assert_array_equal(line.get_ydata(), frame[column])
+    of_frame = [line for ax in panels(plot_history(frame)) for line in ax.lines]
+    for line, same in zip(lines, of_frame, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
+
+
+def test_one_epoch_can_be_seen() -> None:
+    one, three = ([{"epoch": e, "loss": 1.0, "lr": 1.0} for e in range(n)] for n in (1, 3))
+    assert all(ax.lines[0].get_marker() == "o" for ax in panels(plot_history(one)))
+    assert all(ax.lines[0].get_marker() == "None" for ax in panels(plot_history(three)))
+
+
+def test_the_confusion_matrix_counts() -> None:
+    true = ["walk", "walk", "run", "run", "run", "sit"]
+    predicted = ["walk", "run", "run", "run", "sit", "sit"]
+    figure = plot_confusion(true, predicted, ["walk", "run", "sit"])
+    assert_readable(figure)
+    (ax,) = panels(figure)
+    placed = {text.get_position(): int(text.get_text()) for text in ax.texts}
+    # (x, y) is (predicted, true)
+    assert placed == {(0, 0): 1, (1, 0): 1, (1, 1): 2, (2, 1): 1, (2, 2): 1}
+    np.testing.assert_allclose(images(figure)[0].sum(axis=1), 1)
+    assert ax.get_title() == "4 of 6 right: accuracy 0.667"
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["walk", "run", "sit"]
+
+
+def test_many_classes_stay_readable() -> None:
+    labels = np.arange(60).repeat(2)
+    figure = plot_confusion(labels, labels[::-1], np.arange(60))
+    assert_readable(figure)
+    (ax,) = panels(figure)
+    assert len(ax.texts) == 0
+    assert [tick.get_text() for tick in ax.get_xticklabels()][:3] == ["0", "2", "4"]
+
+
+def test_a_comparison_shows_every_fit_and_the_means() -> None:
+    scores = {
+        ("A", "none"): [0.5, 0.7],
+        ("A", "lspe"): [0.9, 0.9],
+        ("B", "none"): [0.2],
+        ("C", "lspe"): [0.1, 0.4],
+        ("D", "none"): [0.6, 0.8],
+    }
+    rows = [
+        {"dataset": dataset, "encoding": encoding, "seed": seed, "accuracy": value}
+        for (dataset, encoding), values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    figure = plot_comparison(pd.DataFrame(rows))
+    assert_readable(figure)
+    by_title = {ax.get_title(): ax for ax in panels(figure)}
+    assert list(by_title) == ["A", "B", "C", "D"]
+    assert [tick.get_text() for tick in by_title["A"].get_yticklabels()] == ["none", "lspe"]
+    for (dataset, encoding), values in scores.items():
+        place = ["none", "lspe"].index(encoding)
+        ax = by_title[dataset]
+        dots = [
+            dot
+            for group in ax.collections
+            if colors.same_color(group.get_facecolor()[0, :3], encoding_color(encoding))
+            for dot in group.get_offsets()
+        ]
+        assert [x for x, _ in dots] == values
+        assert all(abs(y - place) < 0.2 for _, y in dots)
+        lines = [
+            line
+            for line in ax.lines
+            if colors.same_color(line.get_color(), encoding_color(encoding))
+        ]
+        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
+        mean = np.mean(values)
+        np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
+        np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
