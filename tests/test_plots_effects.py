@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from picture_checks import pixels
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
@@ -107,3 +108,23 @@ def test_costs_frame_the_front(tmp_path) -> None:
     assert len(visible(plot_cost(both))) == 2
     with pytest.raises(ValueError, match="no cost to draw"):
         plot_cost(table[["method", "score", "rank"]])
+
+
+def test_many_methods_are_all_in_the_legend() -> None:
+    many = 30
+    table = pd.DataFrame(
+        {
+            "method": [f"method {i}" for i in range(many)],
+            "score": np.linspace(0.5, 0.9, many),
+            "rank": np.arange(many),
+            "fit_seconds": np.linspace(3.0, 5.0, many),
+            "front_fit_seconds": [False] * (many - 1) + [True],
+        }
+    )
+    figure = plot_cost(table)
+    pixels(figure)  # lays it out
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert box.y0 >= 0
+    assert box.y1 <= figure.bbox.y1
+    assert len(legend.get_texts()) == many + 1

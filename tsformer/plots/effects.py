@@ -145,7 +145,8 @@ def plot_cost(costs: pd.DataFrame) -> Figure:
             f"no cost to draw: the table has none of {', '.join(_COSTS)}; got the columns "
             f"{', '.join(costs.columns)}"
         )
-    figure = new_figure(4.2 * len(there) + 1.6, 4)
+    # The legend, a line a method and one for the front, must fit.
+    figure = new_figure(4.2 * len(there) + 1.6, max(4.0, 0.22 * (len(costs) + 2)))
     panels = figure.subplots(1, len(there), sharey=True, squeeze=False)[0]
     for ax, cost in zip(panels, there, strict=True):
         _draw_cost(ax, costs, cost)
