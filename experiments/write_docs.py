@@ -30,6 +30,7 @@ MISSING = ROOT / "experiments/results/missing_values.csv"
 RESULTS = ROOT / "experiments/results/default_accuracy.csv"
 PUBLISHED = ROOT / "experiments/results/published.csv"
 STUDY = ROOT / "experiments/results/which_encoding/results.csv"
+CATALOGUE_STUDY = ROOT / "experiments/results/whole_catalogue/results.csv"
 SPEED = ROOT / "experiments/results/speed.csv"
 SPEED_TRIALS = ROOT / "experiments/results/speed_trials.csv"
 SPEED_PROFILE = ROOT / "experiments/results/speed_profile.csv"
@@ -152,6 +153,7 @@ def main() -> None:
     text = filled(text, "language model", language_table())
     text = filled(text, "missing values", missing_table())
     text = filled(text, "which encoding", study_table())
+    text = filled(text, "whole catalogue", study_table(CATALOGUE_STUDY))
     RESULTS_README.write_text(text, encoding="utf-8")
     text = SPEED_NOTES.read_text(encoding="utf-8")
     SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")

@@ -55,13 +55,16 @@ def test_table_is_fresh(name, write_docs):
     )
 
 
-@pytest.mark.parametrize("name", ["language model", "missing values", "which encoding"])
+@pytest.mark.parametrize(
+    "name", ["language model", "missing values", "which encoding", "whole catalogue"]
+)
 def test_table_of_the_results_is_fresh(name, write_docs):
     text = write_docs.RESULTS_README.read_text(encoding="utf-8")
     table = {
         "language model": write_docs.language_table,
         "missing values": write_docs.missing_table,
         "which encoding": write_docs.study_table,
+        "whole catalogue": lambda: write_docs.study_table(write_docs.CATALOGUE_STUDY),
     }[name]()
     assert len(table.splitlines()) > 9
     assert write_docs.filled(text, name, table) == text, (

@@ -47,7 +47,7 @@ class Comparison:
         parameter, `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
         `f1_macro`, `log_loss`), `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
         `n_parameters_encoding`, `peak_memory_mb`, `configuration` (hash of the shared
-        parameters), `version` of tsformer and `run_id` in MLflow.
+        parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
     failures : DataFrame
         A row for each fit that raised: `dataset`, `encoding`, varied parameters, `seed`,
         `resample`, `error`.

@@ -20,6 +20,7 @@ from tsformer.studies.problem import Problem
 from tsformer.studies.study import Cell, Study
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.run import RunEnded
+from tsformer.tracking.store import commit
 from tsformer.training.callbacks import Callback, TrainingState
 
 __all__ = [
@@ -57,7 +58,7 @@ _LOOK_SECONDS = 5.0
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
     what = ["dataset", "encoding", *study.vary, "seed", "resample"]
-    return [*what, *_METRICS, "configuration", "version", "run_id"]
+    return [*what, *_METRICS, "configuration", "version", "commit", "run_id"]
 
 
 def start_run(cell: Cell, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
@@ -167,6 +168,7 @@ def _conclude(
         **tracker.summary_,
         "configuration": study.hash_of(cell.variant),
         "version": tsformer.__version__,
+        "commit": commit(),
         "run_id": run.run_id,
     }
 
@@ -186,6 +188,7 @@ def read_back(cell: Cell, study: Study, run: Any) -> dict[str, Any]:
         **metrics,
         "configuration": run.data.tags["tsformer.configuration"],
         "version": run.data.tags["tsformer.version"],
+        "commit": run.data.tags.get("tsformer.commit", ""),
         "run_id": run.info.run_id,
     }
 

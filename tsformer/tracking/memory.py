@@ -11,6 +11,7 @@ import torch
 __all__ = ["peak_memory_mb", "reset_peak_memory"]
 
 _CLEAR = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -33,6 +34,11 @@ def peak_memory_mb(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 1e6
     if sys.platform == "win32":
         return math.nan
+    if _STATUS.exists():
+        # Not ru_maxrss: a new process has that of its parent there, and no reset reaches it.
+        for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunStore", "prepare_store", "resolve_uri"]
+__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
 
 _SQLITE = "sqlite:///"
 
@@ -218,7 +218,7 @@ class RunStore:
             "tsformer.version": tsformer.__version__,
             "tsformer.host": socket.gethostname(),
             **({"tsformer.key": key} if key else {}),
-            **({"tsformer.commit": _commit()} if _commit() else {}),
+            **({"tsformer.commit": commit()} if commit() else {}),
             **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
             **(tags or {}),
         }
@@ -266,7 +266,7 @@ def _cached_client(uri: str) -> MlflowClient:
 
 
 @functools.cache
-def _commit() -> str:
+def commit() -> str:
     """Return the last commit of the package's own files, "" outside a checkout."""
     package = Path(tsformer.__file__).parent
     try:
