@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from tsformer.cli import main
 from tsformer.cli.parsing import varied
+from tsformer.studies import Study
+from tsformer.studies.study_report import compare_command
 from tsformer.tracking import prepare_store
 
 for library in ("typer", "rich", "mlflow", "matplotlib"):
@@ -51,6 +54,12 @@ def test_varied_parameters_and_fits_that_fail(
     assert "ItalyPowerDemand  none  0  n_heads=2  resample 1  accuracy 0." in err
     rows = pd.read_csv(tmp_path / "results/compare/results.csv")
     assert rows["n_heads"].tolist() == [2, 2]
+    failures = pd.read_csv(tmp_path / "results/compare/failures.csv")
+    assert failures["n_heads"].tolist() == [3, 3]
+    summary = (tmp_path / "results/compare/summary.md").read_text()
+    assert "2 fits failed and are not in the table: failures.csv." in summary
+    report = (tmp_path / "results/compare/report/report.md").read_text()
+    assert "2 of 4 fits are there, and 2 failed." in report
     assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
 
 
@@ -93,3 +102,10 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
 def test_values_of_varied_parameters_are_literals_or_words() -> None:
     pairs = ["stem=conv,linear", "d_ff=None,64", "dropout=.1"]
     assert varied(pairs) == {"stem": ["conv", "linear"], "d_ff": [None, 64], "dropout": [0.1]}
+
+
+def test_the_line_of_a_study_gives_the_study_again() -> None:
+    vary = {"stem_params": [{"kernel_size": 3, "n_layers": 1}, None], "d_ff": [None, 64]}
+    study = Study(["GunPoint"], ["none", "tape+erpe"], seeds=[4], vary=vary, resamples=2)
+    words = shlex.split(compare_command(study.as_dict()))
+    assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary

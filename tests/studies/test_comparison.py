@@ -77,7 +77,7 @@ def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
 
 def test_files(done: Done) -> None:
     assert sorted(p.name for p in done.folder.iterdir()) == [
-        "comparison.png", "results.csv", "study.json", "summary.md",
+        "comparison.png", "report", "results.csv", "study.json", "summary.md",
     ]  # fmt: skip
     assert done.comparison.csv_path == done.folder / "results.csv"
     written = pd.read_csv(done.comparison.csv_path, dtype={"configuration": str})
@@ -153,6 +153,9 @@ def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
         == done.comparison.csv_path.read_text()
     )
     assert image.imread(artifact(done.store, study.info.run_id, "comparison.png")).std() > 0.05
+    page = artifact(done.store, study.info.run_id, "report.html").read_text()
+    assert "All 4 fits are there." in page
+    assert page == (done.folder / "report/report.html").read_text()
 
 
 def test_events_tell_how_far_it_is(done: Done) -> None:
@@ -186,9 +189,9 @@ def test_the_test_split_is_scored_once_a_fit(
         return original(self, X)
 
     monkeypatch.setattr(TSTransformerClassifier, "predict_proba", spy)
-    study = Study(("BasicMotions",), ("fixed",), seeds=2, parameters={**SMALL, "max_epochs": 1})
+    study = Study(("ItalyPowerDemand",), ("fixed",), seeds=2, parameters={**SMALL, "max_epochs": 1})
     compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert sizes == [40, 40]
+    assert sizes == [1029, 1029]
 
 
 def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> None:

@@ -95,3 +95,11 @@ def test_costs_and_their_front() -> None:
         **dict.fromkeys(("none", "rope", "slow"), False),
         "erpe": True,
     }
+
+
+def test_a_fit_that_was_held_up_does_not_make_its_method_dear() -> None:
+    rows = scores({"rope": [0.1] * 6})
+    rows = pd.concat([rows.assign(seed=seed) for seed in range(3)]).reset_index(drop=True)
+    rows = rows.assign(fit_seconds=2.0)
+    rows.loc[(rows["method"] == "rope") & (rows["seed"] == 1), "fit_seconds"] = 700.0
+    assert costs(rows, compare_methods(rows))["fit_seconds"].tolist() == [2.0, 2.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,11 @@ import pandas as pd
 import pytest
 from torch import Tensor
 
+from tsformer.data import DatasetError
 from tsformer.encodings import PositionalEncoding, registry
 from tsformer.studies import Progress, Study, compare
+from tsformer.studies.problem import Problem
+from tsformer.studies.scores import read_study, variants
 from tsformer.tracking import prepare_store
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
@@ -115,3 +120,55 @@ def test_what_a_killed_process_left_running_is_done_again(
         (key, "FINISHED"): 1,
         ("other/none/0/x", "RUNNING"): 1,
     }
+
+
+def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str, resample: int = 0) -> Problem:
+        if resample:
+            raise DatasetError(f"there is no {name} here")
+        return original(name, resample)
+
+    original = Problem.load
+    monkeypatch.setattr(Problem, "load", load)
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL, resamples=2)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert len(found.results) == 1
+    assert found.failures["error"].tolist() == ["DatasetError: there is no ItalyPowerDemand here"]
+    assert found.unrecorded.empty, "the store was there all the time"
+    (failed,) = prepare_store(uri, experiment).runs("FAILED")
+    assert failed.data.tags["tsformer.error"] == found.failures["error"][0]
+    assert failed.data.tags["tsformer.key"] == study.key("ItalyPowerDemand", "none", 0, "", 1)
+
+
+def test_results_of_another_store_are_not_overwritten(
+    uri: str, experiment: str, tmp_path: Path
+) -> None:
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    there = found.csv_path.read_bytes()
+    elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
+    larger = dataclasses.replace(study, seeds=2)
+    with pytest.raises(FileExistsError, match=r"results.csv holds 1 fits, and .*other.db does not"):
+        compare(larger, out=tmp_path, tracking_uri=elsewhere, experiment=experiment)
+    assert found.csv_path.read_bytes() == there
+    assert json.loads((tmp_path / "study.json").read_text()) == study.as_dict()
+    # Another study in the same folder and store replaces it: nothing is lost by that.
+    other = dataclasses.replace(study, seeds=(5,))
+    assert compare(other, out=tmp_path, tracking_uri=uri, experiment=experiment).results[
+        "seed"
+    ].tolist() == [5]
+
+
+def test_values_that_no_number_can_be_keep_their_names(
+    uri: str, experiment: str, tmp_path: Path
+) -> None:
+    vary = {"d_ff": [None, 16]}
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL, vary=vary)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert found.results["d_ff"].tolist() == [None, 16]
+    assert found.summary()["encoding"].tolist() == ["none, d_ff=None", "none, d_ff=16"]
+    assert list(variants(read_study(tmp_path).rows)) == ["d_ff=None", "d_ff=16"]
+    runs = prepare_store(uri, experiment).runs(tags={"tsformer.kind": "encoding"})
+    assert [run.data.params["d_ff"] for run in runs] == ["None", "16"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tsformer.studies.report import to_csv
 from tsformer.studies.scores import complete, read_scores, read_study, variants
 
 
@@ -81,3 +82,13 @@ def test_only_draws_that_every_method_has_are_paired() -> None:
     assert kept.groupby("dataset")["seed"].unique().map(list).to_dict() == {"A": [0, 1], "B": [0]}
     split = pd.concat([table.assign(resample=0), table[~missing].assign(resample=1)])
     assert len(complete(split)) == len(table) + len(table) - 2
+
+
+def test_words_that_look_like_missing_values_are_words(tmp_path: Path) -> None:
+    table = rows(d_ff=pd.Series([None, 16] * 4, dtype=object)).replace(
+        {"encoding": {"none": "None", "rope": "NA"}}
+    )
+    (tmp_path / "results.csv").write_text(to_csv(table))
+    study = read_study(tmp_path)
+    assert study.rows["method"].tolist() == ["None", "None", "NA", "NA"] * 2
+    assert list(variants(study.rows)) == ["d_ff=None", "d_ff=16"]

@@ -161,6 +161,8 @@ def test_our_own_studies_can_be_read() -> None:
         ({"seeds": 0}, ValueError, "at least one of its seeds"),
         ({"seeds": [0.5]}, TypeError, "seeds must be of type int; got 0.5"),
         ({"seeds": [1, 1]}, ValueError, "seeds names 1 twice"),
+        ({"seeds": 2.5}, TypeError, "seeds must be an int, or several; got 2.5"),
+        ({"encodings": ["tape+erpe", "tape + erpe"]}, ValueError, r"names 'tape\+erpe' twice"),
         ({"parameters": {"n_layer": 1}}, ValueError, "did you mean 'n_layers'"),
         ({"parameters": {"random_state": 1}}, ValueError, "the comparison sets it"),
         ({"parameters": {"encoding_params": {"f": print}}}, TypeError, "kept as JSON"),

@@ -15,7 +15,10 @@ pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
+from tsformer.studies.findings import Findings
+from tsformer.studies.statistics import Statistics
 from tsformer.studies.study_report import compare_command, write_report
+from tsformer.studies.wording import outcome
 
 DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
 DATASETS += ["UMD", "NATOPS", "ArrowHead"]
@@ -205,3 +208,15 @@ def test_the_line_that_runs_a_study() -> None:
     assert line.endswith(
         "--encodings none,rope,alibi --seeds 7, --vary stem=linear,conv --resamples 3"
     )
+
+
+def test_pairs_that_only_the_friedman_test_holds_back_are_not_denied() -> None:
+    """The table has a corrected p below .05: the words must not say that there is none."""
+    scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
+    pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.0]})
+    found = Statistics(
+        scores, scores, pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"]), 0.21, pairs, 0.01, []
+    )
+    said = outcome(Findings("", scores, scores, found), None)
+    assert any("Friedman's test" in line and "1 would differ" in line for line in said)
+    assert not any("differs after correction" in line for line in said)

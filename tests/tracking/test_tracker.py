@@ -220,3 +220,35 @@ def test_without_mlflow_the_extra_is_named(
     classifier = TSTransformerClassifier(**SMALL, max_epochs=1, callbacks=[MLflowTracker()])
     with pytest.raises(ImportError, match=r'pip install "tsformer\[tracking\]"'):
         classifier.fit(*italy)
+
+
+def test_members_follow_each_other_in_one_run(store: RunStore, italy: tuple[Any, Any]) -> None:
+    run = store.start("members", kind="fit")
+    tracker = MLflowTracker(mlflow_run=run, pictures=False)
+    classifier = TSTransformerClassifier(
+        "lspe", **SMALL, max_epochs=2, n_estimators=3, callbacks=[tracker]
+    ).fit(*italy)
+    run.end("FINISHED")
+    logged = run_of(tracker).data.metrics
+    assert logged["n_epochs"] == 6
+    assert logged["n_parameters"] == sum(
+        parameter.numel() for model in classifier.models_ for parameter in model.parameters()
+    )
+    assert logged["fit_seconds"] >= sum(
+        row["seconds"] for history in classifier.histories_ for row in history
+    )
+    points = run.client.get_metric_history(run.run_id, "train/loss")
+    assert [point.step for point in points] == [1, 2, 3, 4, 5, 6]
+    losses = [row["loss"] for history in classifier.histories_ for row in history]
+    assert [point.value for point in points] == losses
+
+
+def test_of_models_that_train_as_one_each_has_its_part_of_the_time(
+    store: RunStore, italy: tuple[Any, Any]
+) -> None:
+    tracker = MLflowTracker(
+        mlflow_run=store.start("one of four", kind="fit"), pictures=False, n_together=4
+    )
+    classifier = TSTransformerClassifier("lspe", **SMALL, max_epochs=3, callbacks=[tracker])
+    seconds = sum(row["seconds"] for row in classifier.fit(*italy).history_)
+    assert 0 < tracker.summary_["fit_seconds"] < seconds

@@ -52,13 +52,25 @@ def varied(pairs: list[str]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
-        name, values = name.strip(), [_value(part) for part in names(text)]
+        name, values = name.strip(), [_value(part) for part in _outside_brackets(text)]
         if not equals or not name or not values:
             raise ValueError(f"--vary takes name=a,b, as in --vary stem=conv,linear; got {pair!r}")
         if name in found:
             raise ValueError(f"--vary names {name!r} twice; give all its values at once")
         found[name] = values
     return found
+
+
+def _outside_brackets(text: str) -> list[str]:
+    """Split at the commas that are in no list or dict."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _value(text: str) -> Any:

@@ -34,15 +34,22 @@ def statistics(
       tsformer statistics results/compare/results.csv --out results/compare
     """
     from tsformer.plots import plot_critical_difference, plot_pairs
-    from tsformer.studies import compare_methods, read_scores
-    from tsformer.studies.scores import variants
+    from tsformer.studies import compare_methods
+    from tsformer.studies.scores import complete, read_study, variants
 
-    parts = variants(read_scores(results))
-    for label, rows in parts.items():
-        found = compare_methods(rows, rope=rope)
+    study = read_study(results)
+    for label, rows in variants(study.rows).items():
+        # Other methods than ours may have been drawn otherwise: their seeds are no pairs.
+        used = complete(rows) if study.ours else rows
+        found = compare_methods(used, rope=rope)
         if label:
             typer.echo(f"\n{label}\n")
         _show(found)
+        if len(used) < len(rows):
+            typer.echo(
+                f"fits        {len(used)} of {len(rows)}: those whose data set and seed every "
+                "method has"
+            )
         if out is None:
             continue
         folder = out / label if label else out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,10 +27,11 @@ from tsformer.studies.progress import Progress, ProgressReporter
 from tsformer.studies.report import summary_table, to_csv, to_markdown, write_atomically
 from tsformer.studies.study import Study
 from tsformer.studies.study_pictures import log_statistics
+from tsformer.studies.study_report import write_report
 from tsformer.studies.summary_runs import summary_runs
 from tsformer.studies.work import Outcome, Task
 from tsformer.tracking import RunStore, TrackedRun, prepare_store
-from tsformer.tracking.views import make_views
+from tsformer.tracking.views import make_views, view_address
 
 __all__ = ["Comparison", "compare"]
 
@@ -59,7 +61,8 @@ class Comparison:
     figure_path : Path or None
         The figure; None if no fit ended well.
     ui_command : str
-        The shell line that shows the runs; of a tracking server, the address to open.
+        The shell line that shows the runs; of a tracking server, the address of the view that
+        sets encodings side by side.
     """
 
     study: Study
@@ -102,7 +105,8 @@ def compare(
     study : Study
         What to fit.
     out : path, default="results/compare"
-        Folder for ``study.json``, ``results.csv``, ``summary.md`` and ``comparison.png``.
+        Folder for ``study.json``, ``results.csv``, ``summary.md``, ``comparison.png``, where a
+        fit raised ``failures.csv``, and where the extra `statistics` is there ``report/``.
     tracking_uri : str, optional
         The MLflow store, as `tsformer.tracking.resolve_uri` takes it.
     experiment : str, default="tsformer"
@@ -123,9 +127,11 @@ def compare(
     Raises
     ------
     tsformer.data.DatasetError
-        For a data set that cannot be had; before any fit, as are the next three.
+        For a data set that cannot be had; before any fit, as are the next four.
     ConnectionError
         If the store or the scheduler cannot be used.
+    FileExistsError
+        If `out` holds results that the store does not know and that would be lost.
     ValueError
         If `jobs` and `scheduler` do not go together with each other or the store.
     ImportError
@@ -142,9 +148,9 @@ def compare(
         _check_reach(store, scheduler)
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
         ledger = Ledger(study, store, folder / "results.csv")
-        ledger.settle()
+        ledger.open()
+        write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
         progress = ProgressReporter(
             on_progress,
             study.cells(),
@@ -169,11 +175,11 @@ def compare(
                         error=outcome.error,
                     )
             except KeyboardInterrupt:
-                _if_reached(ledger.kill_running, "marking what was under way")
+                _attempt(ledger.kill_running, "marking what was under way")
                 raise
-            _if_reached(ledger.settle, "looking for runs that are doubled")
+            _attempt(ledger.settle, "looking for runs that are doubled")
             figure_path = _conclude(ledger, folder, parent)
-        make_views(store, study=study.name, varied=list(study.vary))
+        views = make_views(store, study=study.name, varied=list(study.vary))
         progress.end()
     return Comparison(
         study=study,
@@ -182,7 +188,7 @@ def compare(
         unrecorded=ledger.without_record(),
         csv_path=ledger.path,
         figure_path=figure_path,
-        ui_command=store.ui_command(),
+        ui_command=_where_to_look(store, views),
     )
 
 
@@ -200,13 +206,21 @@ def _outcomes(
 
 def _conclude(ledger: Ledger, folder: Path, parent: TrackedRun) -> Path | None:
     """Write the table and the figure, and log all that the study's run is to show."""
-    results = ledger.results()
+    results, failures = ledger.results(), ledger.failures()
+    failed = folder / "failures.csv"
+    if failures.empty:
+        failed.unlink(missing_ok=True)  # of an earlier call
+    else:
+        write_atomically(to_csv(failures), failed)
+        parent.text(to_csv(failures), failed.name)
     counts = {"fits/finished": len(ledger.rows), "fits/failed": len(ledger.errors)}
     parent.metrics({**counts, "fits/unrecorded": len(ledger.unrecorded)})
     if results.empty:
         return None
     shown = _by_variant(results, ledger.study)
     table = to_markdown(summary_table(shown))
+    if not failures.empty:
+        table += f"\n{len(failures)} fits failed and are not in the table: {failed.name}.\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
     figure = plot_comparison(shown)
@@ -214,10 +228,17 @@ def _conclude(ledger: Ledger, folder: Path, parent: TrackedRun) -> Path | None:
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
-    if importlib.util.find_spec("scikit_posthocs") and importlib.util.find_spec("baycomp"):
+    if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
         log_statistics(results, parent)
+        _attempt(lambda: _report(folder, parent), "writing the report")
     summary_runs(ledger.study, results, ledger.store, parent)
     return figure_path
+
+
+def _report(folder: Path, parent: TrackedRun) -> None:
+    command = shlex.join(["tsformer", "report", str(folder)])
+    files = write_report(folder, command=command)
+    parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
 
 
 def _by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
@@ -228,6 +249,12 @@ def _by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
         lambda row: ", ".join(f"{name}={value}" for name, value in row.items()), axis=1
     )
     return results.assign(encoding=results["encoding"] + ", " + variant)
+
+
+def _where_to_look(store: RunStore, views: list[str]) -> str:
+    if views and not store.uri.startswith("sqlite:"):
+        return view_address(store.uri, store.experiment_id)
+    return store.ui_command()
 
 
 def _check_jobs(jobs: int, scheduler: str | None) -> int:
@@ -265,8 +292,8 @@ def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
     return tuple(sorted(set(modules.values()))) if elsewhere else ()
 
 
-def _if_reached(do: Callable[[], object], what: str) -> None:
+def _attempt(do: Callable[[], object], what: str) -> None:
     try:
         do()
-    except Exception as error:  # tracking never fails the fits, which are done
+    except Exception as error:  # what comes after the fits never fails them
         warnings.warn(f"{what} failed: {type(error).__name__}: {error}", stacklevel=3)

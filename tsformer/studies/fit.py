@@ -28,6 +28,7 @@ __all__ = [
     "columns",
     "fit_cell",
     "fit_cells",
+    "plain",
     "read_back",
     "start_run",
     "warm_up",
@@ -105,13 +106,13 @@ def fit_cells(
 ) -> list[dict[str, Any]]:
     """Do the same for cells that differ in their seed alone, whose models a GPU trains as one.
 
-    `callbacks` follow the first of them. The seconds of each row are those of all.
+    `callbacks` follow the first of them. The seconds of each row are its part of those of all.
     """
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run)
         begun = [
-            _begin(cell, study, problem, run, callbacks if cell is cells[0] else ())
+            _begin(cell, study, problem, run, callbacks if cell is cells[0] else (), len(cells))
             for cell, run in zip(cells, runs, strict=True)
         ]
         fit_together([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
@@ -122,7 +123,12 @@ def fit_cells(
 
 
 def _begin(
-    cell: Cell, study: Study, problem: Problem, run: TrackedRun, callbacks: Sequence[Callback]
+    cell: Cell,
+    study: Study,
+    problem: Problem,
+    run: TrackedRun,
+    callbacks: Sequence[Callback],
+    n_together: int = 1,
 ) -> tuple[TSTransformerClassifier, MLflowTracker]:
     """Log what is going to be fitted, and return what fits it."""
     names = ("dataset", "encoding", "seed", "resample")
@@ -138,7 +144,7 @@ def _begin(
         loader = problem.loader(context)
         run.dataset(X, y, name=cell.dataset, context=context, loader=loader)
     # Its pictures are what the pages show side by side; the fit's time is taken before them.
-    tracker = MLflowTracker(mlflow_run=run, pictures=True)
+    tracker = MLflowTracker(mlflow_run=run, pictures=True, n_together=n_together)
     classifier = TSTransformerClassifier(
         cell.encoding,
         **study.parameters_of(cell.variant),
@@ -220,13 +226,13 @@ def what(cell: Cell, study: Study) -> dict[str, Any]:
     return {
         "dataset": cell.dataset,
         "encoding": cell.encoding,
-        **{name: _plain(value) for name, value in varied.items()},
+        **{name: plain(value) for name, value in varied.items()},
         "seed": cell.seed,
         "resample": cell.resample,
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what one cell of a table can hold."""
     return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
 

@@ -40,6 +40,20 @@ class Ledger:
         self._cells = study.cells()
         self._keys = {study.key(*cell): cell for cell in self._cells}
 
+    def open(self) -> None:
+        """Settle for the first time, unless the CSV that is there would be lost by it.
+
+        Raises
+        ------
+        FileExistsError
+            If it holds a fit of which the store has no run.
+        Exception
+            Whatever the store raises that cannot be reached.
+        """
+        self._read_store()
+        self._refuse_to_lose()
+        self.write()
+
     def settle(self) -> None:
         """Leave every key in the store with one FINISHED run at most and none RUNNING; read those.
 
@@ -48,6 +62,10 @@ class Ledger:
         Exception
             Whatever the store raises that cannot be reached.
         """
+        self._read_store()
+        self.write()
+
+    def _read_store(self) -> None:
         for tags in self._tags():
             self.store.kill_stale(self._keys, tags)
             self.store.kill_doubled(self._keys, tags)
@@ -58,7 +76,22 @@ class Ledger:
                     self.rows[cell] = read_back(cell, self.study, run)
                     self.errors.pop(cell, None)
                 self.unrecorded.discard(cell)
-        self.write()
+
+    def _refuse_to_lose(self) -> None:
+        """Raise if rows of the CSV are nowhere else: another store made them."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return
+        earlier = pd.read_csv(self.path, dtype={"run_id": str})
+        # A fit that could not be recorded has no id, and is done again.
+        ids = set(earlier["run_id"].dropna()) if "run_id" in earlier else set()
+        unknown = ids - {row["run_id"] for row in self.rows.values()}
+        gone = next((run_id for run_id in sorted(unknown) if not self.store.has(run_id)), None)
+        if gone is not None or "run_id" not in earlier:
+            raise FileExistsError(
+                f"{self.path} holds {len(earlier)} fits, and {self.store.uri} does not know all of "
+                "them: going on would lose them. Name the store that they were made with, "
+                "--tracking-uri, or another folder, --out, or move the file away"
+            )
 
     def kill_running(self) -> None:
         """Mark what runs KILLED."""
@@ -83,6 +116,8 @@ class Ledger:
         """Return the rows in the study's order."""
         rows = [self.rows[cell] for cell in self._cells if cell in self.rows]
         frame = pd.DataFrame(rows, columns=columns(self.study))
+        for name in self.study.vary:  # or None beside numbers would become one of them
+            frame[name] = pd.Series([row[name] for row in rows], dtype=object)
         return frame.astype(dict.fromkeys(COUNTS, "Int64"))
 
     def failures(self) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pandas as pd
+from pandas.api.types import is_object_dtype
 
 __all__ = ["summary_table", "to_csv", "to_markdown", "write_atomically"]
 
@@ -46,7 +47,10 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def to_csv(results: pd.DataFrame) -> str:
-    """Return the rows as CSV, the same on every system."""
+    """Return the rows as CSV, the same on every system; None is a word, what is missing is not."""
+    for name in filter(lambda name: is_object_dtype(results[name]), results.columns):
+        words = ["None" if value is None else value for value in results[name]]
+        results = results.assign(**{name: words})
     return results.to_csv(index=False, lineterminator="\n")
 
 

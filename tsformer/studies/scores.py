@@ -35,12 +35,15 @@ class StudyScores:
         Whether a comparison of this package wrote it, so that fits of one seed are pairs.
     design : mapping or None
         What was asked, of ``study.json`` beside the file.
+    failed : int
+        How many fits raised, by ``failures.csv`` beside the file.
     """
 
     rows: pd.DataFrame
     path: Path
     ours: bool
     design: Mapping[str, Any] | None
+    failed: int = 0
 
 
 def read_study(path: str | os.PathLike[str]) -> StudyScores:
@@ -67,7 +70,7 @@ def read_study(path: str | os.PathLike[str]) -> StudyScores:
             f"with the columns {', '.join(_COLUMNS)}"
         )
     try:
-        table = pd.read_csv(file)
+        table = pd.read_csv(file, converters=dict.fromkeys(_words(), str))
     except pd.errors.EmptyDataError:
         raise ValueError(f"{file} is empty") from None
     missing = set(_COLUMNS) - set(table.columns)
@@ -79,13 +82,19 @@ def read_study(path: str | os.PathLike[str]) -> StudyScores:
             raise ValueError(f"{file} lacks a column: {unknown('column', name, table.columns)}")
     if table.empty:
         raise ValueError(f"{file} holds no fit yet")
-    design = file.with_name("study.json")
+    design, failures = file.with_name("study.json"), file.with_name("failures.csv")
     return StudyScores(
         rows=table.astype({"dataset": str, "method": str}),
         path=file,
         ours=ours,
         design=json.loads(design.read_text(encoding="utf-8")) if design.is_file() else None,
+        failed=len(pd.read_csv(failures)) if ours and failures.is_file() else 0,
     )
+
+
+def _words() -> list[str]:
+    """Columns that hold words: a method named "None" is no missing value, nor is a parameter."""
+    return ["dataset", "method", "encoding", *_parameters()]
 
 
 def read_scores(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -139,11 +148,12 @@ def variants(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     varied = _varied(rows)
     if not varied:
         return {"": rows}
-    found = rows.groupby(varied, sort=False, dropna=False)
-    return {
-        ", ".join(f"{name}={value}" for name, value in zip(varied, values, strict=True)): part
-        for values, part in found
-    }
+    labels = (
+        rows[varied]
+        .map(str)
+        .apply(lambda row: ", ".join(f"{name}={value}" for name, value in row.items()), axis=1)
+    )
+    return {str(label): part for label, part in rows.groupby(labels, sort=False)}
 
 
 def complete(rows: pd.DataFrame) -> pd.DataFrame:
@@ -163,8 +173,14 @@ def repeat_columns(rows: pd.DataFrame) -> list[str]:
 
 
 def _varied(rows: pd.DataFrame) -> list[str]:
-    # What a study compares and repeats is no variant of it.
-    parameters = set(TSTransformerClassifier().get_params()) - {"encoding", "random_state"}
+    parameters = _parameters()
     return [
-        name for name in rows.columns if name in parameters and rows[name].nunique(dropna=False) > 1
+        name
+        for name in rows.columns
+        if name in parameters and rows[name].map(str).nunique(dropna=False) > 1
     ]
+
+
+def _parameters() -> set[str]:
+    # What a study compares and repeats is no variant of it.
+    return set(TSTransformerClassifier().get_params()) - {"encoding", "random_state"}

@@ -94,10 +94,15 @@ class Study:
 
     def __post_init__(self) -> None:
         seeds: Any = self.seeds
-        if isinstance(seeds, int):
+        if isinstance(seeds, int) and not isinstance(seeds, bool):
             seeds = range(seeds)
+        if not isinstance(seeds, Iterable):
+            raise TypeError(f"seeds must be an int, or several; got {seeds!r}")
         object.__setattr__(self, "datasets", _distinct("datasets", self.datasets, str))
-        object.__setattr__(self, "encodings", _distinct("encodings", self.encodings, str))
+        encodings: Any = self.encodings
+        encodings = (encodings,) if isinstance(encodings, str) else encodings
+        encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
+        object.__setattr__(self, "encodings", _distinct("encodings", encodings, str))
         object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
         object.__setattr__(self, "parameters", dict(self.parameters))
         object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
@@ -109,7 +114,7 @@ class Study:
             )
         for encoding in self.encodings:
             for part in encoding.split("+"):
-                find(part.strip())
+                find(part)
         check_parameters(self.parameters)
         for values in self.variants.values():
             check_parameters({**self.parameters, **values})
@@ -171,7 +176,8 @@ class Study:
         """Return eight hex digits of the variant's configuration.
 
         Data sets, encodings, seeds and the other variants are left out, so that a study can grow
-        and keep the fits it has; defaults are in, so that a changed default makes new fits.
+        and keep the fits it has; defaults are in, so that a changed default makes new fits. A
+        parameter younger than its first studies is in where it is not at its default.
         """
         return configuration_hash(self.parameters_of(variant))
 
@@ -201,6 +207,13 @@ class Study:
         """Return what tells this fit from all others, in this study and the next."""
         key = f"{dataset}/{encoding}/{seed}/{self.hash_of(variant)}"
         return f"{key}/resample-{resample}" if resample else key
+
+
+def _in_one_spelling(encoding: Any) -> Any:
+    """Return a sum without spaces: ``"tape + erpe"`` is no other method than ``"tape+erpe"``."""
+    if not isinstance(encoding, str):
+        return encoding
+    return "+".join(part.strip() for part in encoding.split("+"))
 
 
 def _distinct(what: str, values: Iterable[Any], kind: type) -> tuple[Any, ...]:

@@ -6,11 +6,13 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from tsformer._optional import require
 from tsformer.plots import encoding_color
-from tsformer.studies.scores import complete, variants
+from tsformer.studies.fit import plain
+from tsformer.studies.scores import complete
 from tsformer.studies.study import Study
 from tsformer.tracking import RunStore, TrackedRun
 
@@ -61,9 +63,12 @@ def summary_runs(
     """
     rows = results.rename(columns={"encoding": "method", "accuracy": "score"})
     made = []
-    for variant, part in variants(rows).items():
+    for variant, values in study.variants.items():
+        same = [rows[name].map(str) == str(plain(value)) for name, value in values.items()]
+        part = rows[np.logical_and.reduce(same)] if same else rows
         whole = complete(part)
-        means = whole.groupby(["method", "dataset"], sort=False)["score"].mean()
+        # Means over seeds that are equal on paper differ in the last bit: they are ties.
+        means = whole.groupby(["method", "dataset"], sort=False)["score"].mean().round(9)
         ranks = means.unstack("method").rank(axis=1, ascending=False).mean()
         for encoding in study.encodings:
             fits = whole[whole["method"] == encoding]
@@ -78,8 +83,7 @@ def summary_runs(
                 again=True,
             )
             with run:
-                given = {name: fits[name].iloc[0] for name in study.vary if name in fits}
-                run.params({"encoding": encoding, "study": study.name, **given})
+                run.params({"encoding": encoding, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
                 run.tags({"mlflow.note.content": _note(fits, len(part) - len(whole))})
                 _picture(run, fits)

@@ -40,7 +40,10 @@ def asked(study: StudyScores, findings: list[Findings], baseline: str | None) ->
     if expected is None:
         return f"{text} {len(rows)} fits."
     if len(rows) < expected:
-        return f"{text} {len(rows)} of {expected} fits are there: this study is not finished."
+        text += f" {len(rows)} of {expected} fits are there"
+        text += f", and {study.failed} failed" if study.failed else ""
+        done = len(rows) + study.failed >= expected
+        return f"{text}." if done else f"{text}: this study is not finished."
     return f"{text} All {expected} fits are there."
 
 
@@ -147,6 +150,11 @@ def _pairs(statistics: Statistics) -> list[str]:
     if len(differs):
         pairs = [f"{row.better} over {row.worse}" for row in differs.itertuples()]
         said = [f"{len(differs)} of {n_pairs} pairs differ after correction: {_names(pairs)}."]
+    elif (vetoed := int((statistics.pairs["p_holm"] < _ALPHA).sum())) > 0:
+        said = [
+            f"No pair of the {n_pairs} counts as different: Friedman's test, of all methods at "
+            f"once, shows no difference, though {vetoed} would differ by the corrected p alone."
+        ]
     else:
         said = [f"No pair of the {n_pairs} differs after correction."]
         least = 2 / 2 ** len(statistics.scores)

@@ -84,7 +84,7 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> Outcome:
     _prepare_process(task)
     if task.mark:
         Path(task.mark).touch()
-    run = TrackedRun(None, "")
+    run = None
     begun = time.perf_counter()
     try:
         earlier, losses = _look(task)
@@ -92,10 +92,10 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> Outcome:
             return Outcome(task.cell, earlier)
         if losses >= MOST_LOSSES:
             return lost(task)
+        for module in task.modules:
+            importlib.import_module(module)
         problem = Problem.load(task.cell.dataset, task.cell.resample)
-        if not _WARM:  # or the first fit would look slow
-            warm_up(problem)
-            _WARM.append(True)
+        if _warmed(problem):
             begun = time.perf_counter()
         run = start_run(task.cell, task.study, task.store, TrackedRun(None, task.parent_id))
         row = fit_cell(task.cell, task.study, problem, run, callbacks)
@@ -103,6 +103,8 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> Outcome:
         return Outcome(task.cell, None, f"RunEnded: {ended}")
     except Exception as error:  # one fit that fails must not cost the others
         message = f"{type(error).__name__}: {error}"
+        if run is None:  # nothing was fitted yet, and no run could say so by itself
+            return _failed(task, message)
         return Outcome(task.cell, None, message, not run.lost)
     finally:
         if task.mark:
@@ -119,11 +121,12 @@ def run_together(tasks: Sequence[Task], callbacks: Sequence[Callback] = ()) -> l
     done: list[Outcome] = []
     if len(new) > 1:
         task = new[0]
-        problem = Problem.load(task.cell.dataset, task.cell.resample)
         parent = TrackedRun(None, task.parent_id)
-        runs = [start_run(each.cell, each.study, each.store, parent) for each in new]
-        begun = time.perf_counter()
         try:
+            problem = Problem.load(task.cell.dataset, task.cell.resample)
+            _warmed(problem)
+            runs = [start_run(each.cell, each.study, each.store, parent) for each in new]
+            begun = time.perf_counter()
             rows = fit_cells([each.cell for each in new], task.study, problem, runs, callbacks)
         except Exception as error:
             warnings.warn(
@@ -147,10 +150,24 @@ def lost(task: Task) -> Outcome:
         f"ProcessLost: its worker process ended {MOST_LOSSES} times in the middle of this fit; a "
         "worker that runs out of memory is killed so"
     )
+    return _failed(task, error)
+
+
+def _failed(task: Task, error: str) -> Outcome:
+    """Record as failed a fit that has no run of its own yet."""
     run = start_run(task.cell, task.study, task.store, TrackedRun(None, task.parent_id))
     run.tags({"tsformer.error": error})
     run.end("FAILED")
     return Outcome(task.cell, None, error, not run.lost)
+
+
+def _warmed(problem: Problem) -> bool:
+    """Fit for nothing in a process that never fitted: its first fit would look slow."""
+    if _WARM:
+        return False
+    warm_up(problem)
+    _WARM.append(True)
+    return True
 
 
 def _look(task: Task) -> tuple[dict[str, Any] | None, int]:
@@ -172,8 +189,6 @@ def _prepare_process(task: Task) -> None:
         # Ctrl-C reaches the whole group; the driver alone decides what becomes of its workers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=_follow, args=(task.driver,), daemon=True).start()
-    for module in task.modules:
-        importlib.import_module(module)
 
 
 #: The driver of this process, once its end is watched for; whether the process fitted before.

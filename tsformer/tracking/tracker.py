@@ -26,7 +26,7 @@ _MOST_POSITIONS = 256
 _LONG_ENOUGH_SECONDS = 60.0
 
 # What a fitted or running tracker has and a fresh one has not.
-_RUNTIME = ("run_", "summary_", "_begun", "_before")
+_RUNTIME = ("run_", "summary_", "_begun", "_before", "_earlier")
 
 
 class MLflowTracker(Callback):
@@ -52,13 +52,17 @@ class MLflowTracker(Callback):
     run_name : str, optional
         Name of the run; the encoding's by default.
     mlflow_run : TrackedRun, optional
-        Write to this run, which somebody else made and will end, instead of making one.
+        Write to this run, which somebody else made and will end, instead of making one. Several
+        trainings, as those of the members of one estimator, follow each other in it: curves go on,
+        seconds, epochs and parameters add up.
     flush_seconds : float, default=5.0
         Least time between two sendings.
     pictures : bool or "auto", default="auto"
         Whether to draw the pictures. They come after the training and take up to a second:
         "auto" draws them after trainings of 60 seconds and more, of which tracking so never
         takes more than 3 %.
+    n_together : int, default=1
+        How many models train at the same time, as one: this one is given its part of the seconds.
 
     Attributes
     ----------
@@ -82,6 +86,7 @@ class MLflowTracker(Callback):
         mlflow_run: TrackedRun | None = None,
         flush_seconds: float = 5.0,
         pictures: bool | Literal["auto"] = "auto",
+        n_together: int = 1,
     ):
         if pictures not in (True, False, "auto"):
             raise ValueError(f"pictures={pictures!r}: use True, False or 'auto'")
@@ -91,12 +96,14 @@ class MLflowTracker(Callback):
         self.mlflow_run = mlflow_run
         self.flush_seconds = flush_seconds
         self.pictures = pictures
+        self.n_together = n_together
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy is a fresh tracker: connections do not pickle, and two must not share a run.
         return {name: value for name, value in self.__dict__.items() if name not in _RUNTIME}
 
     def on_train_begin(self, state: TrainingState) -> None:
+        self._earlier = getattr(self, "summary_", {}) if self.mlflow_run is not None else {}
         self.run_ = self.mlflow_run or self._start(state)
         encoding = _encoding(state.model)
         learned = {} if encoding is None else encoding.state_dict()
@@ -108,26 +115,32 @@ class MLflowTracker(Callback):
         row = state.history[-1]
         names = {"loss": "train/loss", "lr": "lr", "val_loss": "val/loss", "val_score": "val/score"}
         values = {names[key]: row[key] for key in names if key in row}
-        self.run_.metrics(values, step=state.epoch)
+        self.run_.metrics(values, step=self._earlier.get("n_epochs", 0) + state.epoch)
 
     def on_train_end(self, state: TrainingState) -> None:
         seconds = perf_counter() - self._begun
         encoding = _encoding(state.model)
-        self.summary_ = {
-            "fit_seconds": seconds,
-            "seconds_per_epoch": seconds / max(state.epoch, 1),
+        sums = {
+            "fit_seconds": seconds / self.n_together,
             "n_epochs": state.epoch,
             "n_parameters": _count(state.model),
             "n_parameters_encoding": 0 if encoding is None else _count(encoding),
-            "peak_memory_mb": peak_memory_mb(state.plan.device),
         }
-        self.run_.metrics(self.summary_, step=state.epoch)
+        sums = {name: value + self._earlier.get(name, 0) for name, value in sums.items()}
+        self.summary_ = {
+            **sums,
+            "seconds_per_epoch": sums["fit_seconds"] / max(sums["n_epochs"], 1),
+            "peak_memory_mb": max(
+                peak_memory_mb(state.plan.device), self._earlier.get("peak_memory_mb", 0.0)
+            ),
+        }
+        self.run_.metrics(self.summary_, step=self.summary_["n_epochs"])
         wanted = seconds >= _LONG_ENOUGH_SECONDS if self.pictures == "auto" else self.pictures
         if wanted and state.history and importlib.util.find_spec("matplotlib"):
             self.run_.figure(lambda: plot_history(state.history), "training.png")
             if encoding is not None:
                 self.run_.figure(lambda: self._picture(state.model), "encoding.png", key="encoding")
-        del self._before
+        del self._before, self._earlier
         if self.mlflow_run is None:
             self.run_.end(_status(state))
 
