@@ -222,6 +222,7 @@ def test_colors_are_fixed_and_told_apart() -> None:
     assert encoding_color("lspe") == ENCODING_COLORS["lspe"] == "#D55E00"
     assert encoding_color("of my own") == encoding_color("of my own")
     assert encoding_color("of my own") in ENCODING_COLORS.values()
+    assert encoding_color("lspe, stem=conv") == encoding_color("lspe")
 
 
 def test_no_global_state_and_a_clear_word_without_matplotlib(

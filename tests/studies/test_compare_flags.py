@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from tsformer.cli import main
 from tsformer.cli.parsing import varied
-from tsformer.studies import Study
+from tsformer.studies import Progress, Study
+from tsformer.studies.study import Cell
 from tsformer.studies.study_report import compare_command
 from tsformer.tracking import prepare_store
 
@@ -109,3 +111,30 @@ def test_the_line_of_a_study_gives_the_study_again() -> None:
     study = Study(["GunPoint"], ["none", "tape+erpe"], seeds=[4], vary=vary, resamples=2)
     words = shlex.split(compare_command(study.as_dict()))
     assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary
+
+
+def test_the_bar_says_what_is_done_running_failed_and_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rich.console import Console
+
+    from tsformer.cli import printing
+
+    screen = io.StringIO()
+    console = Console(
+        file=screen, force_terminal=True, width=150, color_system=None, highlight=False
+    )
+    monkeypatch.setattr(printing, "Console", lambda **options: console)
+    cell = Cell("GunPoint", "lspe", 4, "stem=conv")
+    with printing.study_bar() as show:
+        show(Progress("fit-end", 8, 4, 1, 0, running=2, cell=cell, accuracy=0.5))
+        show(
+            Progress(
+                "fit-end", 8, 5, 1, 1, running=2, cell=cell, error="no such luck", seconds_left=99.6
+            )
+        )
+    shown = screen.getvalue()
+    assert "GunPoint  lspe  4  stem=conv  accuracy 0.500\n" in shown
+    assert "GunPoint  lspe  4  stem=conv  no such luck\n" in shown
+    assert "5/8 fits, 2 running, 1 failed" in shown
+    assert "0:01:40 left" in shown

@@ -46,8 +46,10 @@ HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 def encoding_color(name: str) -> str:
     """Return the encoding's colour, ``"#RRGGBB"``, the same in every picture and in MLflow.
 
-    An encoding without one of its own, or a sum, gets one of them by its name.
+    An encoding without one of its own, or a sum, gets one of them by its name. A variant of a
+    study, as in ``"rope, stem=conv"``, has its encoding's.
     """
+    name = name.partition(",")[0]
     colors = list(ENCODING_COLORS.values())
     return ENCODING_COLORS.get(name, colors[zlib.crc32(name.encode()) % len(colors)])
 

@@ -1,0 +1,70 @@
+"""What a person sees in the report of a study, opened from a file in a browser without network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tsformer.studies.study_report import write_report
+
+pytest.importorskip("baycomp", reason='needs the extra "statistics"')
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    gains = {"none": 0.0, "rope": 0.1, "erpe": 0.15, "alibi": 0.02}
+    rows = [
+        (f"d{d}", method, seed, round(0.5 + gain + 0.03 * d + 0.001 * seed * d, 4))
+        for d in range(11)
+        for method, gain in gains.items()
+        for seed in range(2)
+    ]
+    folder = tmp_path_factory.mktemp("report")
+    table = pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
+    table.to_csv(folder / "results.csv", index=False)
+    return write_report(folder).html
+
+
+def column(table: Any, place: int) -> list[str]:
+    cells: list[str] = table.locator(f"tbody td:nth-child({place + 1})").all_inner_texts()
+    return cells
+
+
+def test_pictures_load_and_tables_sort(page: Any, report: Path) -> None:
+    asked: list[str] = []
+    wrong: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(report.as_uri())
+    widths = page.locator("img").evaluate_all("images => images.map(image => image.naturalWidth)")
+    assert len(widths) == 4
+    assert min(widths) > 300
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+    table = page.locator("table").first
+    names = [name.strip() for name in table.locator("th").all_inner_texts()]
+    place = names.index("mean score")
+    given = [float(text) for text in column(table, place)]
+    assert given == sorted(given, reverse=True), "methods are by rank"
+    button = table.locator("th").nth(place).locator("button")
+    button.click()
+    assert [float(text) for text in column(table, place)] == sorted(given)
+    button.click()
+    assert [float(text) for text in column(table, place)] == sorted(given, reverse=True)
+    assert column(table, 0)[0] == "erpe", "rows move as a whole"
+    assert wrong == []
+
+
+def test_words_sort_as_words_and_numbers_as_numbers(page: Any, report: Path) -> None:
+    page.goto(report.as_uri())
+    table = page.locator("table").last  # that of the data sets
+    table.locator("th").first.locator("button").click()
+    assert column(table, 0) == sorted(f"d{i}" for i in range(11))
+    last = table.locator("th").last
+    last.locator("button").click()
+    expected = [float(text.split()[0]) for text in column(table, table.locator("th").count() - 1)]
+    assert expected == sorted(expected)
