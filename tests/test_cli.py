@@ -96,6 +96,8 @@ def test_compare_ends_with_table_files_and_address_and_goes_on_where_it_was(fold
         assert f"ItalyPowerDemand  {encoding}  0  accuracy 0." in done.stderr
     assert "table   out/results.csv" in done.stdout
     assert "figure  out/comparison.png" in done.stdout
+    assert "report  out/report/report.html" in done.stdout
+    assert "\ntsformer report out\n" in (folder / "out/report/report.md").read_text()
     assert f"--backend-store-uri sqlite:///{folder}/mlflow.db" in done.stdout
     with (folder / "out/results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -39,3 +39,16 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_atomically("new \ud800", path)
     assert path.read_text() == "old\n"
     assert [p.name for p in tmp_path.iterdir()] == ["x.csv"]
+
+
+def test_a_fit_that_was_held_up_does_not_make_an_encoding_slow() -> None:
+    rows = pd.DataFrame(
+        {
+            "dataset": "A",
+            "encoding": "rope",
+            "accuracy": 0.5,
+            "fit_seconds": [2.0, 700.0, 3.0],
+            "n_parameters": 10,
+        }
+    )
+    assert summary_table(rows)["fit_seconds"].tolist() == [3.0]

@@ -113,6 +113,8 @@ def compare(
     typer.echo(f"table   {comparison.csv_path}")
     if comparison.figure_path:
         typer.echo(f"figure  {comparison.figure_path}")
+    if comparison.report_path:
+        typer.echo(f"report  {comparison.report_path}")
     typer.echo(f"runs    {comparison.ui_command}")
     if len(comparison.failures) or len(comparison.unrecorded):
         raise typer.Exit(2)

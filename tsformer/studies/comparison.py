@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shlex
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,18 +16,15 @@ import pandas as pd
 
 from tsformer._optional import require
 from tsformer.encodings.registry import find
-from tsformer.plots import plot_comparison
 from tsformer.studies import spreading
+from tsformer.studies.conclusion import attempt, by_variant, conclude
 from tsformer.studies.ledger import Ledger
 from tsformer.studies.problem import Problem
 from tsformer.studies.progress import Progress, ProgressReporter
-from tsformer.studies.report import summary_table, to_csv, to_markdown, write_atomically
+from tsformer.studies.report import summary_table, write_atomically
 from tsformer.studies.study import Study
-from tsformer.studies.study_pictures import log_statistics
-from tsformer.studies.study_report import write_report
-from tsformer.studies.summary_runs import summary_runs
 from tsformer.studies.work import Outcome, Task
-from tsformer.tracking import RunStore, TrackedRun, prepare_store
+from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.views import make_views, view_address
 
 __all__ = ["Comparison", "compare"]
@@ -60,6 +54,8 @@ class Comparison:
         The results as a file.
     figure_path : Path or None
         The figure; None if no fit ended well.
+    report_path : Path or None
+        The report as a page; None without the extra `statistics`, or if no fit ended well.
     ui_command : str
         The shell line that shows the runs; of a tracking server, the address of the view that
         sets encodings side by side.
@@ -71,6 +67,7 @@ class Comparison:
     unrecorded: pd.DataFrame
     csv_path: Path
     figure_path: Path | None
+    report_path: Path | None
     ui_command: str
 
     def summary(self) -> pd.DataFrame:
@@ -78,7 +75,7 @@ class Comparison:
 
         Where a study varied other parameters, `encoding` names encoding and variant.
         """
-        return summary_table(_by_variant(self.results, self.study))
+        return summary_table(by_variant(self.results, self.study))
 
 
 def compare(
@@ -98,7 +95,7 @@ def compare(
     killed: a worker, this process, the tracking server. A fit that raises is recorded as FAILED
     and the others go on, and so is one whose worker process ends three times in its middle. Ctrl-C
     ends current runs as KILLED and goes through, with the results so far in the CSV. A study has
-    one driver at a time.
+    one driver at a time, and so have studies that share fits.
 
     Parameters
     ----------
@@ -175,10 +172,10 @@ def compare(
                         error=outcome.error,
                     )
             except KeyboardInterrupt:
-                _attempt(ledger.kill_running, "marking what was under way")
+                attempt(ledger.kill_running, "marking what was under way")
                 raise
-            _attempt(ledger.settle, "looking for runs that are doubled")
-            figure_path = _conclude(ledger, folder, parent)
+            attempt(ledger.settle, "looking for runs that are doubled")
+            figure_path, report_path = conclude(ledger, folder, parent)
         views = make_views(store, study=study.name, varied=list(study.vary))
         progress.end()
     return Comparison(
@@ -188,6 +185,7 @@ def compare(
         unrecorded=ledger.without_record(),
         csv_path=ledger.path,
         figure_path=figure_path,
+        report_path=report_path,
         ui_command=_where_to_look(store, views),
     )
 
@@ -202,53 +200,6 @@ def _outcomes(
     if jobs > 1:
         return spreading.in_processes(tasks, jobs)
     return spreading.in_this_process(tasks, progress)
-
-
-def _conclude(ledger: Ledger, folder: Path, parent: TrackedRun) -> Path | None:
-    """Write the table and the figure, and log all that the study's run is to show."""
-    results, failures = ledger.results(), ledger.failures()
-    failed = folder / "failures.csv"
-    if failures.empty:
-        failed.unlink(missing_ok=True)  # of an earlier call
-    else:
-        write_atomically(to_csv(failures), failed)
-        parent.text(to_csv(failures), failed.name)
-    counts = {"fits/finished": len(ledger.rows), "fits/failed": len(ledger.errors)}
-    parent.metrics({**counts, "fits/unrecorded": len(ledger.unrecorded)})
-    if results.empty:
-        return None
-    shown = _by_variant(results, ledger.study)
-    table = to_markdown(summary_table(shown))
-    if not failures.empty:
-        table += f"\n{len(failures)} fits failed and are not in the table: {failed.name}.\n"
-    write_atomically(table, folder / "summary.md")
-    figure_path = folder / "comparison.png"
-    figure = plot_comparison(shown)
-    figure.savefig(figure_path)
-    parent.text(to_csv(results), "results.csv")
-    parent.text(table, "summary.md")
-    parent.figure(lambda: figure, "comparison.png")
-    if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
-        log_statistics(results, parent)
-        _attempt(lambda: _report(folder, parent), "writing the report")
-    summary_runs(ledger.study, results, ledger.store, parent)
-    return figure_path
-
-
-def _report(folder: Path, parent: TrackedRun) -> None:
-    command = shlex.join(["tsformer", "report", str(folder)])
-    files = write_report(folder, command=command)
-    parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
-
-
-def _by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return the results with names in `encoding` that tell variants apart."""
-    if not study.vary or results.empty:
-        return results
-    variant = results[list(study.vary)].apply(
-        lambda row: ", ".join(f"{name}={value}" for name, value in row.items()), axis=1
-    )
-    return results.assign(encoding=results["encoding"] + ", " + variant)
 
 
 def _where_to_look(store: RunStore, views: list[str]) -> str:
@@ -290,10 +241,3 @@ def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
                 "do not run; move it to a module of its own, or use jobs=1"
             )
     return tuple(sorted(set(modules.values()))) if elsewhere else ()
-
-
-def _attempt(do: Callable[[], object], what: str) -> None:
-    try:
-        do()
-    except Exception as error:  # what comes after the fits never fails them
-        warnings.warn(f"{what} failed: {type(error).__name__}: {error}", stacklevel=3)

@@ -23,6 +23,10 @@ _MEANS = {
     "balanced_accuracy": "test/balanced_accuracy",
     "f1_macro": "test/f1_macro",
     "log_loss": "test/log_loss",
+}
+#: The same of what a fit costs: the mean over data sets of the median over their fits, which one
+#: that was held up does not move.
+_COSTS = {
     "fit_seconds": "fit_seconds",
     "seconds_per_epoch": "seconds_per_epoch",
     "n_parameters": "n_parameters",
@@ -100,6 +104,11 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
         "test/mean_rank": rank,
         "fits/finished": len(fits),
         **{metric: fits[column].mean() for column, metric in _MEANS.items() if column in fits},
+        **{
+            metric: fits.groupby("dataset")[column].median().mean()
+            for column, metric in _COSTS.items()
+            if column in fits
+        },
         **{f"test/accuracy/{name}": mean for name, mean in means.items()},
         **{f"test/accuracy_spread/{name}": spread for name, spread in spreads.items()},
     }
