@@ -125,7 +125,9 @@ def fit(
         from tsformer.tracking import MLflowTracker
 
         name = f"{encoding} {seed}"
-        callbacks.append(MLflowTracker(experiment="tsformer language model", run_name=name))
+        callbacks.append(
+            MLflowTracker(experiment="tsformer language model", run_name=name, pictures=True)
+        )
     start = time.perf_counter()
     lengths = torch.full((len(inputs),), options.length)
     train(model, Panel(inputs, lengths), targets, losses, plan, callbacks=callbacks)

@@ -25,9 +25,9 @@ def asked(study: StudyScores, findings: list[Findings], baseline: str | None) ->
     """Return what was compared, and how much of it is there."""
     rows = study.rows
     counts = [
-        f"{rows['method'].nunique()} methods",
-        f"{rows['dataset'].nunique()} data sets",
-        f"{rows['seed'].nunique()} seeds",
+        _counted(rows["method"].nunique(), "method"),
+        _counted(rows["dataset"].nunique(), "data set"),
+        _counted(rows["seed"].nunique(), "seed"),
     ]
     if "resample" in rows.columns and rows["resample"].nunique() > 1:
         counts.append(f"{rows['resample'].nunique()} splits of each")
@@ -226,6 +226,10 @@ def _expected(study: StudyScores) -> int | None:
     lists = [study.design[name] for name in ("datasets", "encodings", "seeds")]
     lists += study.design.get("vary", {}).values()
     return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _names(names: Iterable[str]) -> str:
