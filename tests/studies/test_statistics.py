@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -257,3 +261,31 @@ def test_command_takes_variants_one_by_one(tmp_path, capsys):
     assert end.value.code == 0
     assert capsys.readouterr().out.count("pairs differ: 2 of 3") == 2
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"stem=conv", "stem=linear"}
+
+
+def test_the_diagram_names_ranks_and_joins_in_order():
+    found = compare_methods(results(twelve()))
+    (ax,) = plot_critical_difference(found).axes
+    names = {text.get_text() for text in ax.texts}
+    assert any(name.startswith("best (") for name in names)
+    assert any(name.endswith(") worst") for name in names)
+    (bar,) = [line for line in ax.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(bar.get_xdata(), found.ranks.iloc[:2])
+
+
+def test_the_diagram_is_the_same_in_every_process(tmp_path):
+    """Sets of words have another order wherever they are hashed with another seed."""
+    code = (
+        "import sys, pandas as pd\n"
+        "from tsformer.plots import plot_critical_difference\n"
+        "from tsformer.studies import compare_methods\n"
+        "rows = [(f'd{d}', m, 0, ((d * 7 + i * 5) % 11) / 11) for d in range(9)\n"
+        "        for i, m in enumerate('abcdef')]\n"
+        "rows = pd.DataFrame(rows, columns=['dataset', 'method', 'seed', 'score'])\n"
+        "plot_critical_difference(compare_methods(rows)).savefig(sys.argv[1])\n"
+    )
+    for seed in ("1", "2"):
+        path = tmp_path / f"{seed}.png"
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code, path], check=True, env=environment)
+    assert (tmp_path / "1.png").read_bytes() == (tmp_path / "2.png").read_bytes()

@@ -34,22 +34,31 @@ def plot_critical_difference(statistics: Any, *, alpha: float = 0.05) -> Figure:
     """
     posthocs = require("scikit_posthocs", extra="statistics", purpose="the diagram")
     names = list(statistics.ranks.index)
-    p = pd.DataFrame(1.0, index=names, columns=names)
+    # By number: sets of names, which it works with, have another order in every process.
+    place = {name: i for i, name in enumerate(names)}
+    p = pd.DataFrame(1.0, index=range(len(names)), columns=range(len(names)))
     for pair in statistics.significant(alpha).itertuples():
-        p.loc[pair.better, pair.worse] = p.loc[pair.worse, pair.better] = pair.p_holm
+        i, j = place[pair.better], place[pair.worse]
+        p.loc[i, j] = p.loc[j, i] = pair.p_holm
     figure = new_figure(8, 1.6 + 0.16 * len(names))
     axes = figure.subplots()
-    posthocs.critical_difference_diagram(
-        statistics.ranks,
+    drawn = posthocs.critical_difference_diagram(
+        statistics.ranks.set_axis(range(len(names))),
         p,
         alpha=alpha,
         ax=axes,
-        label_fmt_left="{label} ({rank:.2f})",
-        label_fmt_right="({rank:.2f}) {label}",
+        label_fmt_left="{label}",
+        label_fmt_right="{label}",
         # Not all that a bar passes over are joined by it: those with a dot are.
         crossbar_props={"linewidth": 3, "marker": "o", "markersize": 7},
         elbow_props={"color": "0.4"},
     )
+    for text in drawn["labels"]:
+        name = names[int(text.get_text())]
+        rank = f"({statistics.ranks[name]:.2f})"
+        text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
+    for (bar,) in drawn["crossbars"]:
+        bar.set_xdata(np.sort(bar.get_xdata()))  # one stroke, as thick everywhere
     axes.set_title(
         f"mean rank over {len(statistics.scores)} data sets; dots on a bar are not shown to differ "
         f"(Wilcoxon, Holm, {alpha:g})",
