@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 import torch
-from torch import Tensor, nn
+from small_models import CHANNELS, LENGTH, make_model, same, series, steps
+from torch import Tensor
 
-from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import available, names, resolve
 
 ENCODINGS = [*names(), "tape+erpe", "fixed+conv"]
@@ -28,33 +28,7 @@ OF_THE_SIGNAL = {"conv", "wavelet"}
 EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
 CODES = [name for name in EMBEDS if name not in OF_THE_SIGNAL]
 
-LENGTH, CHANNELS = 10, 3
-
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
-
-
-def make_model(name: str, *, random_tables: bool = True, seed: int = 0, **config) -> TSTransformer:
-    """A model in float64 whose learned encoding has left its start, where it may be zero."""
-    torch.manual_seed(seed)
-    sizes = {"n_channels": CHANNELS, "n_outputs": 4, "max_len": LENGTH, "d_model": 8, "n_heads": 2}
-    model = TSTransformer(ModelConfig(**sizes | {"encoding": name, "stem": "linear"} | config))
-    if random_tables:
-        for parameter in model.encoding.parameters():
-            nn.init.normal_(parameter)
-    return model.double().eval()
-
-
-def series(n: int = 4, length: int = LENGTH) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(n, length, CHANNELS, generator=generator, dtype=torch.float64)
-
-
-def steps(length: int = LENGTH, start: float = 0.0) -> Tensor:
-    return start + torch.arange(length, dtype=torch.float64)[None]
-
-
-def same(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, rtol=1e-8, atol=1e-8)
 
 
 @every_encoding
