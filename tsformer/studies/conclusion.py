@@ -14,6 +14,7 @@ import pandas as pd
 from tsformer.plots import plot_comparison
 from tsformer.studies.ledger import Ledger
 from tsformer.studies.report import summary_table, to_csv, to_markdown, write_atomically
+from tsformer.studies.scores import labels
 from tsformer.studies.study import Study
 from tsformer.studies.study_pictures import log_statistics
 from tsformer.studies.study_report import write_report
@@ -75,10 +76,7 @@ def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Return the results with names in `encoding` that tell variants apart."""
     if not study.vary or results.empty:
         return results
-    variant = results[list(study.vary)].apply(
-        lambda row: ", ".join(f"{name}={value}" for name, value in row.items()), axis=1
-    )
-    return results.assign(encoding=results["encoding"] + ", " + variant)
+    return results.assign(encoding=results["encoding"] + ", " + labels(results, study.vary))
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

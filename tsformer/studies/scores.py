@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
 
-__all__ = ["StudyScores", "complete", "read_scores", "read_study", "variants"]
+__all__ = ["StudyScores", "complete", "labels", "read_scores", "read_study", "variants"]
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: What a comparison of ours calls these columns.
@@ -148,12 +148,13 @@ def variants(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     varied = _varied(rows)
     if not varied:
         return {"": rows}
-    labels = (
-        rows[varied]
-        .map(str)
-        .apply(lambda row: ", ".join(f"{name}={value}" for name, value in row.items()), axis=1)
-    )
-    return {str(label): part for label, part in rows.groupby(labels, sort=False)}
+    return {str(label): part for label, part in rows.groupby(labels(rows, varied), sort=False)}
+
+
+def labels(rows: pd.DataFrame, varied: Iterable[str]) -> pd.Series:
+    """Return the label of each row's variant, as ``"stem=linear"``."""
+    words = rows[list(varied)].map(str)
+    return words.apply(lambda row: ", ".join(f"{k}={v}" for k, v in row.items()), axis=1)
 
 
 def complete(rows: pd.DataFrame) -> pd.DataFrame:
