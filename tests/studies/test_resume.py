@@ -161,6 +161,16 @@ def test_results_of_another_store_are_not_overwritten(
     ].tolist() == [5]
 
 
+@pytest.mark.parametrize("content", [b"\n", b"\x89PNG\x00\xff", b"a,b\n1,2,3\n4\n", b"a,b\n1,2\n"])
+def test_a_file_that_is_no_table_of_ours_is_not_overwritten(
+    content: bytes, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    (tmp_path / "results.csv").write_bytes(content)
+    with pytest.raises(FileExistsError, match="holds no results of a study, and would be lost"):
+        compare(STUDY, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert (tmp_path / "results.csv").read_bytes() == content
+
+
 def test_values_that_no_number_can_be_keep_their_names(
     uri: str, experiment: str, tmp_path: Path
 ) -> None:

@@ -81,12 +81,17 @@ class Ledger:
         """Raise if rows of the CSV are nowhere else: another store made them."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
-        earlier = pd.read_csv(self.path, dtype={"run_id": str})
-        # A fit that could not be recorded has no id, and is done again.
-        ids = set(earlier["run_id"].dropna()) if "run_id" in earlier else set()
+        try:
+            earlier = pd.read_csv(self.path, dtype={"run_id": str})
+            # A fit that could not be recorded has no id, and is done again.
+            ids = set(earlier["run_id"].dropna())
+        except (ValueError, KeyError) as error:  # no table, or none of ours
+            raise FileExistsError(
+                f"{self.path} holds no results of a study, and would be lost: name another "
+                "folder, --out, or move the file away"
+            ) from error
         unknown = ids - {row["run_id"] for row in self.rows.values()}
-        gone = next((run_id for run_id in sorted(unknown) if not self.store.has(run_id)), None)
-        if gone is not None or "run_id" not in earlier:
+        if not all(map(self.store.has, sorted(unknown))):
             raise FileExistsError(
                 f"{self.path} holds {len(earlier)} fits, and {self.store.uri} does not know all of "
                 "them: going on would lose them. Name the store that they were made with, "
