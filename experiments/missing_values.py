@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import itertools
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import torch
 from resumable import fit_missing
 from sklearn.model_selection import StratifiedKFold
+from tsformer.data.preprocessor import Preprocessor, Scaler
 
 from tsformer import TSTransformerClassifier, load_dataset
-from tsformer.data.panel import Padded, Panel
-from tsformer.data.scaling import Scaler, make_panel
 
 CSV = Path(__file__).parent / "results" / "missing_values.csv"
 DATASETS = ["ItalyPowerDemand", "GunPoint", "ECG200", "ArrowHead", "NATOPS", "BasicMotions"]
@@ -29,40 +27,20 @@ PATTERNS = ["points", "blocks"]
 FOLDS, EPOCHS = 3, 40
 
 
-class WithoutFlags(Scaler):
-    """Fills gaps as the package does, and does not say where they were."""
-
-    def fit(self, series: Padded) -> Scaler:
-        super().fit(series)
-        self.flagged = np.zeros_like(self.flagged)
-        return self
-
-
-class LargeFlags(Scaler):
-    """Fills gaps as the package does, with flags as large as values are."""
-
-    def transform(self, series: Padded) -> Panel:
-        with mock.patch("tsformer.data.scaling.GAP", -1.0):
-            return super().transform(series)
-
-
-class Masked(Scaler):
-    """Fills gaps with the mean, says so by channels of 0 and 1, masks steps without any value."""
-
-    def transform(self, series: Padded) -> Panel:
-        observed = series.there[..., None] & ~np.isnan(series.values)
-        values = np.where(observed, (series.values - self.mean) / self.std, 0.0)
-        values = np.concatenate([values, observed[..., self.flagged]], axis=-1)
-        return make_panel(values, series, observed.any(axis=-1), self.step)
-
-
-READERS = {
-    "complete": Scaler,
-    "filled": Scaler,
-    "unflagged": WithoutFlags,
-    "large flags": LargeFlags,
-    "masked": Masked,
+READERS: dict[str, dict[str, object]] = {
+    "complete": {},
+    "filled": {},
+    "unflagged": {"gap_flag": None},
+    "large flags": {"gap_flag": -1.0},
+    "masked": {"gaps": "mask"},
 }
+
+
+class Reading(TSTransformerClassifier):
+    """The classifier with another way to read gaps."""
+
+    def _make_preprocessor(self) -> Preprocessor:
+        return Scaler(self.scaling, **self.reading)
 
 
 def taken(shape: tuple[int, ...], pattern: str) -> np.ndarray:
@@ -84,9 +62,9 @@ def fit(reader: str, dataset: str, pattern: str, fold: int) -> dict[str, object]
         X = np.where(taken(X.shape, pattern), np.nan, X)
     splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=7)
     train, test = list(splitter.split(y, y))[fold]
-    with mock.patch("tsformer.estimators.base.Scaler", READERS[reader]):
-        classifier = TSTransformerClassifier(max_epochs=EPOCHS, random_state=fold)
-        accuracy = classifier.fit(X[train], y[train]).score(X[test], y[test])
+    classifier = Reading(max_epochs=EPOCHS, random_state=fold)
+    classifier.reading = READERS[reader]
+    accuracy = classifier.fit(X[train], y[train]).score(X[test], y[test])
     return {
         "reader": reader,
         "dataset": dataset,

@@ -21,7 +21,7 @@ from resumable import fit_missing
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
-from tsformer.data.tasks import ORDER_TASKS
+from tsformer.data.synthetic import ORDER_TASKS
 from tsformer.encodings import names
 
 CSV = Path(__file__).parent / "results" / "order_tasks.csv"
