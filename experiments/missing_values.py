@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from resumable import fit_missing
 from sklearn.model_selection import StratifiedKFold
-from tsformer.data.preprocessor import Preprocessor, Scaler
 
 from tsformer import TSTransformerClassifier, load_dataset
+from tsformer.data.preprocessor import Preprocessor, Scaler
 
 CSV = Path(__file__).parent / "results" / "missing_values.csv"
 DATASETS = ["ItalyPowerDemand", "GunPoint", "ECG200", "ArrowHead", "NATOPS", "BasicMotions"]
