@@ -57,8 +57,8 @@ def test_a_beginning_is_read_alike_alone_and_in_the_whole(encoding):
 @every_encoding
 def test_padding_at_the_end_changes_nothing(encoding):
     model, tokens = make(encoding), text(4, LENGTH)
-    keep = torch.arange(LENGTH)[None] < torch.tensor([12, 7, 1, 4])[:, None]
-    logits = model(tokens, keep)
+    mask = torch.arange(LENGTH)[None] < torch.tensor([12, 7, 1, 4])[:, None]
+    logits = model(tokens, mask)
     for row, n, series in zip(logits, (12, 7, 1, 4), tokens, strict=True):
         alone = model(series[None, :n])[0]
         torch.testing.assert_close(row[:n], alone, rtol=1e-8, atol=1e-8)

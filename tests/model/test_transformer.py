@@ -14,7 +14,7 @@ from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
 
 SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads": 2}
-KEEP = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
+MASK = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
 
 
 # What a stem needs beside its name.
@@ -39,10 +39,10 @@ def series(stem: str = "conv") -> Tensor:
 def test_values_keep_and_times_to_logits(stem, pooling, norm_first):
     model, x = make_model(stem=stem, pooling=pooling, norm_first=norm_first), series(stem)
     times = torch.arange(30.0)[None]
-    logits = model(x, KEEP, times)
+    logits = model(x, MASK, times)
     assert logits.shape == (3, 4)
-    torch.testing.assert_close(model(x, KEEP), logits)
-    torch.testing.assert_close(model(x, KEEP, times.expand(3, -1)), logits)
+    torch.testing.assert_close(model(x, MASK), logits)
+    torch.testing.assert_close(model(x, MASK, times.expand(3, -1)), logits)
     alone = [model(x[i : i + 1, :n]) for i, n in enumerate((30, 17, 2))]
     torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-4, atol=1e-5)
 
@@ -62,8 +62,8 @@ def test_what_stands_at_padding_is_ignored_even_nan(stem):
     model, x = make_model(stem=stem).train(), series(stem)
     model.load_state_dict(make_model(stem=stem, dropout=0.0).state_dict())
     model = make_model(stem=stem, dropout=0.0, encoding="tape+erpe").train()
-    clean = model(x.where(KEEP[..., None], 0.0), KEEP)
-    dirty = model(x.where(KEEP[..., None], float("nan")), KEEP)
+    clean = model(x.where(MASK[..., None], 0.0), MASK)
+    dirty = model(x.where(MASK[..., None], float("nan")), MASK)
     torch.testing.assert_close(dirty, clean)
     dirty.sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
@@ -71,9 +71,9 @@ def test_what_stands_at_padding_is_ignored_even_nan(stem):
 
 def test_embedding_is_what_the_head_sees():
     model, x = make_model(), series()
-    embedding = model.embed(x, KEEP)
+    embedding = model.embed(x, MASK)
     assert embedding.shape == (3, 8)
-    torch.testing.assert_close(model.head(embedding), model(x, KEEP))
+    torch.testing.assert_close(model.head(embedding), model(x, MASK))
 
 
 @pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
@@ -95,7 +95,7 @@ def test_max_tokens_is_what_the_encoding_is_made_for():
 def test_any_depth(encoding, n_layers):
     model = make_model(encoding=encoding, n_layers=n_layers)
     assert len(model.blocks) == n_layers
-    assert model(series(), KEEP).isfinite().all()
+    assert model(series(), MASK).isfinite().all()
 
 
 def test_heads_must_divide_the_width():

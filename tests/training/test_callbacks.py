@@ -17,7 +17,7 @@ class Flat(nn.Module):
         super().__init__()
         self.layer = nn.Linear(3, 2)
 
-    def forward(self, x, keep=None, times=None):
+    def forward(self, x, mask=None, times=None):
         return self.layer(x.mean(1))
 
 

@@ -116,11 +116,11 @@ def test_an_empty_folder_is_a_beginning(tmp_path, recwarn):
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("keep", [0, 100])
-def test_a_damaged_file_is_refused(keep, tmp_path):
+@pytest.mark.parametrize("n_bytes", [0, 100])
+def test_a_damaged_file_is_refused(n_bytes, tmp_path):
     fit(make_model(), *make_panel(), plan_in(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")
-    path.write_bytes(path.read_bytes()[:keep])
+    path.write_bytes(path.read_bytes()[:n_bytes])
     with pytest.raises(ValueError, match=r"cannot be read .* delete it to start anew"):
         fit(make_model(), *make_panel(), plan_in(tmp_path, resume=True))
 

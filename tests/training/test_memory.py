@@ -84,7 +84,7 @@ def test_a_model_that_cannot_be_cut():
             super().__init__()
             self.model = Small(nn.Linear(24, 2), 2)
 
-        def forward(self, x, keep=None, times=None):
+        def forward(self, x, mask=None, times=None):
             return self.model(x.flatten(1))
 
     with pytest.raises(MemoryError, match="and cannot be cut here; choose a smaller batch_size"):
@@ -133,8 +133,10 @@ def test_predicting_goes_in_halves():
 def test_data_that_stay_on_the_host_train_alike(monkeypatch):
     """Too large for a device, they would be sent batch by batch; here host and device are one."""
     ends = []
-    for spills in (False, True):
-        monkeypatch.setattr("tsformer.training.stepping.spills", lambda *_, s=spills: s)
+    for exceeds in (False, True):
+        monkeypatch.setattr(
+            "tsformer.training.stepping.exceeds_device_memory", lambda *_, e=exceeds: e
+        )
         monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
         model = make_model()
         fit(model, *make_panel(ragged=True), make_plan())

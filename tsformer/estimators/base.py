@@ -30,7 +30,7 @@ from tsformer.training import (
     TrainingPlan,
     Validation,
 )
-from tsformer.training.members import train_members
+from tsformer.training.ensemble.train import train_ensemble
 from tsformer.training.seeds import seeded
 
 __all__ = ["Prepared", "Targets", "TransformerEstimator"]
@@ -41,7 +41,7 @@ Targets = npt.NDArray[Any]
 
 @dataclass
 class Prepared:
-    """What a training is given: the arguments of `train_members` that the data decide."""
+    """What a training is given: the arguments of `train_ensemble` that the data decide."""
 
     models: list[TSTransformer]
     panel: Panel
@@ -111,7 +111,7 @@ class TransformerEstimator(
         """Fit; `validation` is X_val, y_val and times_val, as far as the caller has them."""
         prepared = self._prepare(X, y, sample_weight, times, validation)
         try:
-            train_members(**vars(prepared), loss=self._loss, n_jobs=self.n_jobs)
+            train_ensemble(**vars(prepared), loss=self._loss, n_jobs=self.n_jobs)
         finally:
             self._keep_trained()
         if len(self.models_) < len(prepared.models):

@@ -195,7 +195,7 @@ class TSTransformerClassifier(Probabilities, TimedScore, ClassifierMixin, Transf
         ------
         ValueError, TypeError
             For arguments that are not allowed; nothing is trained then.
-        tsformer.training.Diverged
+        tsformer.training.NonFiniteLossError
             If the loss is no longer finite. The estimator is fitted then, with the weights of
             the last good epoch.
         """

@@ -79,7 +79,7 @@ class TSTransformerRegressor(
         ------
         ValueError, TypeError
             For arguments that are not allowed; nothing is trained then.
-        tsformer.training.Diverged
+        tsformer.training.NonFiniteLossError
             If the loss is no longer finite. The estimator is fitted then, with the weights of
             the last good epoch.
         """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.training import train_members
+from tsformer.training import train_ensemble
 
 __all__ = ["fit_together"]
 
@@ -39,7 +39,7 @@ def fit_together(
     ------
     ValueError
         If there is none, or they differ in another parameter.
-    tsformer.training.Diverged
+    tsformer.training.NonFiniteLossError
         If the loss of one is no longer finite; those before it are fitted.
 
     Examples
@@ -68,7 +68,7 @@ def fit_together(
         return
     data = prepared[0]
     try:
-        train_members(
+        train_ensemble(
             [model for each in prepared for model in each.models],
             data.panel,
             data.targets,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tsformer.encodings.base import Hooks
-from tsformer.model.kernel import attend
+from tsformer.model.functional import attend
 
 __all__ = ["SelfAttention"]
 
@@ -33,10 +33,10 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
 
-    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Map `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``.
 
-        `keep` ``[B, N]`` is False where a token is padding; None says that all are there.
+        `mask` ``[B, N]`` is False where a token is padding; None says that all are there.
         """
         B, N, D = x.shape
         E = D // self.n_heads
@@ -44,8 +44,8 @@ class SelfAttention(nn.Module):
         bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
         q, k = encoding.rotate(q, k, t)
         # The scale is of E, however wide a rotation made q.
-        out = attend(q, k, v, bias, keep, scale=E**-0.5, causal=self.causal)
-        mixed = encoding.mix(v if keep is None else v * keep[:, None, :, None], t)
+        out = attend(q, k, v, bias, mask, scale=E**-0.5, causal=self.causal)
+        mixed = encoding.mix(v if mask is None else v * mask[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed
         return self.out(out.transpose(1, 2).reshape(B, N, D))

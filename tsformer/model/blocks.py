@@ -47,10 +47,10 @@ class TransformerBlock(nn.Module):
         self.norm_feed_forward = nn.LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``."""
         if self.norm_first:
-            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, keep))
+            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
             return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
-        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, keep)))
+        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, mask)))
         return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))

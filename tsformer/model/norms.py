@@ -32,17 +32,17 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     running_var: Tensor
     num_batches_tracked: Tensor
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape.
 
-        `keep` ``[B, N]`` is False at padding.
+        `mask` ``[B, N]`` is False at padding.
         """
         # The fused norm knows no mask, and refuses a single value, whose variance is 0.
-        alone = keep is None and not self.shared and x.shape[0] * x.shape[-1] > 1
+        alone = mask is None and not self.shared and x.shape[0] * x.shape[-1] > 1
         if not self.training or alone:
             return super().forward(x)
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # 16 bits count to 256 only
-        weight = torch.ones_like(x[:, :1]) if keep is None else _beside(keep, x).to(x.dtype)
+        weight = torch.ones_like(x[:, :1]) if mask is None else _beside(mask, x).to(x.dtype)
         count = self._over_all(weight.sum())
         dims = [d for d in range(x.dim()) if d != 1]
         mean = self._over_all((x * weight).sum(dims)) / count
@@ -85,14 +85,14 @@ class _SumOverProcesses(torch.autograd.Function):
 class ChannelNorm(nn.LayerNorm):
     """Layer norm of each step on its own, channels first; its outcome depends on no other step."""
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape."""
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
-def _beside(keep: Tensor, x: Tensor) -> Tensor:
-    """Return `keep` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
-    return keep[:, None] if x.dim() == 3 else keep[:, None, None]
+def _beside(mask: Tensor, x: Tensor) -> Tensor:
+    """Return `mask` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
+    return mask[:, None] if x.dim() == 3 else mask[:, None, None]
 
 
 def _each_feature(values: Tensor, x: Tensor) -> Tensor:

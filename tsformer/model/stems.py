@@ -1,7 +1,7 @@
 """From values to tokens. A stem maps the mask and the times along with the values.
 
-Every stem takes `x` ``[B, L, C]`` with zeros at padding, `keep` ``[B, L]`` or None and `t` ``[1 |
-B, L]``, and returns tokens ``[B, N, D]``, `keep` ``[B, N]`` or None and times ``[1 | B, N]`` in
+Every stem takes `x` ``[B, L, C]`` with zeros at padding, `mask` ``[B, L]`` or None and `t` ``[1 |
+B, L]``, and returns tokens ``[B, N, D]``, `mask` ``[B, N]`` or None and times ``[1 | B, N]`` in
 units of one token, so that neighbouring tokens of a regular series are one apart whatever the
 stride.
 
@@ -46,9 +46,9 @@ class Stem(nn.Module):
         """Return the number of tokens `N` of a series of `length` steps."""
         return ceil(length / self.stride)
 
-    def _any_kept(self, keep: Tensor | None) -> Tensor | None:
+    def _any_valid(self, mask: Tensor | None) -> Tensor | None:
         """Keep a token where any of the steps it stands for is there."""
-        return None if keep is None else _windows(keep, self.stride).any(dim=-1)
+        return None if mask is None else _windows(mask, self.stride).any(dim=-1)
 
 
 def _windows(x: Tensor, stride: int) -> Tensor:
@@ -73,8 +73,8 @@ class LinearStem(Stem):
         super().__init__()
         self.project = nn.Linear(n_channels, d_model)
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        return self.project(x), keep, t
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
+        return self.project(x), mask, t
 
 
 class EmbeddingStem(Stem):
@@ -109,8 +109,8 @@ class EmbeddingStem(Stem):
         self.embedding = nn.Embedding(n_codes + 1, d_model)
         nn.init.zeros_(self.embedding.weight[0])
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        return self.embedding(x[..., 0].long()), keep, t
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
+        return self.embedding(x[..., 0].long()), mask, t
 
 
 class PatchStem(Stem):
@@ -131,16 +131,16 @@ class PatchStem(Stem):
         self.stride = max(round(max_len / 64), 2) if stride is None else stride
         self.project = nn.Linear(n_channels * self.stride, d_model)
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
         missing = -x.shape[1] % self.stride
         patches = F.pad(x, (0, 0, 0, missing)).unflatten(1, (-1, self.stride)).flatten(2)
-        there = torch.ones_like(t, dtype=torch.bool) if keep is None else keep
+        there = torch.ones_like(t, dtype=torch.bool) if mask is None else mask
         weight = _windows(there.to(t.dtype), self.stride)
         total = _windows(t.where(there, 0.0), self.stride).sum(-1)
         centre = total / weight.sum(-1).clamp(min=1.0)
         # The centre of the first patch is the origin, so that a regular series has times 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
-        return self.project(patches), self._any_kept(keep), centre
+        return self.project(patches), self._any_valid(mask), centre
 
 
 class DilatedConvolution(nn.Module):
@@ -169,19 +169,19 @@ class DilatedConvolution(nn.Module):
         )
         self.norm = make_norm(norm, n_out)
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it.
 
         As a picture of one row whose channels come last in memory, which is how the values come,
         a CPU convolves them faster than as a series with channels first.
         """
-        if keep is not None:
-            x = x * keep[..., None]
-            keep = _windows(keep, self.stride).any(dim=-1)
+        if mask is not None:
+            x = x * mask[..., None]
+            mask = _windows(mask, self.stride).any(dim=-1)
         row = x.transpose(1, 2)[:, :, None]
         row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
-        row = F.gelu(self.norm(row, keep))
-        return row.squeeze(2).transpose(1, 2), keep  # indexing would undo the order of its gradient
+        row = F.gelu(self.norm(row, mask))
+        return row.squeeze(2).transpose(1, 2), mask  # indexing would undo the order of its gradient
 
     def _convolve(self, branch: nn.Module, row: Tensor) -> Tensor:
         assert isinstance(branch, nn.Conv1d)
@@ -249,10 +249,10 @@ class ConvStem(Stem):
         )
         self.second = DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1], norm)
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        x, inner = self.first(x, keep)
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
+        x, inner = self.first(x, mask)
         x, _ = self.second(x, inner)
-        return x, self._any_kept(keep), t[:, :: self.stride] / self.stride
+        return x, self._any_valid(mask), t[:, :: self.stride] / self.stride
 
 
 STEMS: dict[str, type[Stem]] = {

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.model.stack import StackConfig, TransformerStack
+from tsformer.model.encoder import EncoderConfig, TransformerEncoder, mask_from
 
 __all__ = ["TokenConfig", "TokenTransformer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenConfig(StackConfig):
-    """Everything that fixes the shape of a TokenTransformer, beside the fields of `StackConfig`.
+class TokenConfig(EncoderConfig):
+    """Everything that fixes the shape of a TokenTransformer, beside the fields of `EncoderConfig`.
 
     Encodings that look at neighbours are made causal.
 
@@ -48,7 +48,7 @@ class TokenConfig(StackConfig):
             )
 
 
-class TokenTransformer(TransformerStack):
+class TokenTransformer(TransformerEncoder):
     """A causal stack of transformer blocks: from each token and those before it to the next.
 
     The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, those
@@ -88,7 +88,12 @@ class TokenTransformer(TransformerStack):
         self._add_encoding(config, config.max_len, causal=True)
 
     def forward(
-        self, tokens: Tensor, keep: Tensor | None = None, times: Tensor | None = None
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        times: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
     ) -> Tensor:
         """Compute the logits of the token after each.
 
@@ -96,10 +101,12 @@ class TokenTransformer(TransformerStack):
         ----------
         tokens : Tensor [B, L] of int
             Sequences.
-        keep : Tensor [B, L] of bool, optional
+        mask : Tensor [B, L] of bool, optional
             False at padding, which comes last; all there by default.
         times : Tensor [B, L] or [1, L], optional
             When the tokens came, not decreasing; ``0, 1, 2, ...`` by default.
+        keep : Tensor, optional
+            Deprecated name of `mask`.
 
         Returns
         -------
@@ -111,14 +118,15 @@ class TokenTransformer(TransformerStack):
             If `tokens` are not whole numbers, not two-dimensional, empty, or (on the CPU, where
             looking does not wait) not in the vocabulary.
         """
+        mask = mask_from(mask, keep, stacklevel=6)
         self._check(tokens)
         t = times
         if t is None:
             t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
         x = self.embedding(tokens) * self.config.d_model**0.5
-        if keep is not None:
-            x = x * keep[..., None]
-        return self.output(self.relate(x, t, keep))
+        if mask is not None:
+            x = x * mask[..., None]
+        return self.output(self.forward_features(x, mask, t))
 
     def _check(self, tokens: Tensor) -> None:
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:

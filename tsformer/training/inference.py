@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tsformer.data.batching import in_order
 from tsformer.data.panel import Panel
-from tsformer.training.memory import noticing_memory
+from tsformer.training.memory import catch_oom
 
 __all__ = ["forward"]
 
@@ -75,7 +75,7 @@ def _run(
     waiting = [index]
     while waiting:
         part = waiting.pop(0)
-        with noticing_memory() as ran_out:
+        with catch_oom() as ran_out:
             output = function(*panel.take(part, device=device)).float()
         if not ran_out:
             yield part, output

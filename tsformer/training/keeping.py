@@ -12,12 +12,12 @@ from tsformer.data.panel import Panel
 from tsformer.training.callbacks import TrainingState
 from tsformer.training.checkpoint import CheckpointFile, fingerprint
 from tsformer.training.distributed import Ranks
-from tsformer.training.position import Position
+from tsformer.training.position import LoopState
 
-__all__ = ["Keeper"]
+__all__ = ["Checkpointer"]
 
 
-class Keeper:
+class Checkpointer:
     """Keeps a training every few minutes, where its plan names a folder; else does nothing.
 
     Of several processes the first writes, and all read.
@@ -28,7 +28,7 @@ class Keeper:
         Model, plan and history.
     optimizer : Optimizer
         Its averages are part of the state.
-    at : Position
+    at : LoopState
         Where the training stands.
     panels : sequence of Panel
         Series to train and validate on.
@@ -42,7 +42,7 @@ class Keeper:
         self,
         state: TrainingState,
         optimizer: torch.optim.Optimizer,
-        at: Position,
+        at: LoopState,
         panels: Sequence[Panel],
         others: Sequence[Tensor | None],
         ranks: Ranks,

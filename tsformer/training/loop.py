@@ -13,22 +13,22 @@ from torch import Tensor, nn
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, send
+from tsformer.training.batch_norm import update_bn
 from tsformer.training.callbacks import Callback, History, TrainingState, running
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import forward
-from tsformer.training.keeping import Keeper
+from tsformer.training.keeping import Checkpointer
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.position import Position, Snapshot
+from tsformer.training.position import LoopState, Snapshot
 from tsformer.training.seeds import seeded
-from tsformer.training.settling import settle_norms
 from tsformer.training.step import Loss
 from tsformer.training.stepping import make_step, place, set_rate
 
-__all__ = ["Diverged", "Validation", "train"]
+__all__ = ["NonFiniteLossError", "Validation", "train"]
 
 
-class Diverged(RuntimeError):
+class NonFiniteLossError(RuntimeError):
     """The training loss is no longer finite; the model holds the weights of the last good epoch."""
 
 
@@ -71,7 +71,7 @@ def train(
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(x [B, L, C], keep [B, L] | None, times [B, L] | None)``; moved to the
+        Called as ``model(x [B, L, C], mask [B, L] | None, times [B, L] | None)``; moved to the
         plan's device.
     panel : Panel
         All series, ``n`` of them.
@@ -98,7 +98,7 @@ def train(
 
     Raises
     ------
-    Diverged
+    NonFiniteLossError
         If the loss of an epoch is not finite.
     """
     device = plan.device
@@ -122,7 +122,7 @@ def train(
                     stacklevel=2,
                 )
             if state.history.best_epoch is None:  # else they are those that validation judged
-                settle_norms(model, panel, plan)
+                update_bn(model, panel, plan)
         finally:
             model.eval()
     return state.history
@@ -144,10 +144,12 @@ def _run(
     step = make_step(model, optimizer, panel, targets, weights, loss, plan, ranks)
     generator = torch.Generator().manual_seed(plan.seed)
     n_steps = plan.n_epochs * math.ceil(len(panel) / plan.batch_size)
-    at = Position(model, state.epoch, generator, plan.device)
+    at = LoopState(model, state.epoch, generator, plan.device)
     judged = () if validation is None else (validation.panel,)
     others = () if validation is None else (validation.targets, validation.weights)
-    keeper = Keeper(state, optimizer, at, (panel, *judged), (targets, weights, *others), ranks)
+    keeper = Checkpointer(
+        state, optimizer, at, (panel, *judged), (targets, weights, *others), ranks
+    )
     keeper.resume()
     try:
         while state.epoch < state.n_epochs and not state.stop:
@@ -172,7 +174,7 @@ def _run(
             }
             if not math.isfinite(row["loss"]):
                 kept = return_to_last_good(model, at.snapshots, panel, plan)
-                raise Diverged(
+                raise NonFiniteLossError(
                     f"the training loss became {row['loss']} in epoch {row['epoch']} of "
                     f"{state.n_epochs}; the weights of epoch {kept} are kept. A lower "
                     f"learning_rate (it was {plan.learning_rate:g}) usually helps"

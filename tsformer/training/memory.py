@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["DEFAULT_BATCH", "batch_for", "is_out_of_memory", "noticing_memory", "spills"]
+__all__ = ["DEFAULT_BATCH", "batch_for", "catch_oom", "exceeds_device_memory", "is_out_of_memory"]
 
 #: Series in a step where memory sets no limit: what the recipe was chosen with.
 DEFAULT_BATCH = 16
@@ -41,7 +41,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
-def spills(n_bytes: int, device: torch.device) -> bool:
+def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
     """Whether data of this size are better left on the host, and batches sent one by one."""
     if device.type != "cuda":
         return False
@@ -60,7 +60,7 @@ class _RanOut:
 
 
 @contextmanager
-def noticing_memory() -> Iterator[_RanOut]:
+def catch_oom() -> Iterator[_RanOut]:
     """Swallow an error that says memory ran out, free what its frames held, and tell of it."""
     ran_out = _RanOut()
     try:

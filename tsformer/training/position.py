@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Position", "Snapshot"]
+__all__ = ["LoopState", "Snapshot"]
 
 #: An epoch and the weights at its end.
 Snapshot = tuple[int, dict[str, Tensor]]
 
 
-class Position:
+class LoopState:
     """Steps and batches done, the sum of losses of this epoch, and weights that are worth keeping.
 
     Parameters

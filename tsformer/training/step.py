@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.data.panel import Panel, same_device
-from tsformer.training.memory import noticing_memory
+from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
 
 __all__ = ["Loss", "TrainingStep", "clip_and_update"]
 
 #: From outputs and targets to the loss of each series.
 Loss = Callable[[Tensor, Tensor], Tensor]
-#: What a model is called with: values, keep, times.
+#: What a model is called with: values, mask, times.
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
@@ -70,7 +70,7 @@ class TrainingStep:
         self.weights = weights
         self.loss = loss
         self.plan = plan
-        self.may_cut = may_cut and hasattr(model, "tokenize")
+        self.may_cut = may_cut and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
 
     def __call__(self, index: Tensor, rows: Tensor, size: float | None = None) -> Tensor:
@@ -91,7 +91,7 @@ class TrainingStep:
         """
         size = len(index) if size is None else size
         while True:
-            with noticing_memory() as ran_out:
+            with catch_oom() as ran_out:
                 total = self._gradients(index, rows, size)
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
@@ -115,18 +115,15 @@ class TrainingStep:
     def _in_pieces(self, inputs: Inputs, rows: Tensor, size: float, most: int) -> Tensor:
         model: Any = self.model
         with self._autocast():
-            tokens, keep, t = model.tokenize(*inputs)
+            tokens, mask, t = model.forward_stem(*inputs)
         cut = tokens.detach().requires_grad_()
         total = torch.zeros((), device=self.plan.device)
         for start in range(0, len(rows), most):
             part = slice(start, start + most)
+            valid = None if mask is None else mask[part]
             with self._autocast():
-                pooled = model.pool(
-                    cut[part],
-                    None if keep is None else keep[part],
-                    t if len(t) == 1 else t[part],
-                )
-                outputs = model.head(pooled)
+                features = model.forward_features(cut[part], valid, t if len(t) == 1 else t[part])
+                outputs = model.head(model.pool(features, valid))
             losses = self._losses(outputs, rows[part])
             (losses.sum() / size).backward()
             total += losses.detach().sum()

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.data.panel import Panel, same_device
+from tsformer.training.cuda_graphs import GraphedStep
 from tsformer.training.distributed import Ranks
-from tsformer.training.graphs import GraphedStep
-from tsformer.training.memory import spills
+from tsformer.training.memory import exceeds_device_memory
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import Loss, TrainingStep
 
@@ -20,7 +20,7 @@ __all__ = ["make_step", "place", "set_rate"]
 
 def place(panel: Panel, device: torch.device) -> Panel:
     """Return the panel on `device`, or page-locked on the host where it is too large for it."""
-    return panel.pinned() if spills(panel.n_bytes, device) else panel.to(device)
+    return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
 
 
 def make_step(

@@ -11,7 +11,7 @@ from small_problem import cross_entropy, equal, make_model, make_panel, make_pla
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import same_device
 from tsformer.training import train
-from tsformer.training.graphs import GraphedStep
+from tsformer.training.cuda_graphs import GraphedStep
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
 from tsformer.training.stepping import make_step, set_rate

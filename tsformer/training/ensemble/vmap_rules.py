@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["FoldedMembers"]
+__all__ = ["VmapRules"]
 
 
-class FoldedMembers(TorchFunctionMode):
+class VmapRules(TorchFunctionMode):
     """While a model is called under `torch.vmap`, run what it cannot vectorise well as one call.
 
     Attention is the reason: under vmap torch chooses its kernel by tensors that do not show
@@ -51,11 +51,11 @@ class _Attention(torch.autograd.Function):
     def forward(
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
     ) -> Tensor:
-        raise RuntimeError("FoldedMembers is for calls under torch.vmap alone")
+        raise RuntimeError("VmapRules is for calls under torch.vmap alone")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        raise RuntimeError("FoldedMembers is for calls under torch.vmap alone")
+        raise RuntimeError("VmapRules is for calls under torch.vmap alone")
 
     @staticmethod
     def vmap(

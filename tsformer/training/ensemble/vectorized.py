@@ -14,21 +14,21 @@ from torch import Tensor, nn
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, send
+from tsformer.training.batch_norm import update_bn
 from tsformer.training.callbacks import Callback, History, TrainingState, running
-from tsformer.training.loop import Diverged, Validation, return_to_last_good, validate
+from tsformer.training.ensemble.stack import ModelStack
+from tsformer.training.loop import NonFiniteLossError, Validation, return_to_last_good, validate
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.seeds import seeded
-from tsformer.training.settling import settle_norms
-from tsformer.training.stack import ModelStack
 from tsformer.training.step import Loss
 
-__all__ = ["train_together"]
+__all__ = ["train_vectorized"]
 
 #: Some members, and the series of each in one step, one after another: on the CPU, on the device.
 Share = tuple[list[int], Tensor, Tensor]
 
 
-def train_together(
+def train_vectorized(
     models: Sequence[nn.Module],
     panel: Panel,
     targets: Tensor,
@@ -40,7 +40,7 @@ def train_together(
     callbacks: Sequence[Sequence[Callback]] = (),
     histories: Sequence[History],
 ) -> list[History]:
-    """Train models of one shape as one, in place; see `train_members`, which checks that they are.
+    """Train models of one shape as one, in place; see `train_ensemble`, which checks that they are.
 
     Each member has the batches that it would have alone, its own clipping, dropout, averages of
     batch norms and early stopping. A member that stopped is still computed until all have.
@@ -72,7 +72,7 @@ def train_together(
                 )
             for state in states:
                 if state.history.best_epoch is None:
-                    settle_norms(state.model, data.panel, state.plan)
+                    update_bn(state.model, data.panel, state.plan)
         finally:
             training.stack.release()
             for model in models:
@@ -225,7 +225,7 @@ class _Training:
             state, stack = self.states[member], self.stack
             own = [(at, stack.state_of(member, weights)) for at, weights in self.snapshots]
             kept = return_to_last_good(state.model, own, self.data.panel, state.plan)
-            raise Diverged(
+            raise NonFiniteLossError(
                 f"the training loss of member {member} became {losses[member]} in epoch {epoch} "
                 f"of {state.n_epochs}; its weights of epoch {kept} are kept, and those of the "
                 "others as they are. A lower learning_rate "

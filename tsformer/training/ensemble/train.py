@@ -14,21 +14,21 @@ from torch import Tensor, nn
 from tsformer.data.panel import Panel
 from tsformer.training.callbacks import Callback, History
 from tsformer.training.distributed import Ranks
-from tsformer.training.loop import Diverged, Validation, train
-from tsformer.training.memory import spills
+from tsformer.training.ensemble.stack import ModelStack
+from tsformer.training.ensemble.vectorized import train_vectorized
+from tsformer.training.loop import NonFiniteLossError, Validation, train
+from tsformer.training.memory import exceeds_device_memory
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.seeds import seeded
-from tsformer.training.stack import ModelStack
 from tsformer.training.step import Loss
-from tsformer.training.together import train_together
 
-__all__ = ["obstacle", "train_members"]
+__all__ = ["train_ensemble", "why_not_vectorizable"]
 
 #: Series in the call that tries out whether models can be run as one.
 _TRIED = 2
 
 
-def train_members(
+def train_ensemble(
     models: Sequence[nn.Module],
     panel: Panel,
     targets: Tensor,
@@ -40,7 +40,7 @@ def train_members(
     callbacks: Sequence[Sequence[Callback]] = (),
     histories: Sequence[History] = (),
     n_jobs: int | None = 1,
-    together: bool | None = None,
+    vectorized: bool | None = None,
 ) -> list[History]:
     """Train several models in place, on the same series.
 
@@ -64,7 +64,7 @@ def train_members(
         Rows of earlier epochs of each model, to go on with in place.
     n_jobs : int, optional
         Processes on a CPU, with an even share of the threads; None is 1, -1 a process a core.
-    together : bool, optional
+    vectorized : bool, optional
         Whether to train as one. By default where the device is a GPU and nothing is in the way;
         what is, is told in a warning.
 
@@ -75,10 +75,10 @@ def train_members(
 
     Raises
     ------
-    Diverged
+    NonFiniteLossError
         If the loss of a model is no longer finite. Those before it are trained.
     ValueError
-        If the sequences differ in length, `together` is asked for and cannot be, or callbacks are
+        If the sequences differ in length, `vectorized` is asked for and cannot be, or callbacks are
         to be called in other processes.
 
     Examples
@@ -91,7 +91,7 @@ def train_members(
     >>> options = {"n_epochs": 2, "batch_size": 3, "learning_rate": 0.01, "weight_decay": 0.0}
     >>> plans = [TrainingPlan(**options, device=torch.device("cpu"), seed=i) for i in range(2)]
     >>> loss = lambda outputs, targets: (outputs[:, 0] - targets).square()
-    >>> histories = train_members(models, panel, torch.randn(6), loss, plans, together=True)
+    >>> histories = train_ensemble(models, panel, torch.randn(6), loss, plans, vectorized=True)
     >>> [len(history) for history in histories]
     [2, 2]
     """
@@ -105,13 +105,14 @@ def train_members(
     }
     if len(set(counts.values())) > 1 or not models:
         raise ValueError(
-            f"train_members needs one plan, history and sequence of callbacks a model; got {counts}"
+            f"train_ensemble needs one plan, one history and one sequence of callbacks per "
+            f"model; got {counts}"
         )
     on_gpu = plans[0].device.type == "cuda"
-    if together or (together is None and on_gpu and len(models) > 1):
-        reason = obstacle(models, panel, plans, callbacks, histories)
+    if vectorized or (vectorized is None and on_gpu and len(models) > 1):
+        reason = why_not_vectorizable(models, panel, plans, callbacks, histories)
         if reason is None:
-            return train_together(
+            return train_vectorized(
                 models,
                 panel,
                 targets,
@@ -122,7 +123,7 @@ def train_members(
                 callbacks=callbacks,
                 histories=histories,
             )
-        if together:
+        if vectorized:
             raise ValueError(f"these {len(models)} models cannot train as one: {reason}")
         warnings.warn(
             f"{len(models)} members train one after another, not as one: {reason}", stacklevel=2
@@ -139,7 +140,7 @@ def train_members(
     return _in_processes(models, panel, plans, histories, data, n_processes)
 
 
-def obstacle(
+def why_not_vectorizable(
     models: Sequence[nn.Module],
     panel: Panel,
     plans: Sequence[TrainingPlan],
@@ -148,7 +149,7 @@ def obstacle(
 ) -> str | None:
     """Return why these models cannot train as one, or None if they can.
 
-    The parameters are those of `train_members`.
+    The parameters are those of `train_ensemble`.
     """
     plan = plans[0]
     if any(replace(other, seed=plan.seed) != plan for other in plans):
@@ -166,7 +167,7 @@ def obstacle(
         return f"compile={plan.compile!r} is of one model"
     if Ranks.current().size > 1:
         return "several processes share each of them"
-    if spills(panel.n_bytes, plan.device):
+    if exceeds_device_memory(panel.n_bytes, plan.device):
         return f"the data do not fit on {plan.device} and go there batch by batch"
     return _no_vmap(models, panel, plan)
 
@@ -258,12 +259,12 @@ def _alone(
     history: History,
     data: dict[str, Any],
     n_threads: int,
-) -> tuple[dict[str, Tensor], History, Diverged | None]:
+) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
     """Train one member in a process of its own."""
     torch.set_num_threads(n_threads)
     error = None
     try:
         train(model, panel, plan=plan, history=history, **data)
-    except Diverged as diverged:
+    except NonFiniteLossError as diverged:
         error = diverged
     return model.state_dict(), history, error

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from tsformer.training.ensemble.vmap_rules import VmapRules
 from tsformer.training.optimizer import decay_groups
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.vmapped import FoldedMembers
 
 __all__ = ["ModelStack"]
 
-#: What a model is called with: values, keep, times.
+#: What a model is called with: values, mask, times.
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
@@ -96,7 +96,7 @@ class ModelStack:
             return functional_call(self.models[0], (parameters, buffers), inputs)
 
         in_dims = (0, 0, *(None if x is None else 0 for x in inputs))
-        with FoldedMembers():
+        with VmapRules():
             run = torch.vmap(call, in_dims=in_dims, randomness="different")
             outputs: Tensor = run(parameters, buffers, *inputs)
         return outputs

@@ -7,14 +7,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tsformer._deprecation import warn_renamed
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.model.blocks import TransformerBlock
 
-__all__ = ["StackConfig", "TransformerStack"]
+__all__ = ["EncoderConfig", "TransformerEncoder"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackConfig:
+class EncoderConfig:
     """The shape that all models share.
 
     Parameters
@@ -51,14 +52,14 @@ class StackConfig:
             )
 
 
-class TransformerStack(nn.Module):
+class TransformerEncoder(nn.Module):
     """Base of the models: they embed, this relates, they read out.
 
     A model calls `_add_blocks` and, after all else that draws weights, `_add_encoding`: under one
     seed, models that differ only in their encoding then start from the same weights elsewhere.
     """
 
-    def _add_blocks(self, config: StackConfig, *, causal: bool = False) -> None:
+    def _add_blocks(self, config: EncoderConfig, *, causal: bool = False) -> None:
         D = config.d_model
         d_ff = 2 * D if config.d_ff is None else config.d_ff
         self.dropout = nn.Dropout(config.dropout)
@@ -68,7 +69,9 @@ class TransformerStack(nn.Module):
         )
         self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
 
-    def _add_encoding(self, config: StackConfig, max_tokens: int, *, causal: bool = False) -> None:
+    def _add_encoding(
+        self, config: EncoderConfig, max_tokens: int, *, causal: bool = False
+    ) -> None:
         self.max_tokens = max_tokens
         self.encoding = EncodingStack(
             config.encoding,
@@ -80,12 +83,38 @@ class TransformerStack(nn.Module):
             **config.encoding_params,
         )
 
-    def relate(self, x: Tensor, t: Tensor, keep: Tensor | None) -> Tensor:
-        """Encode the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` and let them attend.
+    def forward_features(self, tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
+        """Encode the positions of tokens, run the blocks and apply the final norm.
 
-        `keep` ``[B, N]`` is False where a token is padding, which comes as zeros in `x`.
+        Parameters
+        ----------
+        tokens : Tensor [B, N, D]
+            Zero wherever `mask` is False.
+        mask : Tensor [B, N] of bool, or None
+            True for valid tokens; None if all are.
+        t : Tensor [1 | B, N]
+            Times of the tokens.
+
+        Returns
+        -------
+        Tensor [B, N, D]
         """
-        x = self.dropout(self.encoding.embed(x, t, keep))
+        x = self.dropout(self.encoding.embed(tokens, t, mask))
         for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
-            x = block(x, t, hooks, keep)
+            x = block(x, t, hooks, mask)
         return self.norm(x)
+
+    def relate(self, x: Tensor, t: Tensor, keep: Tensor | None) -> Tensor:
+        """Call ``forward_features(tokens, mask, t)``, which replaced it; deprecated."""
+        warn_renamed("relate(x, t, keep)", "forward_features(tokens, mask, t)")
+        return self.forward_features(x, keep, t)
+
+
+def mask_from(mask: Tensor | None, keep: Tensor | None, stacklevel: int) -> Tensor | None:
+    """Return the mask of a call that may still pass it as `keep`, with a FutureWarning if so."""
+    if keep is None:
+        return mask
+    if mask is not None:
+        raise TypeError("got both mask= and keep=, its old name; pass mask= alone")
+    warn_renamed("keep=", "mask=", stacklevel=stacklevel)
+    return keep

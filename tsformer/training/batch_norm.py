@@ -12,10 +12,10 @@ from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel
 from tsformer.training.plan import TrainingPlan
 
-__all__ = ["settle_norms"]
+__all__ = ["update_bn"]
 
 
-def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
+def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     """Set the running averages of batch norms to their mean over one more pass without training.
 
     Averages kept while training lag behind the weights: after a short training they are still on
@@ -36,7 +36,7 @@ def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     momenta = [norm.momentum for norm in norms]
     stem = getattr(model, "stem", None)
     in_stem = stem is not None and set(norms) <= set(stem.modules())
-    run: Any = model.tokenize if in_stem else model  # what follows changes no average
+    run: Any = model.forward_stem if in_stem else model  # what follows changes no average
     model.train()
     generator = torch.Generator().manual_seed(plan.seed)
     try:
