@@ -105,7 +105,7 @@ def test_another_training_is_not_gone_on_with(change, tmp_path):
     model = make_model()
     if change == "history":  # its weights are not those that the other began with
         fit(model, *panel, make_plan(n_epochs=1))
-    with pytest.warns(UserWarning, match=r"no checkpoint of this training .* 1 there are of other"):
+    with pytest.warns(UserWarning, match=r"no checkpoint of this training run .* 1 there are of other"):
         history = fit(model, *panel, plan_in(tmp_path, resume=True, **options), weights=weights)
     assert len(history) == EPOCHS
     assert len(list(tmp_path.glob("training-*.pt"))) == 2
@@ -121,7 +121,7 @@ def test_a_damaged_file_is_refused(n_bytes, tmp_path):
     fit(make_model(), *make_panel(), plan_in(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")
     path.write_bytes(path.read_bytes()[:n_bytes])
-    with pytest.raises(ValueError, match=r"cannot be read .* delete it to start anew"):
+    with pytest.raises(ValueError, match=r"cannot be read .* delete it to start from"):
         fit(make_model(), *make_panel(), plan_in(tmp_path, resume=True))
 
 

@@ -11,10 +11,9 @@ from small_problem import cross_entropy, equal, make_model, make_panel, make_pla
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import same_device
 from tsformer.training import train
-from tsformer.training.cuda_graphs import GraphedStep
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.cuda_graphs import GraphedStep, step_class
+from tsformer.training.optimizer import make_optimizer, set_learning_rate
 from tsformer.training.step import TrainingStep
-from tsformer.training.stepping import make_step, set_rate
 
 
 class Replayed(GraphedStep):
@@ -26,7 +25,7 @@ class Replayed(GraphedStep):
         self.captured += 1
         return step
 
-    def _aside(self, step):
+    def _on_side_stream(self, step):
         return step()
 
 
@@ -39,7 +38,7 @@ def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[floa
     )
     generator, losses = torch.Generator().manual_seed(0), []
     for epoch in range(3):
-        set_rate(step.optimizer, 0.01 / (epoch + 1))
+        set_learning_rate(step.optimizer, 0.01 / (epoch + 1))
         losses += [step(i, i).item() for i in shuffled(panel.lengths, 4, generator)]
     return weights_of(model), losses, step
 
@@ -78,9 +77,10 @@ def test_steps_that_are_not_captured_are_told(size):
     model, (panel, targets) = make_model(), make_panel()
     plan = SimpleNamespace(compile="cuda-graphs", device=torch.device("cuda"))
     ranks = SimpleNamespace(size=size, wrap=lambda model, device: model)
-    why = "go there batch by batch" if size == 1 else "several processes"
+    why = "are sent batch by batch" if size == 1 else "several processes"
     with pytest.warns(UserWarning, match=f"not captured in CUDA graphs: .*{why}"):
-        step = make_step(model, None, panel, targets, None, cross_entropy, plan, ranks)
+        kind = step_class(plan, panel, ranks)
+    step = kind(model, None, panel, targets, None, cross_entropy, plan, ranks)
     assert type(step) is TrainingStep
     assert step.may_cut == (size == 1)
 

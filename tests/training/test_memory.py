@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -103,7 +104,7 @@ def test_a_batch_shared_with_other_processes_is_not_cut():
         None,
         cross_entropy,
         plan,
-        may_cut=False,
+        SimpleNamespace(size=2, wrap=lambda model, device: model),
     )
     with pytest.raises(MemoryError, match="cannot be cut here"):
         step(torch.arange(4), torch.arange(4))
@@ -135,7 +136,7 @@ def test_data_that_stay_on_the_host_train_alike(monkeypatch):
     ends = []
     for exceeds in (False, True):
         monkeypatch.setattr(
-            "tsformer.training.stepping.exceeds_device_memory", lambda *_, e=exceeds: e
+            "tsformer.training.memory.exceeds_device_memory", lambda *_, e=exceeds: e
         )
         monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
         model = make_model()

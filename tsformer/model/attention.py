@@ -48,4 +48,5 @@ class SelfAttention(nn.Module):
         mixed = encoding.mix(v if mask is None else v * mask[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed
-        return self.out(out.transpose(1, 2).reshape(B, N, D))
+        y: Tensor = self.out(out.transpose(1, 2).reshape(B, N, D))
+        return y

@@ -51,6 +51,8 @@ class TransformerBlock(nn.Module):
         """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``."""
         if self.norm_first:
             x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
-            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+            x = x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+            return x
         x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, mask)))
-        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
+        x = self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
+        return x

@@ -99,10 +99,11 @@ class TransformerEncoder(nn.Module):
         -------
         Tensor [B, N, D]
         """
-        x = self.dropout(self.encoding.embed(tokens, t, mask))
+        x: Tensor = self.dropout(self.encoding.embed(tokens, t, mask))
         for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
             x = block(x, t, hooks, mask)
-        return self.norm(x)
+        x = self.norm(x)
+        return x
 
     def relate(self, x: Tensor, t: Tensor, keep: Tensor | None) -> Tensor:
         """Call ``forward_features(tokens, mask, t)``, which replaced it; deprecated."""

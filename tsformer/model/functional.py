@@ -63,7 +63,8 @@ def attend(
         earlier = torch.ones(N, N, dtype=torch.bool, device=q.device).tril()[None, None]
         visible = earlier if visible is None else visible & earlier
     if bias is not None and _gradient_is_ours(q, bias):
-        out = _TrainedBias.apply(q, k, v, bias, visible, scale)
+        function: Any = _TrainedBias  # torch leaves `apply` without types
+        out = function.apply(q, k, v, bias, visible, scale)
     else:
         attn_mask = visible if bias is None else _masked(bias, visible)
         out = F.scaled_dot_product_attention(q, k, v, attn_mask, scale=scale)

@@ -63,7 +63,8 @@ class MaskedBatchNorm(nn.BatchNorm1d):
             raise ValueError(f"expected [B, D, N] or [B, D, 1, N]; got {tuple(input.shape)}")
 
     def _over_all(self, total: Tensor) -> Tensor:
-        return _SumOverProcesses.apply(total) if self.shared else total
+        function: Any = _SumOverProcesses  # torch leaves `apply` without types
+        return function.apply(total) if self.shared else total
 
 
 class _SumOverProcesses(torch.autograd.Function):

@@ -54,7 +54,8 @@ class Stem(nn.Module):
 def _windows(x: Tensor, stride: int) -> Tensor:
     """Cut ``[B, L]`` into ``[B, N, stride]``, the last window filled up with zeros."""
     missing = -x.shape[1] % stride
-    return F.pad(x, (0, missing)).unflatten(1, (-1, stride))
+    windows: Tensor = F.pad(x, (0, missing)).unflatten(1, (-1, stride))
+    return windows
 
 
 class LinearStem(Stem):

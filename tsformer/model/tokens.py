@@ -126,7 +126,8 @@ class TokenTransformer(TransformerEncoder):
         x = self.embedding(tokens) * self.config.d_model**0.5
         if mask is not None:
             x = x * mask[..., None]
-        return self.output(self.forward_features(x, mask, t))
+        logits: Tensor = self.output(self.forward_features(x, mask, t))
+        return logits
 
     def _check(self, tokens: Tensor) -> None:
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
@@ -187,7 +188,7 @@ class TokenTransformer(TransformerEncoder):
             generator.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
         was_training = self.training
         self.eval()
-        tokens = torch.atleast_2d(prompt)
+        tokens: Tensor = torch.atleast_2d(prompt)
         for _ in range(n):
             logits = self(tokens[:, -self.config.max_len :])[:, -1]
             if temperature == 0:

@@ -97,7 +97,8 @@ class TSTransformer(TransformerEncoder):
         Tensor [B, K]
         """
         # Six frames up: torch calls `forward` through two of its own.
-        return self.head(self._embed(x, mask_from(mask, keep, stacklevel=6), times))
+        logits: Tensor = self.head(self._embed(x, mask_from(mask, keep, stacklevel=6), times))
+        return logits
 
     def embed(
         self,
@@ -157,7 +158,8 @@ class TSTransformer(TransformerEncoder):
                 "pool(tokens, keep, t), which also ran the blocks, is now "
                 "pool(forward_features(tokens, mask, t), mask)"
             )
-        return self.pooling(tokens, mask)
+        pooled: Tensor = self.pooling(tokens, mask)
+        return pooled
 
     def tokenize(
         self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None

@@ -6,8 +6,10 @@ from tsformer._deprecation import renamed_in_module, warn_renamed
 from tsformer.training.callbacks import Callback, History, ProgressBar, TrainingState
 from tsformer.training.ensemble import train_ensemble
 from tsformer.training.inference import forward
-from tsformer.training.loop import NonFiniteLossError, Validation, train
+from tsformer.training.loop import train
 from tsformer.training.plan import TrainingPlan
+from tsformer.training.run import NonFiniteLossError
+from tsformer.training.validation import Validation
 
 __all__ = [
     "Callback",

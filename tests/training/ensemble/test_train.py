@@ -56,7 +56,7 @@ def test_what_cannot_be_vectorised_trains_in_turn(reader):
         ({"learning_rate": 1e-4}, "their plans differ in more than the seed"),
         ({"model": {"d_model": 16}}, "their shapes differ"),
         ({"model": {"dropout": 0.3}}, "their shapes differ"),
-        ({"history": History([{"epoch": 1}])}, "some have trained longer before"),
+        ({"history": History([{"epoch": 1}])}, "some have been trained for longer"),
     ],
 )
 def test_models_that_differ_cannot_train_as_one(second, reason):
@@ -73,7 +73,7 @@ def test_models_that_differ_cannot_train_as_one(second, reason):
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"compile": True}, "compile=True is of one model"), ({}, "callbacks follow one training")],
+    [({"compile": True}, "compile=True applies to one model"), ({}, "a callback follows one training run")],
 )
 def test_what_follows_one_training_forbids_several_as_one(options, reason):
     shared = [Callback()] if not options else []
@@ -89,7 +89,7 @@ def test_what_follows_one_training_forbids_several_as_one(options, reason):
 
 def test_a_checkpoint_holds_one_training(tmp_path):
     plan = make_plan(checkpoint_dir=tmp_path)
-    with pytest.raises(ValueError, match="a checkpoint holds one training"):
+    with pytest.raises(ValueError, match="a checkpoint holds one training run"):
         fit(make_members(), *make_panel(), plan=plan, vectorized=True)
 
 

@@ -33,7 +33,8 @@ from tsformer.training import (
     forward,
     train_ensemble,
 )
-from tsformer.training.ensemble.vectorized import _Data, _Training
+from tsformer.training.ensemble.vectorized import ModelStack, _Data, _VectorizedLoop
+from tsformer.training.run import TrainingRun
 
 
 @pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
@@ -110,16 +111,17 @@ def test_no_step_waits_for_a_device():
     plans = [make_plan(seed=seed) for seed in range(2)]
     models = [model.train() for model in make_members("tape+erpe")]
     states = [TrainingState(*own) for own in zip(models, plans, strict=True)]
+    runs = [TrainingRun(state, cross_entropy) for state in states]
     data = _Data(panel, targets, torch.ones(20))
-    training = _Training(states, data, cross_entropy, None, ())
+    loop = _VectorizedLoop(runs, data, ModelStack(models))
     index = torch.arange(16)
     totals = torch.zeros(2)
     shares = [([0, 1], index, index)]
-    training._step(shares, totals)  # AdamW makes its state in the first
+    loop.step(shares, totals)  # AdamW makes its state in the first
     inputs = panel.take(index)  # here lengths are read, which always stay on the host
     data.panel = SimpleNamespace(take=lambda *_, **__: inputs)
     with Watch() as watch:
-        training._step(shares, totals)
+        loop.step(shares, totals)
     assert watch.seen == set()
     assert totals.min() > 0
 

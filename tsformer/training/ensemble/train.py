@@ -1,31 +1,24 @@
-"""Several models of one shape, trained as one, in processes, or one after another."""
+"""Several models trained on the same data: as one, in processes, or one after another."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import joblib
 import torch
 from torch import Tensor, nn
 
 from tsformer.data.panel import Panel
-from tsformer.training.callbacks import Callback, History
-from tsformer.training.distributed import Ranks
-from tsformer.training.ensemble.stack import ModelStack
-from tsformer.training.ensemble.vectorized import train_vectorized
-from tsformer.training.loop import NonFiniteLossError, Validation, train
-from tsformer.training.memory import exceeds_device_memory
+from tsformer.training.callbacks import Callback, History, TrainingState
+from tsformer.training.ensemble.vectorized import train_vectorized, why_not_vectorizable
+from tsformer.training.loop import execute
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.seeds import seeded
+from tsformer.training.run import NonFiniteLossError, TrainingRun, mark_interrupted
 from tsformer.training.step import Loss
+from tsformer.training.validation import Validation
 
-__all__ = ["train_ensemble", "why_not_vectorizable"]
-
-#: Series in the call that tries out whether models can be run as one.
-_TRIED = 2
+__all__ = ["train_ensemble"]
 
 
 def train_ensemble(
@@ -44,42 +37,42 @@ def train_ensemble(
 ) -> list[History]:
     """Train several models in place, on the same series.
 
-    On a GPU models that differ only in their weights and seeds train as one: their parameters
-    have a leading member axis, and a step of all takes little longer than a step of one. On a
-    CPU, which has nothing to spare, they train one after another, or in `n_jobs` processes. Either
+    On a GPU, models that differ only in their weights and seeds train as one: their parameters
+    have a leading member axis, and a step of all takes little longer than a step of one. On a CPU,
+    which has no idle units to fill, they train one after another, or in `n_jobs` processes. Either
     way each has the batches that it would have alone, and without random draws ends as it would
-    alone, to rounding.
+    alone, up to rounding.
 
     Parameters
     ----------
     models : sequence of nn.Module
         As for `train`.
     panel, targets, loss, weights, validation
-        As for `train`; all models share them. Processes need a `loss` that can be pickled.
+        As for `train`; shared by all models. Processes need a `loss` that can be pickled.
     plans : sequence of TrainingPlan
-        One for each model. What trains as one has plans that differ only in their seeds.
+        One per model. Models train as one only if their plans differ in nothing but the seed.
     callbacks : sequence of sequences of Callback, optional
         Those of each model. A callback that several share is called for one model after another.
     histories : sequence of History, optional
-        Rows of earlier epochs of each model, to go on with in place.
+        Rows of earlier epochs of each model, continued in place.
     n_jobs : int, optional
-        Processes on a CPU, with an even share of the threads; None is 1, -1 a process a core.
+        Processes on a CPU, each with an equal share of the threads; None means 1, -1 one per core.
     vectorized : bool, optional
-        Whether to train as one. By default where the device is a GPU and nothing is in the way;
-        what is, is told in a warning.
+        Whether to train as one. By default on a GPU if nothing prevents it; a warning says what
+        does.
 
     Returns
     -------
     list of History
-        One for each model; after Ctrl-C only for those that were begun, the first at least.
+        One per model; after Ctrl-C only for those that were begun, at least the first.
 
     Raises
     ------
     NonFiniteLossError
-        If the loss of a model is no longer finite. Those before it are trained.
+        If the loss of a model is no longer finite. The models before it are trained.
     ValueError
-        If the sequences differ in length, `vectorized` is asked for and cannot be, or callbacks are
-        to be called in other processes.
+        If the sequences differ in length, if ``vectorized=True`` is impossible, or if callbacks
+        would have to be called in other processes.
 
     Examples
     --------
@@ -105,166 +98,83 @@ def train_ensemble(
     }
     if len(set(counts.values())) > 1 or not models:
         raise ValueError(
-            f"train_ensemble needs one plan, one history and one sequence of callbacks per "
-            f"model; got {counts}"
+            "train_ensemble needs one plan, one history and one sequence of callbacks per model; "
+            f"got {counts}"
         )
+    runs = [
+        TrainingRun(TrainingState(model, plan, history), loss, validation, own)
+        for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
+    ]
     on_gpu = plans[0].device.type == "cuda"
     if vectorized or (vectorized is None and on_gpu and len(models) > 1):
-        reason = why_not_vectorizable(models, panel, plans, callbacks, histories)
+        reason = why_not_vectorizable(runs, panel)
         if reason is None:
-            return train_vectorized(
-                models,
-                panel,
-                targets,
-                loss,
-                plans,
-                weights=weights,
-                validation=validation,
-                callbacks=callbacks,
-                histories=histories,
-            )
+            return train_vectorized(runs, panel, targets, weights)
         if vectorized:
             raise ValueError(f"these {len(models)} models cannot train as one: {reason}")
         warnings.warn(
             f"{len(models)} members train one after another, not as one: {reason}", stacklevel=2
         )
-    data = {"targets": targets, "loss": loss, "weights": weights, "validation": validation}
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
     if n_processes == 1:
-        return _in_turn(models, panel, plans, callbacks, histories, data)
+        return _in_turn(runs, panel, targets, weights)
     if any(callbacks):
         raise ValueError(
             f"n_jobs={n_jobs} trains in other processes, where callbacks would be called on copies "
-            "of themselves that are lost; use n_jobs=1 with callbacks, of which verbose=1 is one"
+            "of themselves that are lost; use n_jobs=1 with callbacks, including verbose=1"
         )
-    return _in_processes(models, panel, plans, histories, data, n_processes)
-
-
-def why_not_vectorizable(
-    models: Sequence[nn.Module],
-    panel: Panel,
-    plans: Sequence[TrainingPlan],
-    callbacks: Sequence[Sequence[Callback]],
-    histories: Sequence[History],
-) -> str | None:
-    """Return why these models cannot train as one, or None if they can.
-
-    The parameters are those of `train_ensemble`.
-    """
-    plan = plans[0]
-    if any(replace(other, seed=plan.seed) != plan for other in plans):
-        return "their plans differ in more than the seed"
-    if len({len(history) for history in histories}) > 1:
-        return "some have trained longer before"
-    if len({_shape(model) for model in models}) > 1:
-        return "their shapes differ"
-    each = [id(callback) for own in callbacks for callback in own]
-    if len(set(each)) < len(each):
-        return "callbacks follow one training at a time"
-    if plan.checkpoint_dir is not None:
-        return "a checkpoint holds one training"
-    if plan.compile:
-        return f"compile={plan.compile!r} is of one model"
-    if Ranks.current().size > 1:
-        return "several processes share each of them"
-    if exceeds_device_memory(panel.n_bytes, plan.device):
-        return f"the data do not fit on {plan.device} and go there batch by batch"
-    return _no_vmap(models, panel, plan)
-
-
-def _shape(model: nn.Module) -> str:
-    """Return what two models must share to be run as one."""
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
-    return f"{type(model)} {getattr(model, 'config', None)} {shapes}"
-
-
-def _no_vmap(models: Sequence[nn.Module], panel: Panel, plan: TrainingPlan) -> str | None:
-    """Try a few series: an encoding of the user's own may do what vmap cannot."""
-    for model in models:
-        model.to(plan.device).train()
-    index = torch.arange(min(_TRIED, len(panel)))
-    inputs: Any = tuple(
-        None if x is None else x.to(plan.device).expand(len(models), *x.shape)
-        for x in panel.take(index)
-    )
-    with seeded(plan.seed, plan.device):
-        stack = ModelStack(models)
-        try:
-            failure = stack.try_out(inputs)
-        finally:
-            stack.release()
-    return None if failure is None else f"torch.vmap cannot run the model: {failure}"
+    return _in_processes(runs, panel, targets, weights, n_processes)
 
 
 def _in_turn(
-    models: Sequence[nn.Module],
-    panel: Panel,
-    plans: Sequence[TrainingPlan],
-    callbacks: Sequence[Sequence[Callback]],
-    histories: Sequence[History],
-    data: dict[str, Any],
+    runs: Sequence[TrainingRun], panel: Panel, targets: Tensor, weights: Tensor | None
 ) -> list[History]:
     done: list[History] = []
-    for model, plan, own, history in zip(models, plans, callbacks, histories, strict=True):
-        done.append(train(model, panel, plan=plan, callbacks=own, history=history, **data))
-        if history.interrupted:
+    for run in runs:
+        done.append(execute(run, panel, targets, weights))
+        if run.state.history.interrupted:
             break
     return done
 
 
 def _in_processes(
-    models: Sequence[nn.Module],
+    runs: Sequence[TrainingRun],
     panel: Panel,
-    plans: Sequence[TrainingPlan],
-    histories: Sequence[History],
-    data: dict[str, Any],
+    targets: Tensor,
+    weights: Tensor | None,
     n_processes: int,
 ) -> list[History]:
     n_threads = max(torch.get_num_threads() // n_processes, 1)
     parallel = joblib.Parallel(n_processes, return_as="generator")
-    jobs = (
-        joblib.delayed(_alone)(model, panel, plan, history, data, n_threads)
-        for model, plan, history in zip(models, plans, histories, strict=True)
-    )
+    jobs = (joblib.delayed(_in_child)(run, panel, targets, weights, n_threads) for run in runs)
     done: list[History] = []
     try:
-        for model, history, (state, trained, error) in zip(
-            models, histories, parallel(jobs), strict=True
-        ):
-            model.load_state_dict(state)
+        for run, (weights_learned, learned, error) in zip(runs, parallel(jobs), strict=True):
+            model, history = run.state.model, run.state.history
+            model.load_state_dict(weights_learned)
             model.eval()
-            history[:] = trained
-            history.interrupted, history.best_epoch = trained.interrupted, trained.best_epoch
+            history[:] = learned
+            history.interrupted, history.best_epoch = learned.interrupted, learned.best_epoch
             done.append(history)
             if error is not None:
                 raise error
     except KeyboardInterrupt:
-        warnings.warn(
-            f"training was interrupted after {len(done)} of {len(models)} members; what was "
-            "trained so far is kept",
-            stacklevel=3,
-        )
+        progress = f"{len(done)} of {len(runs)} members"
         if not done:
-            models[0].eval()
-            done.append(histories[0])
-        done[-1].interrupted = True
+            runs[0].state.model.eval()
+            done.append(runs[0].state.history)
+        mark_interrupted(done[-1:], progress, stacklevel=4)
     return done
 
 
-def _alone(
-    model: nn.Module,
-    panel: Panel,
-    plan: TrainingPlan,
-    history: History,
-    data: dict[str, Any],
-    n_threads: int,
+def _in_child(
+    run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None, n_threads: int
 ) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
     """Train one member in a process of its own."""
     torch.set_num_threads(n_threads)
     error = None
     try:
-        train(model, panel, plan=plan, history=history, **data)
-    except NonFiniteLossError as diverged:
-        error = diverged
-    return model.state_dict(), history, error
+        execute(run, panel, targets, weights)
+    except NonFiniteLossError as raised:
+        error = raised
+    return run.state.model.state_dict(), run.state.history, error

@@ -1,87 +1,76 @@
-"""Members trained as one model: what `train` does, for several models of one shape at a time."""
+"""Several models of one shape trained as one: what `execute` does, for all of them at a time."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, send
-from tsformer.training.batch_norm import update_bn
-from tsformer.training.callbacks import Callback, History, TrainingState, running
-from tsformer.training.ensemble.stack import ModelStack
-from tsformer.training.loop import NonFiniteLossError, Validation, return_to_last_good, validate
+from tsformer.training.callbacks import History
+from tsformer.training.distributed import Ranks
+from tsformer.training.ensemble.vmap_rules import VmapRules
+from tsformer.training.memory import exceeds_device_memory
+from tsformer.training.optimizer import decay_groups, set_learning_rate
 from tsformer.training.plan import TrainingPlan
+from tsformer.training.run import Snapshots, TrainingRun, supervised
 from tsformer.training.seeds import seeded
-from tsformer.training.step import Loss
+from tsformer.training.step import Inputs
 
-__all__ = ["train_vectorized"]
+__all__ = ["ModelStack", "train_vectorized", "why_not_vectorizable"]
 
+#: Series in the call that tries whether models can be vectorized.
+_N_TRIED = 2
 #: Some members, and the series of each in one step, one after another: on the CPU, on the device.
 Share = tuple[list[int], Tensor, Tensor]
 
 
 def train_vectorized(
-    models: Sequence[nn.Module],
-    panel: Panel,
-    targets: Tensor,
-    loss: Loss,
-    plans: Sequence[TrainingPlan],
-    *,
-    weights: Tensor | None = None,
-    validation: Validation | None = None,
-    callbacks: Sequence[Sequence[Callback]] = (),
-    histories: Sequence[History],
+    runs: Sequence[TrainingRun], panel: Panel, targets: Tensor, weights: Tensor | None
 ) -> list[History]:
-    """Train models of one shape as one, in place; see `train_ensemble`, which checks that they are.
+    """Train models of one shape as one, in place; `why_not_vectorizable` says whether they can be.
 
-    Each member has the batches that it would have alone, its own clipping, dropout, averages of
-    batch norms and early stopping. A member that stopped is still computed until all have.
+    Each member has the batches that it would have alone, and its own gradient clipping, dropout,
+    batch-norm averages and early stopping. A member that has stopped is still computed until all
+    have.
+
+    Parameters
+    ----------
+    runs : sequence of TrainingRun
+        One per model; their plans differ in nothing but the seed.
+    panel, targets, weights
+        As for `tsformer.training.train`.
+
+    Returns
+    -------
+    list of History
+        One per model.
     """
-    device = plans[0].device
-    for model in models:
-        model.to(device)
+    plan = runs[0].state.plan
+    for run in runs:
+        run.state.model.to(plan.device)
     data = _Data(
-        panel.to(device),
-        targets.to(device),
-        None if weights is None else weights.to(device),
+        panel.to(plan.device),
+        targets.to(plan.device),
+        None if weights is None else weights.to(plan.device),
     )
-    states = [TrainingState(*of) for of in zip(models, plans, histories, strict=True)]
-    with ExitStack() as stack:
-        stack.enter_context(seeded(plans[0].seed, device))
-        for state, own in zip(states, callbacks or [()] * len(states), strict=True):
-            stack.enter_context(running(own, state))
-        training = _Training(states, data, loss, validation, callbacks)
-        try:
-            try:
-                training.run()
-            except KeyboardInterrupt:
-                for state in states:
-                    state.history.interrupted = True
-                warnings.warn(
-                    f"training was interrupted after {states[0].epoch} of {states[0].n_epochs} "
-                    f"epochs of {len(states)} members; what was trained so far is kept",
-                    stacklevel=2,
-                )
-            for state in states:
-                if state.history.best_epoch is None:
-                    update_bn(state.model, data.panel, state.plan)
-        finally:
-            training.stack.release()
-            for model in models:
-                model.eval()
-    return [state.history for state in states]
+    with (
+        supervised(runs, data.panel, plan.seed),
+        ModelStack([run.state.model for run in runs]) as stack,
+    ):
+        _VectorizedLoop(runs, data, stack).execute()
+    return [run.state.history for run in runs]
 
 
 class _Data:
-    """What is learned from, on the device."""
+    """The training data, on the device."""
 
     def __init__(self, panel: Panel, targets: Tensor, weights: Tensor | None):
         self.panel = panel
@@ -93,7 +82,7 @@ class _Data:
     ) -> Iterator[list[Share]]:
         """Yield for each step of an epoch the members and their series.
 
-        A step is one share, or two where the batches of some members are larger by one.
+        A step is one share, or two if the batches of some members are larger by one.
         """
         device = self.panel.values.device
         epoch = [list(shuffled(self.panel.lengths, batch_size, g)) for g in generators]
@@ -102,69 +91,58 @@ class _Data:
             sizes = sorted({len(batch) for batch in batches})
             members = [[i for i, b in enumerate(batches) if len(b) == size] for size in sizes]
             steps.append([(some, torch.cat([batches[i] for i in some])) for some in members])
-        # One copy an epoch: one a step would each wait for the device.
+        # One copy per epoch: one per step would wait for the device each time.
         flat = [index for step in steps for _, index in step]
-        rows = iter(send(torch.cat(flat), device).split([len(index) for index in flat]))
+        rows = iter(torch.split(send(torch.cat(flat), device), [len(index) for index in flat]))
         for step in steps:
             yield [(some, index, next(rows)) for some, index in step]
 
 
-class _Training:
-    """The epochs of members trained as one."""
+class _VectorizedLoop:
+    """The epochs of models trained as one."""
 
-    def __init__(
-        self,
-        states: Sequence[TrainingState],
-        data: _Data,
-        loss: Loss,
-        validation: Validation | None,
-        callbacks: Sequence[Sequence[Callback]],
-    ):
-        self.states = states
+    def __init__(self, runs: Sequence[TrainingRun], data: _Data, stack: ModelStack):
+        self.runs = runs
         self.data = data
-        self.loss = loss
-        self.validation = validation
-        self.callbacks = callbacks or [()] * len(states)
-        self.plan = states[0].plan
-        self.stack = ModelStack([state.model for state in states])
-        self.optimizer = self.stack.make_optimizer(self.plan)
-        self.epochs_before = states[0].epochs_before
-        self.best_loss = [math.inf] * len(states)
-        # Weights of the start, of the epoch before the last, and of the last; and those that a
-        # member is to have in the end where they are not the last.
-        self.snapshots = [(self.epochs_before, self.stack.snapshot())]
-        self.chosen: dict[int, dict[str, Tensor]] = {}
+        self.stack = stack
+        self.plan = runs[0].state.plan
+        self.loss = runs[0].loss
+        self.optimizer = stack.make_optimizer(self.plan)
+        self.epochs_before = runs[0].state.epochs_before
+        self.snapshots = Snapshots(self.epochs_before, stack.snapshot())
+        # Weights at the end of the epoch in which a callback stopped a member, since its
+        # parameters go on changing with the others'.
+        self.stopped: dict[int, dict[str, Tensor]] = {}
 
-    def run(self) -> None:
-        plan, n_members = self.plan, len(self.states)
-        for state in self.states:
-            state.history.interrupted, state.history.best_epoch = False, None
-        generators = [torch.Generator().manual_seed(state.plan.seed) for state in self.states]
+    def execute(self) -> None:
+        plan = self.plan
+        generators = [torch.Generator().manual_seed(run.state.plan.seed) for run in self.runs]
         n_steps = plan.n_epochs * math.ceil(len(self.data.panel) / plan.batch_size)
         step = 0
         epoch = self.epochs_before
         try:
             while epoch < self.epochs_before + plan.n_epochs and self._learning():
                 start = perf_counter()
-                for state in self.states:
-                    state.model.train()
-                totals = torch.zeros(n_members, device=plan.device)
+                for run in self.runs:
+                    run.state.model.train()
+                totals = torch.zeros(len(self.runs), device=plan.device)
                 for shares in self.data.shares(plan.batch_size, generators):
-                    for group in self.optimizer.param_groups:
-                        group["lr"] = plan.rate(step, n_steps)
-                    self._step(shares, totals)
+                    set_learning_rate(self.optimizer, plan.rate(step, n_steps))
+                    self.step(shares, totals)
                     step += 1
                 epoch += 1
-                rate = plan.rate(step - 1, n_steps)
-                self._end_epoch(epoch, (totals / len(self.data.panel)).tolist(), rate, start)
+                losses = (totals / len(self.data.panel)).tolist()
+                self._end_epoch(epoch, losses, plan.rate(step - 1, n_steps), start)
         finally:
-            for member, snapshot in self.chosen.items():
-                self.states[member].model.load_state_dict(self.stack.state_of(member, snapshot))
+            for member, run in enumerate(self.runs):
+                final = run.stopping.best_weights or self.stopped.get(member)
+                if final is not None:
+                    run.state.model.load_state_dict(self.stack.state_of(member, final))
 
     def _learning(self) -> list[int]:
-        return [i for i, state in enumerate(self.states) if not state.stop]
+        return [i for i, run in enumerate(self.runs) if not run.state.stop]
 
-    def _step(self, shares: Sequence[Share], totals: Tensor) -> None:
+    def step(self, shares: Sequence[Share], totals: Tensor) -> None:
         """Take one optimizer step for all members; add the sums of their losses to `totals`."""
         self.optimizer.zero_grad(set_to_none=True)
         for members, index, rows in shares:
@@ -183,51 +161,188 @@ class _Training:
             sums = losses.detach().sum(dim=1)
             if len(members) == len(totals):
                 totals += sums
-            else:  # one by one: an index would have to travel to the device
+            else:  # one by one: an index would have to be sent to the device
                 for i, member in enumerate(members):
                     totals[member] += sums[i]
         self.stack.clip(self.plan.max_grad_norm)
         self.optimizer.step()
 
-    def _end_epoch(self, epoch: int, losses: list[float], rate: float, start: float) -> None:
-        """Write a row for each member that still learns, and decide whether it goes on."""
+    def _end_epoch(self, epoch: int, losses: list[float], lr: float, start: float) -> None:
+        """End the epoch for each member that is still learning."""
         learning = self._learning()
-        self._check_finite(epoch, losses)
-        self.snapshots = [self.snapshots[0], self.snapshots[-1], (epoch, self.stack.snapshot())]
         for member in learning:
-            state = self.states[member]
-            row = {"epoch": epoch, "loss": losses[member], "lr": rate, "seconds": 0.0}
-            if self.validation is not None:
-                row |= validate(state.model, self.validation, self.loss, state.plan)
-            row["seconds"] = (perf_counter() - start) / len(learning)  # its share
-            state.history.append(row)
-            if self.validation is not None and self.plan.n_iter_no_change is not None:
-                self._judge(member, row["val_loss"])
-            for callback in self.callbacks[member]:
-                callback.on_epoch_end(state)
-            if state.stop and state.history.best_epoch is None:
-                self.chosen[member] = self.snapshots[-1][1]
+            if not math.isfinite(losses[member]):
+                kept = [(at, self.stack.state_of(member, w)) for at, w in self.snapshots.kept]
+                self.runs[member].raise_non_finite(losses[member], kept, self.data.panel, member)
+        self.snapshots.add(epoch, self.stack.snapshot())
+        weights = self.snapshots.newest
+        for member in learning:
+            run = self.runs[member]
+            run.end_epoch(losses[member], lr, start, weights, sharing=len(learning))
+            if run.state.stop:
+                self.stopped[member] = weights
 
-    def _judge(self, member: int, val_loss: float) -> None:
-        """Choose this epoch's weights if they are the best, or stop after too many that are not."""
-        state = self.states[member]
-        patience = self.plan.n_iter_no_change or math.inf
-        if val_loss < self.best_loss[member]:
-            self.best_loss[member], state.history.best_epoch = val_loss, state.epoch
-            self.chosen[member] = self.snapshots[-1][1]
-        elif state.epoch - (state.history.best_epoch or self.epochs_before) >= patience:
-            state.stop = True
 
-    def _check_finite(self, epoch: int, losses: list[float]) -> None:
-        for member in self._learning():
-            if math.isfinite(losses[member]):
-                continue
-            state, stack = self.states[member], self.stack
-            own = [(at, stack.state_of(member, weights)) for at, weights in self.snapshots]
-            kept = return_to_last_good(state.model, own, self.data.panel, state.plan)
-            raise NonFiniteLossError(
-                f"the training loss of member {member} became {losses[member]} in epoch {epoch} "
-                f"of {state.n_epochs}; its weights of epoch {kept} are kept, and those of the "
-                "others as they are. A lower learning_rate "
-                f"(it was {self.plan.learning_rate:g}) usually helps"
-            )
+class ModelStack:
+    """Models whose parameters and buffers are views of stacked tensors ``[members, ...]``.
+
+    A call runs all of them, each on inputs of its own, as one model through `torch.vmap`. Each
+    model remains usable by itself: it sees what the stack learns. `release`, or leaving the stack's
+    ``with`` block, gives each model tensors of its own again.
+
+    Parameters
+    ----------
+    models : sequence of nn.Module
+        Of one shape, all in the same mode, on one device.
+    """
+
+    def __init__(self, models: Sequence[nn.Module]):
+        self.models = list(models)
+        self.parameters, self.buffers = stack_module_state(self.models)
+        # torch.func leaves the models with tensors of their own, which then know nothing of
+        # training; as views of the stack they serve callbacks, validation and state_dict as usual.
+        for i, model in enumerate(self.models):
+            for name, parameter in model.named_parameters():
+                parameter.data = self.parameters[name].detach()[i]
+            for name, buffer in model.named_buffers():
+                buffer.data = self.buffers[name][i]
+
+    def __enter__(self) -> ModelStack:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give each model tensors of its own again."""
+        for model in self.models:
+            for tensor in (*model.parameters(), *model.buffers()):
+                tensor.data = tensor.data.clone()
+
+    def __call__(self, inputs: Inputs, members: Sequence[int]) -> Tensor:
+        """Return outputs ``[members, B, K]`` of some members.
+
+        Parameters
+        ----------
+        inputs : tuple of Tensor or None
+            What a model is called with, each tensor with a leading member axis.
+        members : sequence of int
+            Which members the inputs are for, in order.
+        """
+        parameters: dict[str, Tensor] = self.parameters
+        buffers: dict[str, Tensor] = self.buffers
+        some = len(members) < len(self.models)
+        if some:  # by views: an index would have to travel to the device
+            parameters = {k: torch.stack([v[i] for i in members]) for k, v in parameters.items()}
+            buffers = {k: torch.stack([v[i] for i in members]) for k, v in buffers.items()}
+        outputs = self._run(parameters, buffers, inputs)
+        if some:
+            for name, value in buffers.items():
+                for i, member in enumerate(members):
+                    self.buffers[name][member].copy_(value[i])
+        return outputs
+
+    def try_out(self, inputs: Inputs) -> str | None:
+        """Return why `torch.vmap` cannot run these models, or None if it can; change nothing."""
+        buffers = {name: buffer.clone() for name, buffer in self.buffers.items()}
+        try:
+            with torch.no_grad():
+                self._run(self.parameters, buffers, inputs)
+        except (RuntimeError, ValueError, TypeError) as error:
+            return str(error).splitlines()[0]
+        return None
+
+    def _run(
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], inputs: Inputs
+    ) -> Tensor:
+        def call(parameters: Any, buffers: Any, *inputs: Any) -> Any:
+            return functional_call(self.models[0], (parameters, buffers), inputs)
+
+        in_dims = (0, 0, *(None if x is None else 0 for x in inputs))
+        with VmapRules():
+            run = torch.vmap(call, in_dims=in_dims, randomness="different")
+            outputs: Tensor = run(parameters, buffers, *inputs)
+        return outputs
+
+    def make_optimizer(self, plan: TrainingPlan) -> torch.optim.AdamW:
+        """Return one optimizer for all models: AdamW works element by element."""
+        groups = decay_groups(self.models[0])
+        names = {id(p): name for name, p in self.models[0].named_parameters()}
+        for group in groups:
+            group["params"] = [self.parameters[names[id(p)]] for p in group["params"]]
+        return torch.optim.AdamW(
+            groups, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
+        )
+
+    def clip(self, max_norm: float) -> None:
+        """Clip each member's gradients to this norm, as `clip_grad_norm_` does for one model."""
+        grads = [p.grad for p in self.parameters.values() if p.grad is not None]
+        # One row per member, also for parameters that are single numbers.
+        norms = torch.linalg.vector_norm(
+            torch.cat([g.reshape(len(g), -1) for g in grads], 1), dim=1
+        )
+        part = (max_norm / (norms + 1e-6)).clamp(max=1.0)
+        for grad in grads:
+            grad.mul_(part.view(-1, *[1] * (grad.ndim - 1)))
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Return a copy of all weights, stacked."""
+        return {k: v.detach().clone() for k, v in {**self.parameters, **self.buffers}.items()}
+
+    def state_of(self, member: int, snapshot: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the part of a snapshot that a member's `load_state_dict` takes."""
+        model = self.models[member]
+        return {name: snapshot[name][member] for name in model.state_dict() if name in snapshot}
+
+
+def why_not_vectorizable(runs: Sequence[TrainingRun], panel: Panel) -> str | None:
+    """Return why these models cannot be trained as one, or None if they can.
+
+    Parameters
+    ----------
+    runs : sequence of TrainingRun
+        One per model.
+    panel : Panel
+        The training series.
+    """
+    states = [run.state for run in runs]
+    plan = states[0].plan
+    if any(replace(state.plan, seed=plan.seed) != plan for state in states):
+        return "their plans differ in more than the seed"
+    if len({len(state.history) for state in states}) > 1:
+        return "some have been trained for longer before"
+    if len({_shape(state.model) for state in states}) > 1:
+        return "their shapes differ"
+    callbacks = [id(callback) for run in runs for callback in run.callbacks]
+    if len(set(callbacks)) < len(callbacks):
+        return "a callback follows one training run at a time, and some are shared"
+    if plan.checkpoint_dir is not None:
+        return "a checkpoint holds one training run"
+    if plan.compile:
+        return f"compile={plan.compile!r} applies to one model"
+    if Ranks.current().size > 1:
+        return "several processes share each of them"
+    if exceeds_device_memory(panel.n_bytes, plan.device):
+        return f"the data do not fit on {plan.device} and are sent batch by batch"
+    return _why_no_vmap([state.model for state in states], panel, plan)
+
+
+def _shape(model: nn.Module) -> str:
+    """Return a description of all that models must share to run as one."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+    return f"{type(model)} {getattr(model, 'config', None)} {shapes}"
+
+
+def _why_no_vmap(models: Sequence[nn.Module], panel: Panel, plan: TrainingPlan) -> str | None:
+    """Try a few series: a user's own encoding may do what vmap cannot."""
+    for model in models:
+        model.to(plan.device).train()
+    index = torch.arange(min(_N_TRIED, len(panel)))
+    inputs: Any = tuple(
+        None if x is None else x.to(plan.device).expand(len(models), *x.shape)
+        for x in panel.take(index)
+    )
+    with seeded(plan.seed, plan.device), ModelStack(models) as stack:
+        failure = stack.try_out(inputs)
+    return None if failure is None else f"torch.vmap cannot run the model: {failure}"

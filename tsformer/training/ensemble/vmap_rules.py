@@ -32,7 +32,8 @@ def _attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    out: Tensor = _Attention.apply(q, k, v, attn_mask, is_causal, scale)
+    function: Any = _Attention  # torch leaves `apply` without types
+    out: Tensor = function.apply(q, k, v, attn_mask, is_causal, scale)
     return out
 
 
