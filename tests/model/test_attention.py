@@ -1,4 +1,4 @@
-"""Attention, spelt out with plain arithmetic: the scale, the mask, where each hook comes in."""
+"""Attention against plain arithmetic: the scale, the mask, where each hook is applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MASK = torch.arange(N)[None] < torch.tensor([6, 4])[:, None]
 
 
 class Plain(PositionalEncoding):
-    """No hook at all, whatever the sizes."""
+    """Overrides no hook, and takes any sizes."""
 
 
 class Widened(Plain):
@@ -33,7 +33,7 @@ class Biased(Plain):
 
 
 class Mixed(Plain):
-    """Adds the mean over all tokens: what `v` holds at padding would show."""
+    """Adds the sum over all tokens, so that values at padding would show."""
 
     def mix(self, v, t):
         return v.sum(dim=2, keepdim=True).expand_as(v)
@@ -85,8 +85,8 @@ def test_bias_comes_before_the_softmax_and_after_the_scale(mask):
 def test_mix_comes_after_the_softmax_and_sees_no_padding(mask):
     layer, x = attention()
     q, k, v = heads(layer, x)
-    there = torch.ones(B, N, dtype=torch.bool) if mask is None else mask
-    added = (v * there[:, None, :, None]).sum(dim=2, keepdim=True)
+    valid = torch.ones(B, N, dtype=torch.bool) if mask is None else mask
+    added = (v * valid[:, None, :, None]).sum(dim=2, keepdim=True)
     added = added.expand_as(v).transpose(1, 2).flatten(2) @ layer.out.weight.T
     expected = finish(layer, q @ k.mT / E**0.5, v, mask) + added
     torch.testing.assert_close(layer(x, T, Mixed(), mask), expected)

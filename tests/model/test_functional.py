@@ -1,4 +1,4 @@
-"""The kernel's own gradient of a trained bias, beside plain arithmetic."""
+"""The gradient of a trained bias on the fused kernel, against plain arithmetic."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_without_a_gradient_for_the_bias(bias_shape, mask):
 
 
 def test_no_matrix_of_all_series_and_scores(monkeypatch):
-    """Under a shared bias the backward pass holds a piece at a time."""
+    """With a shared bias the backward pass holds one piece at a time."""
     monkeypatch.setattr(functional, "_CHUNK", 7 * 7)
     sizes = []
 
@@ -85,7 +85,7 @@ def test_no_matrix_of_all_series_and_scores(monkeypatch):
     assert max(sizes) == all_scores
 
 
-def test_a_graph_that_is_retained_can_be_used_again():
+def test_a_retained_graph_can_be_used_again():
     leaves = problem((1, 2, 7, 7))
     loss = attend(*leaves, MASK, 0.5).square().sum()
     first = torch.autograd.grad(loss, leaves, retain_graph=True)

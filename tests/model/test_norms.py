@@ -1,4 +1,4 @@
-"""Batch norm with padding left out, against torch's own on what is there."""
+"""Batch norm that ignores padding, against torch's own on the valid steps."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def both() -> tuple[MaskedBatchNorm, nn.BatchNorm1d]:
     return ours, torchs
 
 
-def test_padded_batch_equals_torchs_norm_of_the_steps_that_are_there():
+def test_padded_batch_equals_torchs_norm_of_the_valid_steps():
     ours, torchs = both()
     for _ in range(3):  # so that running averages have moved more than once
         x = 4 + 3 * torch.randn(3, 5, 7)
         x = x.where(MASK[:, None], 1000.0).requires_grad_()
-        there = x.transpose(1, 2)[MASK]
-        normed, expected = ours(x, MASK).transpose(1, 2)[MASK], torchs(there)
+        valid = x.transpose(1, 2)[MASK]
+        normed, expected = ours(x, MASK).transpose(1, 2)[MASK], torchs(valid)
         torch.testing.assert_close(normed, expected)
         probe = torch.randn_like(expected)
         (got,) = torch.autograd.grad((normed * probe).sum(), x)

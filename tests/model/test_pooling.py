@@ -1,4 +1,4 @@
-"""From tokens to one vector, with padding left out."""
+"""From tokens to one vector, ignoring padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make(name: str) -> nn.Module:
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-def test_padding_is_left_out(name):
+def test_padding_is_ignored(name):
     pooling, x = make(name), tokens()
     x[~MASK] = 1000.0
     alone = torch.cat([pooling(x[i : i + 1, :n]) for i, n in enumerate(LENGTHS)])

@@ -1,4 +1,4 @@
-"""From values to tokens: how many, when, and untouched by padding."""
+"""From values to tokens: their number, their times, and independence of padding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make(name: str, options: dict, max_len: int = 40) -> nn.Module:
     channels = 1 if name == "embedding" else CHANNELS
     stem = make_stem(name, channels, D, max_len, **options)
     for norm in (module for module in stem.modules() if isinstance(module, nn.BatchNorm1d)):
-        nn.init.normal_(norm.bias)  # zero to zero would hide padding that leaks
+        nn.init.normal_(norm.bias)  # zeros would hide padding that leaks
         nn.init.normal_(norm.running_mean)
     return stem.double().eval()
 
@@ -87,7 +87,7 @@ def test_gradient_reaches_every_parameter(name, options):
     batch_norm = any(isinstance(module, nn.BatchNorm1d) for module in stem.modules())
     for key, parameter in stem.named_parameters():
         assert parameter.grad is not None, key
-        # A batch norm takes out the bias before it; all else must learn.
+        # A batch norm cancels the bias before it; everything else must learn.
         if not (batch_norm and "branches" in key and key.endswith("bias")):
             assert parameter.grad.any(), key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: Operators whose outcome the host must know: on a GPU it would wait for all work before them.
+#: Operators whose result the host must know: on a GPU it would wait for all work before them.
 WAITING = {
     "aten::_local_scalar_dense",
     "aten::is_nonzero",

@@ -1,4 +1,4 @@
-"""Small ensembles, and what each member of one must end as."""
+"""Small ensembles, and the comparison of each member with the same model trained alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tsformer.training import (
     train_ensemble,
 )
 
-#: Options that leave nothing to chance: draws inside a vmap are not those outside.
+#: Options without random draws, which differ inside and outside a vmap.
 NO_DRAWS = {
     "lspe": {"dropout": 0.0},
     "cape": {"max_shift": 0.0, "max_jitter": 0.0, "max_scale": 1.0},
@@ -48,7 +48,7 @@ def fit(models, panel, targets, **options) -> list[History]:
 def assert_as_alone(models, panel, targets, *, plan=None, tolerance=1e-6, **options) -> None:
     plan = make_plan(n_epochs=2) if plan is None else plan
     if not plan.bfloat16:
-        # In float32 AdamW makes steps of rounding where a gradient is zero: that of a key's bias.
+        # In float32 AdamW turns rounding into steps where a gradient is zero: that of a key's bias.
         models = [model.double() for model in models]
         panel = replace(panel, values=panel.values.double())
     alone = copy.deepcopy(models)

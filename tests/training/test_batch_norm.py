@@ -1,4 +1,4 @@
-"""Batch norms predict with averages that belong to the final weights."""
+"""Batch norms predict with averages of the final weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_model_without_batch_norm_is_left_alone():
     assert not model.training
 
 
-def test_a_norm_after_the_stem_is_settled_too():
+def test_a_norm_after_the_stem_is_updated_too():
     model = make_model(stem="linear")
     model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
     update_bn(model, make_panel()[0], make_plan())

@@ -1,4 +1,4 @@
-"""When memory is short: smaller pieces, and the same steps."""
+"""When memory runs out: smaller pieces, and the same steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_auto_is_the_recipe_and_shrinks_with_the_tokens():
     assert [batch_for(n) for n in (2049, 17_984, 10**6)] == [15, 1, 1]
 
 
-def test_what_says_that_memory_ran_out():
+def test_errors_that_mean_memory_ran_out():
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(RuntimeError) as on_the_host:
@@ -33,7 +33,7 @@ def test_what_says_that_memory_ran_out():
 
 
 class Small(nn.Module):
-    """A block that fits so many series into memory, and no more."""
+    """A block that fits only so many series into memory."""
 
     def __init__(self, block: nn.Module, most: int):
         super().__init__()
@@ -50,7 +50,7 @@ class Small(nn.Module):
 @pytest.mark.parametrize(("encoding", "stem"), [("tape+erpe", "conv"), ("fire", "patch")])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, ragged, weighted):
-    """Batch norms, too, see the whole batch: the first weights after a step are theirs."""
+    """Batch norms, too, see the whole batch: the first parameters to show it are theirs."""
     panel, targets = make_panel(ragged=ragged)
     weights = torch.linspace(0.2, 1.8, 20) if weighted else None
     models = [make_model(encoding, stem=stem, dropout=0.0).double() for _ in range(2)]
@@ -93,7 +93,7 @@ def test_a_model_that_cannot_be_cut():
 
 
 def test_a_batch_shared_with_other_processes_is_not_cut():
-    """Pieces would go past what averages the gradients of all, and train each on its own."""
+    """Pieces would bypass the averaging of gradients, and each process would train alone."""
     model, (panel, targets), plan = make_model().train(), make_panel(), make_plan()
     model.blocks[0] = Small(model.blocks[0], 2)
     step = TrainingStep(
@@ -120,7 +120,7 @@ def test_other_errors_pass_through():
         train(make_model(), *make_panel(), broken, make_plan())
 
 
-def test_predicting_goes_in_halves():
+def test_prediction_halves_its_batches():
     model, (panel, _) = make_model().eval(), make_panel(ragged=True)
     expected = forward(model, panel)
     model.blocks[0] = Small(model.blocks[0], 3)
@@ -132,7 +132,7 @@ def test_predicting_goes_in_halves():
 
 
 def test_data_that_stay_on_the_host_train_alike(monkeypatch):
-    """Too large for a device, they would be sent batch by batch; here host and device are one."""
+    """Data too large for a device are sent batch by batch; here host and device are the same."""
     ends = []
     for exceeds in (False, True):
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Nothing in a step waits for a device: no encoding, stem or loss reads a value back."""
+"""Nothing in a step waits for a device: no encoding, stem or pooling reads a value back."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def step_on(encoding: str, **options):
         model, make_optimizer(model, plan), panel, targets, torch.ones(20), cross_entropy, plan
     )
     index = torch.arange(8)
-    step(index, index)  # AdamW makes its state in the first
-    inputs = panel.take(index)  # here lengths are read, which always stay on the host
+    step(index, index)  # AdamW creates its state in the first
+    inputs = panel.take(index)  # reads lengths, which always are on the host
     step.panel = SimpleNamespace(values=panel.values, take=lambda *_, **__: inputs)
     with Watch() as watch:
         step(index, index)

@@ -1,4 +1,4 @@
-"""What every transformer of the package is: an encoding, blocks and a norm over embedded tokens."""
+"""The encoder shared by all models: a positional encoding, blocks and a final norm over tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["EncoderConfig", "TransformerEncoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """The shape that all models share.
+    """Hyperparameters that all models share.
 
     Parameters
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        As `tsformer.encodings.resolve` takes it.
+        Anything that `tsformer.encodings.resolve` takes.
     encoding_params : dict
         Its options.
     d_model, n_heads, n_layers : int
@@ -29,7 +29,7 @@ class EncoderConfig:
     d_ff : int, optional
         Hidden width of the feed-forward networks; twice `d_model` by default.
     dropout : float, default=0.1
-        On the encoded tokens and the residual branches.
+        Rate on the encoded tokens and the residual branches.
     norm_first : bool, default=True
         Pre-norm blocks; False for post-norm, as in the original.
     """
@@ -53,10 +53,10 @@ class EncoderConfig:
 
 
 class TransformerEncoder(nn.Module):
-    """Base of the models: they embed, this relates, they read out.
+    """Base of the models, which add a stem before it and a head after it.
 
-    A model calls `_add_blocks` and, after all else that draws weights, `_add_encoding`: under one
-    seed, models that differ only in their encoding then start from the same weights elsewhere.
+    A model calls `_add_blocks` and, after everything else that draws weights, `_add_encoding`: with
+    the same seed, models that differ only in their encoding then share all other initial weights.
     """
 
     def _add_blocks(self, config: EncoderConfig, *, causal: bool = False) -> None:

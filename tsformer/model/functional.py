@@ -1,4 +1,4 @@
-"""Attention proper: the one call of torch's fused kernel, and the gradient that it lacks."""
+"""Attention as a function: the one call of torch's fused kernel, and the gradient it lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["attend"]
 
-#: Scores held at a time while a bias's gradient is made: 4 MiB of float32, about a core's cache.
+#: Scores held at a time while a bias's gradient is computed: 4 MiB of float32, about one core's
+#: cache.
 _CHUNK = 2**20
 
 
@@ -27,10 +28,10 @@ def attend(
 ) -> Tensor:
     """Compute ``softmax(q k^T scale + bias) v`` on the fused kernel.
 
-    For a bias with a gradient the kernel leaves to plain arithmetic on the CPU, which holds several
-    matrices of all scores and takes several times as long. There the kernel computes the output and
-    the gradients of `q`, `k`, `v` as if the bias were a constant, and the bias's own gradient, that
-    of the scores, is made afterwards, a piece that fits in the cache at a time.
+    For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU: it holds
+    several matrices of all scores and takes several times as long. Here the kernel computes the
+    output and the gradients of `q`, `k`, `v` as if the bias were constant; the bias's own gradient,
+    that of the scores, is computed afterwards, one piece that fits in the cache at a time.
 
     Parameters
     ----------
@@ -41,18 +42,18 @@ def attend(
     bias : Tensor [1 | B, 1 | H, N, N], optional
         Added to the scaled scores.
     mask : Tensor [B, N] of bool, optional
-        False where a key is padding.
+        True for valid keys, False at padding.
     scale : float
-        Of the scores.
+        Factor on the scores.
     causal : bool, default=False
-        Whether a query sees its own key and earlier ones only. Then padding must come last.
+        Whether a query sees only its own key and earlier ones. Then padding must come last.
 
     Returns
     -------
     Tensor [B, H, N, E]
     """
     E = v.shape[-1]
-    width = max(q.shape[-1], E)  # the kernel wants all three as wide
+    width = max(q.shape[-1], E)  # the kernel needs all three equally wide
     q, k, v = _widened(q, width), _widened(k, width), _widened(v, width)
     if bias is None and mask is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
@@ -77,7 +78,7 @@ def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:
         and torch.is_grad_enabled()
         and q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.float64)
-        and not torch.compiler.is_compiling()  # a compiler fuses plain arithmetic by itself
+        and not torch.compiler.is_compiling()  # a compiler fuses plain arithmetic itself
     )
 
 
@@ -86,7 +87,7 @@ def _masked(bias: Tensor, visible: Tensor | None) -> Tensor:
 
 
 def _widened(x: Tensor, width: int) -> Tensor:
-    """Fill up features with zeros, which change no product."""
+    """Pad features with zeros, which change no product."""
     return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
 
 

@@ -11,13 +11,13 @@ __all__ = ["POOLINGS", "AttentionPooling", "MaxPooling", "MeanPooling", "make_po
 
 
 class MeanPooling(nn.Module):
-    """The mean over the tokens that are there."""
+    """The mean over the valid tokens."""
 
     def __init__(self, d_model: int):
         super().__init__()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is False at padding."""
+        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
         if mask is None:
             return x.mean(dim=1)
         weight = mask[..., None].to(x.dtype)
@@ -25,20 +25,20 @@ class MeanPooling(nn.Module):
 
 
 class MaxPooling(nn.Module):
-    """The maximum of each feature over the tokens that are there."""
+    """The maximum of each feature over the valid tokens."""
 
     def __init__(self, d_model: int):
         super().__init__()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is False at padding."""
+        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
         return (x if mask is None else x.masked_fill(~mask[..., None], float("-inf"))).amax(dim=1)
 
 
 class AttentionPooling(nn.Module):
     """A mean weighted by a learned score of each token: ``softmax(x w) x``.
 
-    Zero scores at the start make it the mean.
+    Scores start at zero, so that it starts as the mean.
     """
 
     def __init__(self, d_model: int):
@@ -48,7 +48,7 @@ class AttentionPooling(nn.Module):
         nn.init.zeros_(self.score.bias)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is False at padding."""
+        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
         score = self.score(x)
         if mask is not None:
             score = score.masked_fill(~mask[..., None], float("-inf"))

@@ -1,4 +1,4 @@
-"""TokenTransformer: the same encodings and blocks, causal, over sequences of tokens."""
+"""TokenTransformer: the same encodings and blocks as a causal model of token sequences."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["TokenConfig", "TokenTransformer"]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenConfig(EncoderConfig):
-    """Everything that fixes the shape of a TokenTransformer, beside the fields of `EncoderConfig`.
+    """Hyperparameters of a TokenTransformer, in addition to the fields of `EncoderConfig`.
 
-    Encodings that look at neighbours are made causal.
+    Encodings that read neighbouring tokens are made causal.
 
     Parameters
     ----------
     vocab_size : int
         Number of tokens `V`; a token is an int from 0 to ``V - 1``.
     max_len : int
-        Tokens of the longest training sequence, and the context of `generate`.
+        Length of the longest training sequence, and the context of `generate`.
     tie_weights : bool, default=False
-        Whether the output layer uses the embedding's weights.
+        Whether the output layer shares the embedding's weights.
     init_range : float, optional
-        Draw the weights of embedding and output uniformly from minus to plus this, with zero
-        biases; a customary value is 0.1. By default as torch draws them.
+        Draw the weights of the embedding and the output layer uniformly from ``[-init_range,
+        init_range]``, with zero biases; 0.1 is customary. By default torch's own initialisation.
     """
 
     vocab_size: int
@@ -49,21 +49,21 @@ class TokenConfig(EncoderConfig):
 
 
 class TokenTransformer(TransformerEncoder):
-    """A causal stack of transformer blocks: from each token and those before it to the next.
+    """A causal stack of transformer blocks that predicts each next token from those before it.
 
     The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, those
-    of the encoding last: under one seed, models that differ only in their encoding start from the
-    same weights everywhere else.
+    of the encoding last: with the same seed, models that differ only in their encoding share all
+    other initial weights.
 
-    No token sees a later one. Past `max_len`, encodings that interpolate (`learnable`, `tupe`,
-    `fire`) fit the whole length, so that there a token's code depends on how many follow.
+    No token sees a later one. Beyond `max_len`, encodings that interpolate (`learnable`, `tupe`,
+    `fire`) rescale to the whole length, so that there a token's code depends on how many follow.
 
     Parameters
     ----------
     vocab_size : int
         Number of tokens `V`.
     **options
-        The other fields of `TokenConfig`; `max_len` is needed.
+        The other fields of `TokenConfig`; `max_len` is required.
 
     Examples
     --------
@@ -95,16 +95,16 @@ class TokenTransformer(TransformerEncoder):
         *,
         keep: Tensor | None = None,
     ) -> Tensor:
-        """Compute the logits of the token after each.
+        """Compute the logits of each token's successor.
 
         Parameters
         ----------
         tokens : Tensor [B, L] of int
             Sequences.
         mask : Tensor [B, L] of bool, optional
-            False at padding, which comes last; all there by default.
+            True for valid tokens, False at padding, which comes last. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
-            When the tokens came, not decreasing; ``0, 1, 2, ...`` by default.
+            Times of the tokens, not decreasing; ``0, 1, 2, ...`` by default.
         keep : Tensor, optional
             Deprecated name of `mask`.
 
@@ -115,8 +115,8 @@ class TokenTransformer(TransformerEncoder):
         Raises
         ------
         ValueError
-            If `tokens` are not whole numbers, not two-dimensional, empty, or (on the CPU, where
-            looking does not wait) not in the vocabulary.
+            If `tokens` are not whole numbers, not two-dimensional, empty, or (checked only on the
+            CPU, where reading them does not wait for a device) not in the vocabulary.
         """
         mask = mask_from(mask, keep, stacklevel=6)
         self._check(tokens)
@@ -153,7 +153,7 @@ class TokenTransformer(TransformerEncoder):
         top_k: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Continue sequences, a token at a time, each from the `max_len` before it.
+        """Continue sequences one token at a time, each from the `max_len` tokens before it.
 
         Parameters
         ----------
@@ -162,11 +162,11 @@ class TokenTransformer(TransformerEncoder):
         n : int
             Number of tokens to add.
         temperature : float, default=1.0
-            Logits are divided by it; 0 takes the likeliest token.
+            Divisor of the logits; 0 takes the most likely token.
         top_k : int, optional
-            Draw from so many likeliest tokens only.
+            Draw only from this many most likely tokens.
         generator : torch.Generator, optional
-            Of the draws; one of its own, seeded by the system, by default.
+            Generator of the draws; by default a new one, seeded by the operating system.
 
         Returns
         -------

@@ -18,18 +18,18 @@ __all__ = ["ModelConfig", "TSTransformer"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(EncoderConfig):
-    """Everything that fixes the shape of a TSTransformer, beside the fields of `EncoderConfig`.
+    """Hyperparameters of a TSTransformer, in addition to the fields of `EncoderConfig`.
 
     Parameters
     ----------
     n_channels, n_outputs, max_len : int
-        Channels `C`, logits `K`, steps of the longest training series.
+        Channels `C`, logits `K`, length of the longest training series.
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
-        From values to tokens.
+        Maps values to tokens.
     stem_params : dict
         Its options.
     pooling : {"mean", "attention", "max"}, default="mean"
-        From tokens to one vector.
+        Maps tokens to one vector.
     """
 
     n_channels: int
@@ -41,15 +41,15 @@ class ModelConfig(EncoderConfig):
 
 
 class TSTransformer(TransformerEncoder):
-    """A stack of transformer blocks over the tokens of a time series, with mean pooling.
+    """A stack of transformer blocks over the tokens of a time series, pooled into one vector.
 
-    Weights are drawn from torch's global generator, those of the encoding last: under one seed,
-    models that differ only in their encoding start from the same weights everywhere else.
+    Weights are drawn from torch's global generator, those of the encoding last: with the same seed,
+    models that differ only in their encoding share all other initial weights.
 
     Parameters
     ----------
     config : ModelConfig
-        The shape.
+        Hyperparameters.
 
     Examples
     --------
@@ -170,11 +170,11 @@ class TSTransformer(TransformerEncoder):
 
 
 def _hold_last(t: Tensor, mask: Tensor) -> Tensor:
-    """Let tokens that are not there repeat the last time before them that is.
+    """Let masked tokens repeat the time of the last valid token before them.
 
-    So the end of a series is ``t.amax()`` whatever its padding; those before the first token take
-    its time.
+    So the end of a series is ``t.amax()`` whatever its padding. Those before the first valid token
+    take its time.
     """
-    seen = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
+    latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
     first = t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True)
-    return seen.maximum(first)
+    return latest.maximum(first)

@@ -1,4 +1,4 @@
-"""How a model learns: plan, loop, callbacks. Knows no scikit-learn and no mlflow."""
+"""Training: plan, loop, callbacks. Independent of scikit-learn and MLflow."""
 
 from typing import Any
 

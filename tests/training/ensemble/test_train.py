@@ -1,4 +1,4 @@
-"""What keeps members from training as one, and members in processes."""
+"""What prevents models from training as one, and training in processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from tsformer.encodings.registry import _REGISTRY
 from tsformer.training import Callback, History, NonFiniteLossError, forward
 from tsformer.training.ensemble.train import train_ensemble
 
-# What is in the way
-
 
 @pytest.fixture
 def reader():
     class Reader(PositionalEncoding, name="reader"):
-        """Reads a value back, which no vmap allows."""
+        """Reads a value back, which vmap forbids."""
 
         def __init__(self, *, d_model, n_heads, max_len):
             super().__init__()
@@ -73,9 +71,12 @@ def test_models_that_differ_cannot_train_as_one(second, reason):
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"compile": True}, "compile=True applies to one model"), ({}, "a callback follows one training run")],
+    [
+        ({"compile": True}, "compile=True applies to one model"),
+        ({}, "a callback follows one training run"),
+    ],
 )
-def test_what_follows_one_training_forbids_several_as_one(options, reason):
+def test_what_follows_one_model_prevents_training_several_as_one(options, reason):
     shared = [Callback()] if not options else []
     with pytest.raises(ValueError, match=reason):
         fit(
@@ -87,13 +88,13 @@ def test_what_follows_one_training_forbids_several_as_one(options, reason):
         )
 
 
-def test_a_checkpoint_holds_one_training(tmp_path):
+def test_a_checkpoint_holds_one_run(tmp_path):
     plan = make_plan(checkpoint_dir=tmp_path)
     with pytest.raises(ValueError, match="a checkpoint holds one training run"):
         fit(make_members(), *make_panel(), plan=plan, vectorized=True)
 
 
-def test_lists_of_unlike_length_are_refused():
+def test_lists_of_different_lengths_are_refused():
     panel, targets = make_panel()
     with pytest.raises(ValueError, match=r"got \{'models': 2, 'plans': 1, 'callbacks': 2"):
         train_ensemble(make_members(), panel, targets, cross_entropy, [make_plan()])
@@ -102,7 +103,7 @@ def test_lists_of_unlike_length_are_refused():
 # Processes
 
 
-@pytest.mark.slow  # each process imports torch
+@pytest.mark.slow  # every process imports torch
 def test_processes_train_as_one_after_another():
     panel, targets = make_panel()
     models = make_members("rope", n=3)

@@ -1,4 +1,4 @@
-"""Members: trained as one they end as each would alone, and what keeps them from it is told."""
+"""Members trained as one end as each would alone, with callbacks and errors of their own."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_weights_times_and_clipping_are_each_members_own():
     assert_as_alone(make_members("rope"), panel, targets, plan=plan, weights=weights)
 
 
-def test_half_precision_trains_as_alone_but_for_its_rounding():
+def test_half_precision_trains_as_alone_up_to_rounding():
     plan = make_plan(n_epochs=2, bfloat16=True)
     assert_as_alone(make_members("rope"), *make_panel(), plan=plan, tolerance=0.02)
 
@@ -93,7 +93,7 @@ def test_dropout_is_drawn_for_each():
     assert fit_as_one[0][0]["loss"] != fit_as_one[1][0]["loss"]
 
 
-def test_models_are_their_own_again():
+def test_models_own_their_tensors_again():
     models = make_members("rope", n=3)
     fit(models, *make_panel(), vectorized=True)
     for model in models:
@@ -117,8 +117,8 @@ def test_no_step_waits_for_a_device():
     index = torch.arange(16)
     totals = torch.zeros(2)
     shares = [([0, 1], index, index)]
-    loop.step(shares, totals)  # AdamW makes its state in the first
-    inputs = panel.take(index)  # here lengths are read, which always stay on the host
+    loop.step(shares, totals)  # AdamW creates its state in the first
+    inputs = panel.take(index)  # reads lengths, which always are on the host
     data.panel = SimpleNamespace(take=lambda *_, **__: inputs)
     with Watch() as watch:
         loop.step(shares, totals)
@@ -163,7 +163,7 @@ def test_ctrl_c_keeps_what_was_trained(vectorized):
     assert not any(model.training for model in models[: len(histories)])
 
 
-def test_a_member_that_diverges_is_named_and_leaves_the_others_whole():
+def test_a_member_with_a_non_finite_loss_is_named_and_leaves_the_others_alone():
     class Spoils(Callback):
         def on_epoch_end(self, state):
             self.weights = weights_of(state.model)
@@ -177,7 +177,7 @@ def test_a_member_that_diverges_is_named_and_leaves_the_others_whole():
         assert forward(model, panel).isfinite().all()
 
 
-def test_a_training_goes_on():
+def test_training_continues():
     models, histories = make_members("rope"), [History(), History()]
     panel, targets = make_panel()
     for _ in range(2):

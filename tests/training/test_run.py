@@ -1,4 +1,4 @@
-"""How a training ends before its time: divergence, Ctrl-C, early stopping."""
+"""How training ends early: non-finite losses, Ctrl-C, early stopping."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_nan_loss_raises_and_keeps_the_last_good_weights():
 
 @pytest.mark.parametrize("batch_size", [4, 20])
 @pytest.mark.parametrize("learning_rate", [1e5, 1e10, 1e30])
-def test_weights_kept_after_divergence_predict(learning_rate, batch_size):
-    """The last step of an epoch can spoil the weights after all its losses were finite."""
+def test_weights_kept_after_a_non_finite_loss_predict(learning_rate, batch_size):
+    """The last step of an epoch can spoil the weights after all its losses were computed."""
     model, (panel, targets) = make_model(), make_panel()
     with pytest.raises(NonFiniteLossError, match=r"A lower learning_rate \(it was 1.*\) usually"):
         fit(
@@ -59,7 +59,7 @@ def test_weights_kept_after_divergence_predict(learning_rate, batch_size):
 
 
 class InterruptedModel(nn.Module):
-    """Stands for Ctrl-C in the middle of a step."""
+    """Simulates Ctrl-C in the middle of a step."""
 
     def __init__(self, at_call: int):
         super().__init__()
