@@ -206,7 +206,7 @@ def test_members_trained_as_one_are_those_trained_in_turn(make, vowels, monkeypa
     X, y = vowels
     options = {"encoding_params": {"dropout": 0.0}, "dropout": 0.0, "class_weight": "balanced"}
     clf = make(n_estimators=3, early_stopping=True, **options).fit(X, y)
-    monkeypatch.setattr(base, "train_members", partial(base.train_members, together=True))
+    monkeypatch.setattr(base, "train_ensemble", partial(base.train_ensemble, vectorized=True))
     as_one = make(n_estimators=3, early_stopping=True, **options).fit(X, y)
     for history, expected in zip(as_one.histories_, clf.histories_, strict=True):
         losses, wanted = (frame.to_frame()["val_loss"] for frame in (history, expected))

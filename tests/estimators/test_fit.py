@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tsformer.estimators.parameters import AUTO_MIN_EPOCHS, AUTO_STEPS
-from tsformer.training import Callback, Diverged
+from tsformer.training import Callback, NonFiniteLossError
 
 
 def state_of(clf) -> dict[str, torch.Tensor]:
@@ -188,7 +188,7 @@ def test_ctrl_c_leaves_a_fitted_estimator_and_a_warning(epoch, make, italy):
 def test_divergence_leaves_a_fitted_estimator(make, italy):
     X, y = italy
     clf = make(callbacks=[SpoilsTheLoss()])
-    with pytest.raises(Diverged, match="epoch 3 of 3; the weights of epoch 2 are kept"):
+    with pytest.raises(NonFiniteLossError, match="epoch 3 of 3; the weights of epoch 2 are kept"):
         clf.fit(X, y)
     assert clf.n_iter_ == 2
     assert np.isfinite(clf.predict_proba(X)).all()

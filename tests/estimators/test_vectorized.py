@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tsformer.training.members as members
+import tsformer.training.ensemble.train as members
 from tsformer import TSTransformerRegressor
 from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.training import Callback
@@ -40,13 +40,13 @@ def test_as_one_they_end_alike(make, italy, monkeypatch):
     options = {"dropout": 0.0, "encoding": "tape"}
     alone = [make(random_state=seed, **options).fit(X, y) for seed in range(3)]
     at_once = [make(random_state=seed, callbacks=[Counts()], **options) for seed in range(3)]
-    train, asked = members.train_members, []
+    train, asked = members.train_ensemble, []
 
     def as_one(*args, **kwargs):
         asked.append(len(args[0]))
-        return train(*args, **kwargs, together=True)
+        return train(*args, **kwargs, vectorized=True)
 
-    monkeypatch.setattr("tsformer.estimators.vectorized.train_members", as_one)
+    monkeypatch.setattr("tsformer.estimators.vectorized.train_ensemble", as_one)
     fit_vectorized(at_once, X, y)
     assert asked == [3]
     for one, other in zip(alone, at_once, strict=True):

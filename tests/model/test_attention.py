@@ -1,4 +1,4 @@
-"""Attention, spelt out with plain arithmetic: the scale, the mask, where each hook comes in."""
+"""Attention against plain arithmetic: the scale, the mask, where each hook is applied."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tsformer.model.attention import SelfAttention
 B, N, D, H = 2, 6, 8, 2
 E = D // H
 T = torch.arange(N, dtype=torch.float64)[None]
-KEEP = torch.arange(N)[None] < torch.tensor([6, 4])[:, None]
+MASK = torch.arange(N)[None] < torch.tensor([6, 4])[:, None]
 
 
 class Plain(PositionalEncoding):
-    """No hook at all, whatever the sizes."""
+    """Overrides no hook, and takes any sizes."""
 
 
 class Widened(Plain):
@@ -33,7 +33,7 @@ class Biased(Plain):
 
 
 class Mixed(Plain):
-    """Adds the mean over all tokens: what `v` holds at padding would show."""
+    """Adds the sum over all tokens, so that values at padding would show."""
 
     def mix(self, v, t):
         return v.sum(dim=2, keepdim=True).expand_as(v)
@@ -49,47 +49,47 @@ def heads(layer: SelfAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(each.unflatten(-1, (H, E)).transpose(1, 2) for each in (q, k, v))
 
 
-def finish(layer: SelfAttention, scores: Tensor, v: Tensor, keep: Tensor | None = None) -> Tensor:
-    if keep is not None:
-        scores = scores.masked_fill(~keep[:, None, None, :], -1e300)
+def finish(layer: SelfAttention, scores: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None, :], -1e300)
     out = scores.softmax(dim=-1) @ v
     return out.transpose(1, 2).flatten(2) @ layer.out.weight.T + layer.out.bias
 
 
-@pytest.mark.parametrize("keep", [None, KEEP], ids=["whole", "padded"])
-def test_scale_is_that_of_a_head(keep):
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+def test_scale_is_that_of_a_head(mask):
     layer, x = attention()
     q, k, v = heads(layer, x)
-    expected = finish(layer, q @ k.mT / E**0.5, v, keep)
-    torch.testing.assert_close(layer(x, T, Plain(), keep), expected)
+    expected = finish(layer, q @ k.mT / E**0.5, v, mask)
+    torch.testing.assert_close(layer(x, T, Plain(), mask), expected)
 
 
-@pytest.mark.parametrize("keep", [None, KEEP], ids=["whole", "padded"])
-def test_widened_heads_keep_the_scale_and_the_width(keep):
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+def test_widened_heads_keep_the_scale_and_the_width(mask):
     layer, x = attention()
     q, k, v = heads(layer, x)
     code = torch.stack([T.sin(), T.cos(), T / 5], dim=-1)[:, None]
-    expected = finish(layer, (q @ k.mT + code @ code.mT) / E**0.5, v, keep)
-    torch.testing.assert_close(layer(x, T, Widened(), keep), expected)
+    expected = finish(layer, (q @ k.mT + code @ code.mT) / E**0.5, v, mask)
+    torch.testing.assert_close(layer(x, T, Widened(), mask), expected)
 
 
-@pytest.mark.parametrize("keep", [None, KEEP], ids=["whole", "padded"])
-def test_bias_comes_before_the_softmax_and_after_the_scale(keep):
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+def test_bias_comes_before_the_softmax_and_after_the_scale(mask):
     layer, x = attention()
     q, k, v = heads(layer, x)
     scores = q @ k.mT / E**0.5 + (T[:, None, None, :] - 2 * T[:, None, :, None]) / 7
-    torch.testing.assert_close(layer(x, T, Biased(), keep), finish(layer, scores, v, keep))
+    torch.testing.assert_close(layer(x, T, Biased(), mask), finish(layer, scores, v, mask))
 
 
-@pytest.mark.parametrize("keep", [None, KEEP], ids=["whole", "padded"])
-def test_mix_comes_after_the_softmax_and_sees_no_padding(keep):
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+def test_mix_comes_after_the_softmax_and_sees_no_padding(mask):
     layer, x = attention()
     q, k, v = heads(layer, x)
-    there = torch.ones(B, N, dtype=torch.bool) if keep is None else keep
-    added = (v * there[:, None, :, None]).sum(dim=2, keepdim=True)
+    valid = torch.ones(B, N, dtype=torch.bool) if mask is None else mask
+    added = (v * valid[:, None, :, None]).sum(dim=2, keepdim=True)
     added = added.expand_as(v).transpose(1, 2).flatten(2) @ layer.out.weight.T
-    expected = finish(layer, q @ k.mT / E**0.5, v, keep) + added
-    torch.testing.assert_close(layer(x, T, Mixed(), keep), expected)
+    expected = finish(layer, q @ k.mT / E**0.5, v, mask) + added
+    torch.testing.assert_close(layer(x, T, Mixed(), mask), expected)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_mix_comes_after_the_softmax_and_sees_no_padding(keep):
 )
 def test_padded_tokens_are_not_attended_to(encoding):
     layer, x = attention()
-    other = torch.where(KEEP[..., None], x, 100 * torch.randn_like(x))
-    ours, theirs = layer(x, T, encoding, KEEP), layer(other, T, encoding, KEEP)
-    torch.testing.assert_close(ours[KEEP], theirs[KEEP])
+    other = torch.where(MASK[..., None], x, 100 * torch.randn_like(x))
+    ours, theirs = layer(x, T, encoding, MASK), layer(other, T, encoding, MASK)
+    torch.testing.assert_close(ours[MASK], theirs[MASK])
 
 
 @pytest.mark.parametrize("encoding", [Widened(), Biased(), Mixed()], ids=lambda e: type(e).__name__)
@@ -107,5 +107,5 @@ def test_an_encoding_may_answer_in_float32_under_autocast(encoding):
     layer, x = attention()
     layer, x, t = layer.float(), x.float(), T.float()
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = layer(x, t, encoding, KEEP)
-    torch.testing.assert_close(rounded.float(), layer(x, t, encoding, KEEP), rtol=0.05, atol=0.05)
+        rounded = layer(x, t, encoding, MASK)
+    torch.testing.assert_close(rounded.float(), layer(x, t, encoding, MASK), rtol=0.05, atol=0.05)

@@ -1,4 +1,4 @@
-"""Batch norm with padding left out, against torch's own on what is there."""
+"""Batch norm that ignores padding, against torch's own on the valid steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 from tsformer.model.norms import MaskedBatchNorm
 
 LENGTHS = torch.tensor([7, 4, 1])
-KEEP = torch.arange(7)[None] < LENGTHS[:, None]
+MASK = torch.arange(7)[None] < LENGTHS[:, None]
 
 
 def both() -> tuple[MaskedBatchNorm, nn.BatchNorm1d]:
@@ -21,22 +21,22 @@ def both() -> tuple[MaskedBatchNorm, nn.BatchNorm1d]:
     return ours, torchs
 
 
-def test_padded_batch_equals_torchs_norm_of_the_steps_that_are_there():
+def test_padded_batch_equals_torchs_norm_of_the_valid_steps():
     ours, torchs = both()
     for _ in range(3):  # so that running averages have moved more than once
         x = 4 + 3 * torch.randn(3, 5, 7)
-        x = x.where(KEEP[:, None], 1000.0).requires_grad_()
-        there = x.transpose(1, 2)[KEEP]
-        normed, expected = ours(x, KEEP).transpose(1, 2)[KEEP], torchs(there)
+        x = x.where(MASK[:, None], 1000.0).requires_grad_()
+        valid = x.transpose(1, 2)[MASK]
+        normed, expected = ours(x, MASK).transpose(1, 2)[MASK], torchs(valid)
         torch.testing.assert_close(normed, expected)
         probe = torch.randn_like(expected)
         (got,) = torch.autograd.grad((normed * probe).sum(), x)
         (wanted,) = torch.autograd.grad((expected * probe).sum(), x)
         torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-4)
-        assert not got.transpose(1, 2)[~KEEP].any()
+        assert not got.transpose(1, 2)[~MASK].any()
     torch.testing.assert_close(ours.state_dict(), torchs.state_dict())
     ours.eval(), torchs.eval()
-    torch.testing.assert_close(ours(x, KEEP), torchs(x))
+    torch.testing.assert_close(ours(x, MASK), torchs(x))
 
 
 def test_whole_batch_is_torchs_own():
@@ -46,10 +46,10 @@ def test_whole_batch_is_torchs_own():
     torch.testing.assert_close(ours(x, torch.ones(3, 7, dtype=torch.bool)), ours(x))
 
 
-@pytest.mark.parametrize("keep", [None, torch.tensor([[True]])])
-def test_a_single_value_trains(keep):
+@pytest.mark.parametrize("mask", [None, torch.tensor([[True]])])
+def test_a_single_value_trains(mask):
     ours, _ = both()
-    out = ours(torch.full((1, 5, 1), 3.0), keep)
+    out = ours(torch.full((1, 5, 1), 3.0), mask)
     torch.testing.assert_close(out, ours.bias[None, :, None].expand_as(out))
     assert all(value.isfinite().all() for value in ours.state_dict().values())
 
@@ -59,7 +59,7 @@ def test_averages_are_not_taken_in_16_bits():
     ours, torchs = both()
     ours.reset_running_stats(), torchs.reset_running_stats()
     x = (100 + torch.randn(1, 5, 4010)).bfloat16()
-    keep = torch.arange(4010)[None] < 4001
-    ours(x, keep)
+    mask = torch.arange(4010)[None] < 4001
+    ours(x, mask)
     torchs(x[..., :4001].float())
     torch.testing.assert_close(ours.state_dict(), torchs.state_dict(), rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""From tokens to one vector, with padding left out."""
+"""From tokens to one vector, ignoring padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 from tsformer.model.pooling import POOLINGS, make_pooling
 
 LENGTHS = [6, 4, 1]
-KEEP = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]
+MASK = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]
 
 
 def tokens() -> torch.Tensor:
@@ -25,18 +25,18 @@ def make(name: str) -> nn.Module:
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-def test_padding_is_left_out(name):
+def test_padding_is_ignored(name):
     pooling, x = make(name), tokens()
-    x[~KEEP] = 1000.0
+    x[~MASK] = 1000.0
     alone = torch.cat([pooling(x[i : i + 1, :n]) for i, n in enumerate(LENGTHS)])
-    torch.testing.assert_close(pooling(x, KEEP), alone)
-    assert pooling(x, KEEP).max() < 100
+    torch.testing.assert_close(pooling(x, MASK), alone)
+    assert pooling(x, MASK).max() < 100
 
 
 def test_mean_and_maximum():
     x = tokens()
-    torch.testing.assert_close(make("mean")(x, KEEP)[1], sum(x[1, :4]) / 4)
-    torch.testing.assert_close(make("max")(x, KEEP)[1], x[1, :4].max(dim=0).values)
+    torch.testing.assert_close(make("mean")(x, MASK)[1], sum(x[1, :4]) / 4)
+    torch.testing.assert_close(make("max")(x, MASK)[1], x[1, :4].max(dim=0).values)
     torch.testing.assert_close(make("mean")(x), x.mean(1))
     torch.testing.assert_close(make("max")(x), x.amax(1))
 
@@ -45,12 +45,12 @@ def test_attention_weighs_by_a_learned_score():
     pooling, x = make("attention"), tokens()
     score = torch.exp(x[1, :4] @ pooling.score.weight[0] + pooling.score.bias)
     expected = (score[:, None] * x[1, :4]).sum(0) / score.sum()
-    torch.testing.assert_close(pooling(x, KEEP)[1], expected)
+    torch.testing.assert_close(pooling(x, MASK)[1], expected)
 
 
 def test_attention_starts_as_the_mean():
     x = tokens()
-    torch.testing.assert_close(make_pooling("attention", 5)(x, KEEP), make("mean")(x, KEEP))
+    torch.testing.assert_close(make_pooling("attention", 5)(x, MASK), make("mean")(x, MASK))
 
 
 def test_unknown_pooling():

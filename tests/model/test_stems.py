@@ -1,4 +1,4 @@
-"""From values to tokens: how many, when, and untouched by padding."""
+"""From values to tokens: their number, their times, and independence of padding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make(name: str, options: dict, max_len: int = 40) -> nn.Module:
     channels = 1 if name == "embedding" else CHANNELS
     stem = make_stem(name, channels, D, max_len, **options)
     for norm in (module for module in stem.modules() if isinstance(module, nn.BatchNorm1d)):
-        nn.init.normal_(norm.bias)  # zero to zero would hide padding that leaks
+        nn.init.normal_(norm.bias)  # zeros would hide padding that leaks
         nn.init.normal_(norm.running_mean)
     return stem.double().eval()
 
@@ -56,10 +56,10 @@ def test_all_stems_are_tested():
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 12, 39, 40, 41])
 def test_number_and_times_of_tokens(name, options, length):
     stem = make(name, options)
-    tokens, keep, times = stem(series(3, length, name), None, steps(length))
+    tokens, mask, times = stem(series(3, length, name), None, steps(length))
     assert tokens.shape == (3, stem.n_tokens(length), D)
     assert times.shape == (1, stem.n_tokens(length))
-    assert keep is None
+    assert mask is None
     whole = length // stem.stride  # the last token may stand for fewer steps, and be nearer
     torch.testing.assert_close(times[:, :whole], steps(whole))
     assert (times.diff() > 0).all()
@@ -69,8 +69,8 @@ def test_number_and_times_of_tokens(name, options, length):
 @pytest.mark.parametrize("lengths", [(12, 12, 12), (12, 7, 1), (11, 6, 5)])
 def test_padding_changes_nothing(name, options, lengths):
     stem, x = make(name, options), series(3, 20, name)
-    keep = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
-    tokens, kept, times = stem(x * keep[..., None], keep, steps(20))
+    mask = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
+    tokens, kept, times = stem(x * mask[..., None], mask, steps(20))
     for i, length in enumerate(lengths):
         alone, _, when = stem(x[i : i + 1, :length], None, steps(length))
         assert kept[i].sum() == alone.shape[1] == stem.n_tokens(length)
@@ -81,13 +81,13 @@ def test_padding_changes_nothing(name, options, lengths):
 @every_stem
 def test_gradient_reaches_every_parameter(name, options):
     stem = make(name, options).train()
-    keep = torch.arange(20)[None] < torch.tensor([20, 13])[:, None]
-    tokens, kept, _ = stem(series(2, 20, name) * keep[..., None], keep, steps(20))
+    mask = torch.arange(20)[None] < torch.tensor([20, 13])[:, None]
+    tokens, kept, _ = stem(series(2, 20, name) * mask[..., None], mask, steps(20))
     tokens[kept].square().sum().backward()
     batch_norm = any(isinstance(module, nn.BatchNorm1d) for module in stem.modules())
     for key, parameter in stem.named_parameters():
         assert parameter.grad is not None, key
-        # A batch norm takes out the bias before it; all else must learn.
+        # A batch norm cancels the bias before it; everything else must learn.
         if not (batch_norm and "branches" in key and key.endswith("bias")):
             assert parameter.grad.any(), key
 

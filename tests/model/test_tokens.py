@@ -21,7 +21,7 @@ def make(encoding="lspe", **options) -> TokenTransformer:
     model = TokenTransformer(VOCABULARY, **sizes | {"encoding": encoding} | options)
     for parameter in model.encoding.parameters():
         if not parameter.any():
-            nn.init.normal_(parameter)  # erpe starts at zero, where it could leak nothing
+            nn.init.normal_(parameter)  # erpe starts at zero, and could leak nothing
     return model.double().eval()
 
 
@@ -33,7 +33,7 @@ def text(*shape: int, seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "gradient"])
 def test_no_later_token_changes_an_earlier_logit(encoding, training):
     model, tokens = make(encoding, dropout=0.0), text(4, LENGTH)
-    if training:  # a trained bias takes another way through the kernel
+    if training:  # a trained bias takes another path through the kernel
         model.train()
     draws = torch.get_rng_state()
     logits = model(tokens)
@@ -47,7 +47,7 @@ def test_no_later_token_changes_an_earlier_logit(encoding, training):
 
 
 @every_encoding
-def test_a_beginning_is_read_alike_alone_and_in_the_whole(encoding):
+def test_a_prefix_has_the_same_logits_alone(encoding):
     model, tokens = make(encoding), text(4, LENGTH)
     logits = model(tokens)
     for n in (1, 5, LENGTH - 1):
@@ -57,8 +57,8 @@ def test_a_beginning_is_read_alike_alone_and_in_the_whole(encoding):
 @every_encoding
 def test_padding_at_the_end_changes_nothing(encoding):
     model, tokens = make(encoding), text(4, LENGTH)
-    keep = torch.arange(LENGTH)[None] < torch.tensor([12, 7, 1, 4])[:, None]
-    logits = model(tokens, keep)
+    mask = torch.arange(LENGTH)[None] < torch.tensor([12, 7, 1, 4])[:, None]
+    logits = model(tokens, mask)
     for row, n, series in zip(logits, (12, 7, 1, 4), tokens, strict=True):
         alone = model(series[None, :n])[0]
         torch.testing.assert_close(row[:n], alone, rtol=1e-8, atol=1e-8)
@@ -73,7 +73,7 @@ def test_gradient_reaches_every_parameter(encoding):
         assert parameter.grad.any(), name
 
 
-def test_an_encoding_of_ones_own_is_told_through_its_option():
+def test_a_custom_encoding_is_told_through_its_option():
     seen = []
 
     class Neighbour(PositionalEncoding):
@@ -106,12 +106,12 @@ def test_initial_weights():
     assert make().embedding.weight.abs().max() > 1
 
 
-def test_models_that_differ_in_their_encoding_start_alike_elsewhere():
+def test_models_that_differ_in_encoding_share_all_other_weights():
     one, other = make("none").state_dict(), make("lspe").state_dict()
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_generation_takes_the_likeliest_at_no_temperature():
+def test_generation_takes_the_most_likely_token_at_temperature_zero():
     model, prompt = make(), text(3, 4)
     out = model.generate(prompt, 6, temperature=0)
     assert out.shape == (3, 10)
@@ -121,14 +121,14 @@ def test_generation_takes_the_likeliest_at_no_temperature():
     assert torch.equal(model.generate(prompt[0], 6, temperature=0), out[0])
 
 
-def test_generation_goes_on_past_the_trained_length():
+def test_generation_continues_beyond_the_trained_length():
     model = make()
     out = model.generate(text(2, LENGTH), 5, temperature=0)
     assert out.shape == (2, LENGTH + 5)
     assert torch.equal(out[:, -1], model(out[:, -LENGTH - 1 : -1])[:, -1].argmax(-1))
 
 
-def test_draws_follow_the_generator_and_leave_the_global_one():
+def test_draws_use_the_generator_and_not_the_global_one():
     model, prompt = make().train(), text(2, 3)
     before = torch.get_rng_state()
     first, again = (
@@ -140,7 +140,7 @@ def test_draws_follow_the_generator_and_leave_the_global_one():
     assert model.training
 
 
-def test_draws_keep_to_the_likeliest_k_and_follow_the_logits():
+def test_draws_come_from_the_top_k_and_follow_the_logits():
     model, prompt = make(n_layers=1), text(1, 3).expand(4000, -1)
     logits = model(prompt[:1])[0, -1]
     drawn = model.generate(prompt, 1, top_k=3, generator=torch.Generator().manual_seed(0))[:, -1]
@@ -195,3 +195,12 @@ def test_traces_as_one_graph_and_exports():
     torch.testing.assert_close(traced(tokens), model(tokens))
     program = torch.export.export(model, (tokens,)).module()
     torch.testing.assert_close(program(tokens), model(tokens))
+
+
+def test_keep_is_an_old_name_of_mask():
+    model, tokens = make(), text(2, LENGTH)
+    mask = torch.arange(LENGTH)[None] < torch.tensor([12, 7])[:, None]
+    with pytest.warns(FutureWarning, match="keep= was renamed to mask=") as caught:
+        old = model(tokens, keep=mask)
+    assert caught[0].filename == __file__
+    assert torch.equal(old, model(tokens, mask))

@@ -1,4 +1,4 @@
-"""TSTransformer alone, as a torch module."""
+"""TSTransformer as a torch module."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
 
 SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads": 2}
-KEEP = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
+MASK = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
 
 
-# What a stem needs beside its name.
+# What a stem needs in addition to its name.
 NEEDS = {"embedding": {"n_channels": 1, "stem_params": {"n_codes": 6}}}
 
 
@@ -36,13 +36,13 @@ def series(stem: str = "conv") -> Tensor:
 @pytest.mark.parametrize("stem", STEMS)
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_values_keep_and_times_to_logits(stem, pooling, norm_first):
+def test_values_mask_and_times_to_logits(stem, pooling, norm_first):
     model, x = make_model(stem=stem, pooling=pooling, norm_first=norm_first), series(stem)
     times = torch.arange(30.0)[None]
-    logits = model(x, KEEP, times)
+    logits = model(x, MASK, times)
     assert logits.shape == (3, 4)
-    torch.testing.assert_close(model(x, KEEP), logits)
-    torch.testing.assert_close(model(x, KEEP, times.expand(3, -1)), logits)
+    torch.testing.assert_close(model(x, MASK), logits)
+    torch.testing.assert_close(model(x, MASK, times.expand(3, -1)), logits)
     alone = [model(x[i : i + 1, :n]) for i, n in enumerate((30, 17, 2))]
     torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-4, atol=1e-5)
 
@@ -58,12 +58,12 @@ def test_times_are_times_of_steps(stem):
 
 
 @pytest.mark.parametrize("stem", STEMS)
-def test_what_stands_at_padding_is_ignored_even_nan(stem):
+def test_values_at_padding_are_ignored_even_nan(stem):
     model, x = make_model(stem=stem).train(), series(stem)
     model.load_state_dict(make_model(stem=stem, dropout=0.0).state_dict())
     model = make_model(stem=stem, dropout=0.0, encoding="tape+erpe").train()
-    clean = model(x.where(KEEP[..., None], 0.0), KEEP)
-    dirty = model(x.where(KEEP[..., None], float("nan")), KEEP)
+    clean = model(x.where(MASK[..., None], 0.0), MASK)
+    dirty = model(x.where(MASK[..., None], float("nan")), MASK)
     torch.testing.assert_close(dirty, clean)
     dirty.sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
@@ -71,9 +71,9 @@ def test_what_stands_at_padding_is_ignored_even_nan(stem):
 
 def test_embedding_is_what_the_head_sees():
     model, x = make_model(), series()
-    embedding = model.embed(x, KEEP)
+    embedding = model.embed(x, MASK)
     assert embedding.shape == (3, 8)
-    torch.testing.assert_close(model.head(embedding), model(x, KEEP))
+    torch.testing.assert_close(model.head(embedding), model(x, MASK))
 
 
 @pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
@@ -95,7 +95,7 @@ def test_max_tokens_is_what_the_encoding_is_made_for():
 def test_any_depth(encoding, n_layers):
     model = make_model(encoding=encoding, n_layers=n_layers)
     assert len(model.blocks) == n_layers
-    assert model(series(), KEEP).isfinite().all()
+    assert model(series(), MASK).isfinite().all()
 
 
 def test_heads_must_divide_the_width():
@@ -103,7 +103,7 @@ def test_heads_must_divide_the_width():
         make_model(n_heads=3)
 
 
-def test_feed_forward_is_twice_the_width_unless_told():
+def test_feed_forward_is_twice_the_width_by_default():
     assert make_model().blocks[0].feed_forward[0].out_features == 16
     assert make_model(d_ff=5).blocks[0].feed_forward[0].out_features == 5
 
@@ -120,3 +120,52 @@ def test_drawing_weights_is_reproducible():
         torch.equal(a, b)
         for a, b in zip(make_model().parameters(), make_model().parameters(), strict=True)
     )
+
+
+# Old names
+
+
+def test_pool_only_pools_and_says_what_replaced_its_third_argument():
+    model, x = make_model(), series()
+    tokens, mask, t = model.forward_stem(x, MASK)
+    features = model.forward_features(tokens, mask, t)
+    torch.testing.assert_close(model.head(model.pool(features, mask)), model(x, MASK))
+    with pytest.raises(
+        TypeError, match=r"is now pool\(forward_features\(tokens, mask, t\), mask\)"
+    ):
+        model.pool(tokens, mask, t)
+
+
+@pytest.mark.parametrize("method", ["forward", "embed"])
+def test_keep_is_an_old_name_of_mask(method):
+    call = make_model().__getattribute__(method)
+    with pytest.warns(FutureWarning, match="keep= was renamed to mask="):
+        out = call(series(), keep=MASK)
+    assert torch.equal(out, call(series(), MASK))
+    assert torch.equal(out, call(series(), mask=MASK))
+    with pytest.raises(TypeError, match="both mask= and keep="):
+        call(series(), MASK, keep=MASK)
+
+
+def test_the_warning_about_keep_points_at_the_call():
+    model = make_model()
+    for call in (model, model.embed):
+        with pytest.warns(FutureWarning, match="keep=") as caught:
+            call(series(), keep=MASK)
+        assert caught[0].filename == __file__
+
+
+def test_tokenize_is_an_old_name_of_forward_stem():
+    model = make_model()
+    with pytest.warns(FutureWarning, match="tokenize was renamed to forward_stem"):
+        old = model.tokenize(series(), MASK)
+    for one, other in zip(old, model.forward_stem(series(), MASK), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_relate_is_an_old_name_of_forward_features():
+    model = make_model()
+    tokens, mask, t = model.forward_stem(series(), MASK)
+    with pytest.warns(FutureWarning, match=r"relate\(x, t, keep\) was renamed to forward_features"):
+        old = model.relate(tokens, t, mask)
+    assert torch.equal(old, model.forward_features(tokens, mask, t))

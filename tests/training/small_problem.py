@@ -50,7 +50,7 @@ def fit(model: nn.Module, panel: Panel, targets: Tensor, plan: TrainingPlan, **o
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """What is learned; the averages of batch norms are settled after it."""
+    """Return what is learned; batch-norm averages are computed after it."""
     return copy.deepcopy(dict(model.named_parameters()))
 
 
@@ -59,7 +59,7 @@ def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 
 
 class Remembers(Callback):
-    """Keeps the weights of every epoch."""
+    """Records the weights at the end of every epoch."""
 
     def __init__(self):
         self.weights = []
@@ -69,6 +69,6 @@ class Remembers(Callback):
 
 
 def wrong_labels() -> Validation:
-    """Validation data on which learning makes everything worse after the first steps."""
+    """Validation data on which training makes the loss worse after the first steps."""
     panel, targets = make_panel(seed=1)
     return Validation(panel, 1 - targets, accuracy)

@@ -17,7 +17,7 @@ class Flat(nn.Module):
         super().__init__()
         self.layer = nn.Linear(3, 2)
 
-    def forward(self, x, keep=None, times=None):
+    def forward(self, x, mask=None, times=None):
         return self.layer(x.mean(1))
 
 
@@ -97,7 +97,7 @@ def test_ended_on_ctrl_c():
     assert log == ["begin a", "epoch1 a", "end a"]
 
 
-def test_stop_ends_the_training_after_this_epoch():
+def test_stop_ends_training_after_this_epoch():
     class Stops(Callback):
         def on_epoch_end(self, state):
             state.stop = state.epoch == 3
@@ -120,7 +120,7 @@ def test_history_as_a_frame():
     assert len(empty) == 0
 
 
-def test_history_as_a_frame_has_validation_from_where_it_began():
+def test_history_as_a_frame_has_validation_from_where_it_starts():
     plain = {"epoch": 1, "loss": 1.0, "lr": 0.1, "seconds": 0.5}
     judged = plain | {"epoch": 2, "val_loss": 2.0, "val_score": 0.5}
     frame = History([plain, judged]).to_frame()
@@ -128,8 +128,8 @@ def test_history_as_a_frame_has_validation_from_where_it_began():
     assert frame.loc[2, "val_score"] == 0.5
 
 
-def test_progress_bar_says_where_it_is(capsys):
-    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+def test_progress_bar_shows_progress(capsys):
+    pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
     bar = ProgressBar()
     history = run(bar)
     shown = capsys.readouterr()
@@ -139,8 +139,8 @@ def test_progress_bar_says_where_it_is(capsys):
     pickle.dumps(bar)
 
 
-def test_progress_bar_is_put_away_on_error(capsys):
-    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+def test_progress_bar_is_closed_on_error(capsys):
+    pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
     bar = ProgressBar()
     with pytest.raises(RuntimeError):
         run(bar, Logs("a", [], fails_at="epoch1"))

@@ -1,20 +1,27 @@
-"""A training that is killed goes on to the very weights it would have had."""
+"""A training run that is killed resumes to exactly the weights it would have had."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from small_problem import equal, fit, make_model, make_panel, make_plan, weights_of, wrong_labels
+from small_problem import (
+    cross_entropy,
+    equal,
+    fit,
+    make_model,
+    make_panel,
+    make_plan,
+    weights_of,
+    wrong_labels,
+)
 
-from tsformer.training import History
+from tsformer.training import History, train
 
 EPOCHS, STEPS_AN_EPOCH = 6, 5
 
@@ -25,34 +32,32 @@ def plan_in(folder: Path, **options):
     )
 
 
+def saved_at_end(folder: Path, **options):
+    """Return a plan that saves one checkpoint, at the end: each takes some milliseconds."""
+    return plan_in(folder, checkpoint_minutes=60.0, **options)
+
+
 def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None:
-    """Train in another process, which is killed with -9 in the middle of a step."""
-    code = f"""
-        import os, signal
-        from pathlib import Path
-        import torch
-        from small_problem import *
-        torch.set_num_threads(1)
-        steps = 0
-        def deadly(outputs, targets):
-            global steps
-            if outputs.requires_grad:
-                steps += 1
-            if steps == {step}:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return cross_entropy(outputs, targets)
-        plan = make_plan(n_epochs={EPOCHS}, checkpoint_dir=Path({str(folder)!r}),
-                         checkpoint_minutes=0.0, n_iter_no_change=2 if {validated} else None)
-        train(make_model(), *make_panel(ragged={ragged}), deadly, plan,
-              validation=wrong_labels() if {validated} else None)
-    """
-    child = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
-        capture_output=True,
-        timeout=120,
-    )
-    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    """Train in a child process, which is killed with SIGKILL in the middle of a step."""
+    steps = 0
+
+    def deadly(outputs, targets):
+        nonlocal steps
+        steps += outputs.requires_grad
+        if steps == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return cross_entropy(outputs, targets)
+
+    def child():
+        plan = plan_in(folder, n_iter_no_change=2 if validated else None)
+        validation = wrong_labels() if validated else None
+        train(make_model(), *make_panel(ragged=ragged), deadly, plan, validation=validation)
+
+    # Forked, so that it need not import torch anew, which takes longer than all else here.
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(timeout=120)
+    assert process.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(("ragged", "validated"), [(False, False), (True, False), (True, True)])
@@ -81,57 +86,63 @@ def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(ragged, validated, tm
     assert history.best_epoch == whole.best_epoch
 
 
-def test_what_ended_is_not_done_again(tmp_path):
+def test_a_run_that_ended_is_not_repeated(tmp_path):
     first, again = make_model(), make_model()
-    whole = fit(first, *make_panel(), plan_in(tmp_path))
-    history = fit(again, *make_panel(), plan_in(tmp_path, resume=True))
+    whole = fit(first, *make_panel(), saved_at_end(tmp_path))
+    history = fit(again, *make_panel(), saved_at_end(tmp_path, resume=True))
     assert equal(weights_of(first), weights_of(again))
     assert list(history) == list(whole)
 
 
-def test_without_resume_it_starts_anew(tmp_path):
-    fit(make_model(), *make_panel(), plan_in(tmp_path))
-    history = fit(make_model(), *make_panel(), plan_in(tmp_path))
+def test_without_resume_it_starts_from_scratch(tmp_path):
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
+    history = fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     assert len(history) == EPOCHS
 
 
 @pytest.mark.parametrize("change", ["seed", "learning_rate", "data", "weights", "history"])
-def test_another_training_is_not_gone_on_with(change, tmp_path):
-    """Trainings that share a folder, as those of a grid search do, keep a file each."""
-    fit(make_model(), *make_panel(), plan_in(tmp_path))
+def test_another_run_is_not_resumed(change, tmp_path):
+    """Runs that share a folder, such as those of a grid search, have one file each."""
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     options = {"seed": {"seed": 7}, "learning_rate": {"learning_rate": 1e-3}}.get(change, {})
     panel = make_panel(seed=int(change == "data"))
     weights = torch.linspace(0.5, 1.5, 20) if change == "weights" else None
     model = make_model()
-    if change == "history":  # its weights are not those that the other began with
+    if change == "history":  # its initial weights are not those of the other run
         fit(model, *panel, make_plan(n_epochs=1))
-    with pytest.warns(UserWarning, match=r"no checkpoint of this training .* 1 there are of other"):
-        history = fit(model, *panel, plan_in(tmp_path, resume=True, **options), weights=weights)
+    with pytest.warns(
+        UserWarning, match=r"no checkpoint of this training run .* 1 there are of other"
+    ):
+        history = fit(
+            model, *panel, saved_at_end(tmp_path, resume=True, **options), weights=weights
+        )
     assert len(history) == EPOCHS
     assert len(list(tmp_path.glob("training-*.pt"))) == 2
 
 
 def test_an_empty_folder_is_a_beginning(tmp_path, recwarn):
-    assert len(fit(make_model(), *make_panel(), plan_in(tmp_path / "new", resume=True))) == EPOCHS
+    assert (
+        len(fit(make_model(), *make_panel(), saved_at_end(tmp_path / "new", resume=True))) == EPOCHS
+    )
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("keep", [0, 100])
-def test_a_damaged_file_is_refused(keep, tmp_path):
-    fit(make_model(), *make_panel(), plan_in(tmp_path))
+@pytest.mark.parametrize("n_bytes", [0, 100])
+def test_a_damaged_file_is_refused(n_bytes, tmp_path):
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")
-    path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"cannot be read .* delete it to start anew"):
-        fit(make_model(), *make_panel(), plan_in(tmp_path, resume=True))
+    path.write_bytes(path.read_bytes()[:n_bytes])
+    with pytest.raises(ValueError, match=r"cannot be read .* delete it to start from"):
+        fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_a_file_is_not_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match=r"must be a folder, .*file is a file"):
-        fit(make_model(), *make_panel(), plan_in(tmp_path / "file"))
+        fit(make_model(), *make_panel(), saved_at_end(tmp_path / "file"))
 
 
-def test_it_is_kept_no_more_often_than_asked(tmp_path, monkeypatch):
+def test_it_is_saved_no_more_often_than_asked(tmp_path, monkeypatch):
     from tsformer.training.checkpoint import CheckpointFile
 
     kept = []
@@ -141,11 +152,11 @@ def test_it_is_kept_no_more_often_than_asked(tmp_path, monkeypatch):
     assert len(kept) == 1  # at the end
     fit(make_model(), *make_panel(), plan_in(tmp_path))
     assert len(kept) == 2 + EPOCHS * STEPS_AN_EPOCH
-    assert len(list(tmp_path.iterdir())) == 1, "no file is left half-written"
+    assert len(list(tmp_path.iterdir())) == 1, "an unfinished file is left"
 
 
-def test_going_on_with_a_history_resumes_too(tmp_path):
-    """As warm_start does: the earlier epochs are the caller's, the later ones the checkpoint's."""
+def test_a_continued_history_resumes_too(tmp_path):
+    """As with warm_start: the earlier epochs are the caller's, the later ones the checkpoint's."""
     ends = []
     for options in ({}, {"resume": True}):
         model, history = make_model(), History()

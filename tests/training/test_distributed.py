@@ -1,4 +1,4 @@
-"""Two processes train as one does: real ones, on PyTorch's own engine over loopback."""
+"""Two processes train like one: real processes, on PyTorch's own engine over loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: what it optimises, and what it never does."""
+"""The training loop: what it optimises, and what it never does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_learns(ragged):
     assert not model.training
 
 
-def test_history_has_a_row_an_epoch():
+def test_history_has_one_row_per_epoch():
     history = fit(make_model(), *make_panel(), make_plan())
     assert [row["epoch"] for row in history] == [1, 2, 3, 4]
     assert set(history[0]) == {"epoch", "loss", "lr", "seconds"}
@@ -73,7 +73,7 @@ def test_same_seed_same_weights_and_generators_left_alone():
     panel, targets = make_panel(ragged=True)
     ends = []
     for _ in range(2):
-        torch.randn(3)  # where the global generator stands must not matter
+        torch.randn(3)  # the state of the global generator must not matter
         before = torch.random.get_rng_state()
         model = make_model()
         torch.random.set_rng_state(before)
@@ -94,12 +94,12 @@ def test_weights_weigh_and_ones_change_nothing():
         fit(model, panel, targets, make_plan(), weights=weights)
         ends.append(model)
     assert equal(weights_of(ends[0]), weights_of(ends[1]))
-    # Trained on class 1 alone, the third says nothing else.
+    # Trained on class 1 alone, the third predicts nothing else.
     assert (forward(ends[2], panel).argmax(1) == 1).all()
 
 
 def test_nothing_waits_for_the_device_inside_an_epoch(monkeypatch):
-    """Each of these would stall a GPU until it has caught up; once an epoch is what is needed."""
+    """Each of these makes the host wait for a GPU; one per epoch is needed."""
     calls = []
     for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__"):
         real = getattr(Tensor, name)
@@ -110,7 +110,7 @@ def test_nothing_waits_for_the_device_inside_an_epoch(monkeypatch):
 
         monkeypatch.setattr(Tensor, name, counted)
     per_epoch = []
-    for n in (8, 80):  # two batches an epoch, and twenty
+    for n in (8, 80):  # two batches per epoch, and twenty
         calls.clear()
         fit(make_model(), *make_panel(n), make_plan(n_epochs=3))
         per_epoch.append(calls.count("item") / 3)
@@ -130,7 +130,7 @@ def test_validation_alone_judges_and_does_not_stop():
     assert equal(weights_of(model), weights_of(without))
 
 
-def test_going_on_with_a_history():
+def test_continuing_a_history():
     model, (panel, targets) = make_model(), make_panel()
     history = fit(model, panel, targets, make_plan())
     again = fit(model, panel, targets, make_plan(n_epochs=2), history=history)

@@ -1,8 +1,9 @@
-"""When memory is short: smaller pieces, and the same steps."""
+"""When memory runs out: smaller pieces, and the same steps."""
 
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ def test_auto_is_the_recipe_and_shrinks_with_the_tokens():
     assert [batch_for(n) for n in (2049, 17_984, 10**6)] == [15, 1, 1]
 
 
-def test_what_says_that_memory_ran_out():
+def test_errors_that_mean_memory_ran_out():
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(RuntimeError) as on_the_host:
@@ -32,7 +33,7 @@ def test_what_says_that_memory_ran_out():
 
 
 class Small(nn.Module):
-    """A block that fits so many series into memory, and no more."""
+    """A block that fits only so many series into memory."""
 
     def __init__(self, block: nn.Module, most: int):
         super().__init__()
@@ -49,7 +50,7 @@ class Small(nn.Module):
 @pytest.mark.parametrize(("encoding", "stem"), [("tape+erpe", "conv"), ("fire", "patch")])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, ragged, weighted):
-    """Batch norms, too, see the whole batch: the first weights after a step are theirs."""
+    """Batch norms, too, see the whole batch: the first parameters to show it are theirs."""
     panel, targets = make_panel(ragged=ragged)
     weights = torch.linspace(0.2, 1.8, 20) if weighted else None
     models = [make_model(encoding, stem=stem, dropout=0.0).double() for _ in range(2)]
@@ -84,7 +85,7 @@ def test_a_model_that_cannot_be_cut():
             super().__init__()
             self.model = Small(nn.Linear(24, 2), 2)
 
-        def forward(self, x, keep=None, times=None):
+        def forward(self, x, mask=None, times=None):
             return self.model(x.flatten(1))
 
     with pytest.raises(MemoryError, match="and cannot be cut here; choose a smaller batch_size"):
@@ -92,7 +93,7 @@ def test_a_model_that_cannot_be_cut():
 
 
 def test_a_batch_shared_with_other_processes_is_not_cut():
-    """Pieces would go past what averages the gradients of all, and train each on its own."""
+    """Pieces would bypass the averaging of gradients, and each process would train alone."""
     model, (panel, targets), plan = make_model().train(), make_panel(), make_plan()
     model.blocks[0] = Small(model.blocks[0], 2)
     step = TrainingStep(
@@ -103,7 +104,7 @@ def test_a_batch_shared_with_other_processes_is_not_cut():
         None,
         cross_entropy,
         plan,
-        may_cut=False,
+        SimpleNamespace(size=2, wrap=lambda model, device: model),
     )
     with pytest.raises(MemoryError, match="cannot be cut here"):
         step(torch.arange(4), torch.arange(4))
@@ -119,7 +120,7 @@ def test_other_errors_pass_through():
         train(make_model(), *make_panel(), broken, make_plan())
 
 
-def test_predicting_goes_in_halves():
+def test_prediction_halves_its_batches():
     model, (panel, _) = make_model().eval(), make_panel(ragged=True)
     expected = forward(model, panel)
     model.blocks[0] = Small(model.blocks[0], 3)
@@ -131,10 +132,12 @@ def test_predicting_goes_in_halves():
 
 
 def test_data_that_stay_on_the_host_train_alike(monkeypatch):
-    """Too large for a device, they would be sent batch by batch; here host and device are one."""
+    """Data too large for a device are sent batch by batch; here host and device are the same."""
     ends = []
-    for spills in (False, True):
-        monkeypatch.setattr("tsformer.training.stepping.spills", lambda *_, s=spills: s)
+    for exceeds in (False, True):
+        monkeypatch.setattr(
+            "tsformer.training.memory.exceeds_device_memory", lambda *_, e=exceeds: e
+        )
         monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
         model = make_model()
         fit(model, *make_panel(ragged=True), make_plan())

@@ -1,4 +1,4 @@
-"""Nothing in a step waits for a device: no encoding, stem or loss reads a value back."""
+"""Nothing in a step waits for a device: no encoding, stem or pooling reads a value back."""
 
 from __future__ import annotations
 
@@ -6,39 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from device_waits import Watch
 from small_problem import cross_entropy, fit, make_model, make_panel, make_plan
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tsformer.encodings import names
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
-
-#: Operators whose outcome the host must know: on a GPU it would wait for all work before them.
-WAITING = {
-    "aten::_local_scalar_dense",
-    "aten::is_nonzero",
-    "aten::nonzero",
-    "aten::masked_select",
-    "aten::equal",
-    "aten::unique_consecutive",
-    "aten::_unique2",
-}
-
-
-class Watch(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name
-        if name in WAITING or (name == "aten::index" and _by_mask(args[1])):
-            self.seen.add(name)
-        return func(*args, **(kwargs or {}))
-
-
-def _by_mask(indices):
-    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
 
 
 def step_on(encoding: str, **options):
@@ -49,8 +22,8 @@ def step_on(encoding: str, **options):
         model, make_optimizer(model, plan), panel, targets, torch.ones(20), cross_entropy, plan
     )
     index = torch.arange(8)
-    step(index, index)  # AdamW makes its state in the first
-    inputs = panel.take(index)  # here lengths are read, which always stay on the host
+    step(index, index)  # AdamW creates its state in the first
+    inputs = panel.take(index)  # reads lengths, which always are on the host
     step.panel = SimpleNamespace(values=panel.values, take=lambda *_, **__: inputs)
     with Watch() as watch:
         step(index, index)

@@ -31,7 +31,7 @@ def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3])
-def test_rate_of_a_very_short_training(n_steps):
+def test_rate_of_a_very_short_run(n_steps):
     rate = rates(n_steps)[:-1]
     assert rate[0] == 0.5
     assert (rate > 0).all()

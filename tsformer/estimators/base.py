@@ -24,7 +24,7 @@ from torch import Tensor
 from tsformer import persistence
 from tsformer._deprecation import renamed_attribute
 from tsformer.data.containers import to_padded
-from tsformer.data.panel import Padded
+from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
@@ -39,7 +39,7 @@ from tsformer.training import (
     Validation,
     forward,
 )
-from tsformer.training.members import train_members
+from tsformer.training.ensemble import train_ensemble
 from tsformer.training.memory import batch_for
 from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.seeds import seeded
@@ -63,10 +63,10 @@ NOT_SAVED = {"callbacks": None, "device": "auto", "checkpoint_dir": None, "resum
 
 @dataclass
 class TrainingJob:
-    """All that training needs: the arguments of `train_members` that the data decide."""
+    """All that training needs: the arguments of `train_ensemble` that the data decide."""
 
     models: list[TSTransformer]
-    panel: Any
+    panel: Panel
     targets: Tensor
     plans: list[TrainingPlan]
     weights: Tensor | None
@@ -220,7 +220,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """
         job = self._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
         try:
-            train_members(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
+            train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
         finally:
             self._drop_untrained()
         if len(self.models_) < len(job.models):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.training import train_members
+from tsformer.training import train_ensemble
 
 __all__ = ["fit_vectorized"]
 
@@ -68,7 +68,7 @@ def fit_vectorized(
         return
     data = prepared[0]
     try:
-        train_members(
+        train_ensemble(
             [model for each in prepared for model in each.models],
             data.panel,
             data.targets,

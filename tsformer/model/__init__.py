@@ -1,4 +1,4 @@
-"""A torch module and nothing else."""
+"""The models, as plain torch modules."""
 
 from tsformer.model.tokens import TokenConfig, TokenTransformer
 from tsformer.model.transformer import ModelConfig, TSTransformer

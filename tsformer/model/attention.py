@@ -5,16 +5,16 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tsformer.encodings.base import Hooks
-from tsformer.model.kernel import attend
+from tsformer.model.functional import attend
 
 __all__ = ["SelfAttention"]
 
 
 class SelfAttention(nn.Module):
-    """Attend from every token to every token that is there, on the fused kernel.
+    """Attend from every token to every valid token, on the fused kernel.
 
-    The attention weights get no dropout: the fused kernel cannot do that, and plain arithmetic is
-    several times slower. The residual branch is dropped instead.
+    Attention weights get no dropout: on the fused kernel that is impossible, and plain arithmetic
+    is several times slower. The residual branch has dropout instead.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class SelfAttention(nn.Module):
     n_heads : int
         Number of heads `H`; each is ``E = D / H`` wide.
     causal : bool, default=False
-        Whether a token attends to itself and earlier ones only.
+        Whether a token attends only to itself and to earlier ones.
     """
 
     def __init__(self, d_model: int, n_heads: int, causal: bool = False):
@@ -33,19 +33,20 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
 
-    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Map `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``.
 
-        `keep` ``[B, N]`` is False where a token is padding; None says that all are there.
+        `mask` ``[B, N]`` is True for valid tokens and False at padding; None if all are valid.
         """
         B, N, D = x.shape
         E = D // self.n_heads
         q, k, v = self.qkv(x).view(B, N, 3, self.n_heads, E).permute(2, 0, 3, 1, 4)
         bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
         q, k = encoding.rotate(q, k, t)
-        # The scale is of E, however wide a rotation made q.
-        out = attend(q, k, v, bias, keep, scale=E**-0.5, causal=self.causal)
-        mixed = encoding.mix(v if keep is None else v * keep[:, None, :, None], t)
+        # The scale is that of E, however wide a rotation made q.
+        out = attend(q, k, v, bias, mask, scale=E**-0.5, causal=self.causal)
+        mixed = encoding.mix(v if mask is None else v * mask[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed
-        return self.out(out.transpose(1, 2).reshape(B, N, D))
+        y: Tensor = self.out(out.transpose(1, 2).reshape(B, N, D))
+        return y

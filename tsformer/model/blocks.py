@@ -13,19 +13,19 @@ __all__ = ["TransformerBlock"]
 class TransformerBlock(nn.Module):
     """One batch-first transformer block.
 
-    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains
-    without care; post-norm, ``norm(x + f(x))``, is the original.
+    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains without
+    tuning; post-norm, ``norm(x + f(x))``, is the original (Vaswani et al., 2017).
 
     Parameters
     ----------
     d_model, n_heads, d_ff : int
         Width `D`, heads `H`, hidden width of the feed-forward network.
     dropout : float
-        On each residual branch and on the hidden layer.
+        Rate on each residual branch and on the hidden layer.
     norm_first : bool
         Pre-norm if True, else post-norm.
     causal : bool, default=False
-        Whether a token attends to itself and earlier ones only.
+        Whether a token attends only to itself and to earlier ones.
     """
 
     def __init__(
@@ -47,10 +47,15 @@ class TransformerBlock(nn.Module):
         self.norm_feed_forward = nn.LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, keep: Tensor | None = None) -> Tensor:
-        """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``."""
+    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
+        """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``.
+
+        `mask` ``[B, N]`` is True for valid tokens; None if all are.
+        """
         if self.norm_first:
-            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, keep))
-            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
-        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, keep)))
-        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
+            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
+            x = x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+            return x
+        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, mask)))
+        x = self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
+        return x

@@ -1,4 +1,4 @@
-"""Norms of features that come channels first, out of the reach of padding."""
+"""Norms of channels-first features that padding cannot reach."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["NORMS", "ChannelNorm", "MaskedBatchNorm", "make_norm"]
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
-    """Normalise each feature by its mean and variance over the steps that are there.
+    """Normalise each feature by its mean and variance over the valid steps.
 
-    In training these are the batch's, and running averages of them are kept for predicting, when
-    what comes out for a series depends on no other series. A layer norm would do without the
-    batch, but takes away the amplitude of a step, which carries the class on many problems.
+    In training these are the batch's; running averages of them serve prediction, where the output
+    for a series depends on no other. A layer norm would do without the batch, but removes
+    the amplitude of a step, which carries the class on many problems.
 
     Parameters are those of `torch.nn.BatchNorm1d`.
 
     Attributes
     ----------
     shared : bool
-        Whether other processes have the rest of the batch, so that sums go over all of them.
+        Whether other processes have the rest of the batch, so that sums run over all of them.
     """
 
     shared = False
@@ -32,17 +32,17 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     running_var: Tensor
     num_batches_tracked: Tensor
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape.
 
-        `keep` ``[B, N]`` is False at padding.
+        `mask` ``[B, N]`` is True for valid steps; None if all are.
         """
-        # The fused norm knows no mask, and refuses a single value, whose variance is 0.
-        alone = keep is None and not self.shared and x.shape[0] * x.shape[-1] > 1
+        # The fused norm takes no mask, and refuses a single value, whose variance is 0.
+        alone = mask is None and not self.shared and x.shape[0] * x.shape[-1] > 1
         if not self.training or alone:
             return super().forward(x)
-        x = x.to(torch.promote_types(x.dtype, torch.float32))  # 16 bits count to 256 only
-        weight = torch.ones_like(x[:, :1]) if keep is None else _beside(keep, x).to(x.dtype)
+        x = x.to(torch.promote_types(x.dtype, torch.float32))  # bfloat16 counts only to 256
+        weight = torch.ones_like(x[:, :1]) if mask is None else _beside(mask, x).to(x.dtype)
         count = self._over_all(weight.sum())
         dims = [d for d in range(x.dim()) if d != 1]
         mean = self._over_all((x * weight).sum(dims)) / count
@@ -63,11 +63,12 @@ class MaskedBatchNorm(nn.BatchNorm1d):
             raise ValueError(f"expected [B, D, N] or [B, D, 1, N]; got {tuple(input.shape)}")
 
     def _over_all(self, total: Tensor) -> Tensor:
-        return _SumOverProcesses.apply(total) if self.shared else total
+        function: Any = _SumOverProcesses  # torch leaves `apply` without types
+        return function.apply(total) if self.shared else total
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """The sum over all processes of a training; so is its gradient, since each has its own loss."""
+    """The sum over all processes; its gradient is summed too, since each has its own loss."""
 
     @staticmethod
     def forward(ctx: Any, total: Tensor) -> Tensor:
@@ -83,16 +84,16 @@ class _SumOverProcesses(torch.autograd.Function):
 
 
 class ChannelNorm(nn.LayerNorm):
-    """Layer norm of each step on its own, channels first; its outcome depends on no other step."""
+    """Layer norm of each step by itself, channels first: the output depends on no other step."""
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape."""
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
-def _beside(keep: Tensor, x: Tensor) -> Tensor:
-    """Return `keep` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
-    return keep[:, None] if x.dim() == 3 else keep[:, None, None]
+def _beside(mask: Tensor, x: Tensor) -> Tensor:
+    """Return `mask` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
+    return mask[:, None] if x.dim() == 3 else mask[:, None, None]
 
 
 def _each_feature(values: Tensor, x: Tensor) -> Tensor:

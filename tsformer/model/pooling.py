@@ -11,34 +11,34 @@ __all__ = ["POOLINGS", "AttentionPooling", "MaxPooling", "MeanPooling", "make_po
 
 
 class MeanPooling(nn.Module):
-    """The mean over the tokens that are there."""
+    """The mean over the valid tokens."""
 
     def __init__(self, d_model: int):
         super().__init__()
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Map ``[B, N, D]`` to ``[B, D]``; `keep` ``[B, N]`` is False at padding."""
-        if keep is None:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
+        if mask is None:
             return x.mean(dim=1)
-        weight = keep[..., None].to(x.dtype)
+        weight = mask[..., None].to(x.dtype)
         return (x * weight).sum(dim=1) / weight.sum(dim=1)
 
 
 class MaxPooling(nn.Module):
-    """The maximum of each feature over the tokens that are there."""
+    """The maximum of each feature over the valid tokens."""
 
     def __init__(self, d_model: int):
         super().__init__()
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Map ``[B, N, D]`` to ``[B, D]``; `keep` ``[B, N]`` is False at padding."""
-        return (x if keep is None else x.masked_fill(~keep[..., None], float("-inf"))).amax(dim=1)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
+        return (x if mask is None else x.masked_fill(~mask[..., None], float("-inf"))).amax(dim=1)
 
 
 class AttentionPooling(nn.Module):
     """A mean weighted by a learned score of each token: ``softmax(x w) x``.
 
-    Zero scores at the start make it the mean.
+    Scores start at zero, so that it starts as the mean.
     """
 
     def __init__(self, d_model: int):
@@ -47,11 +47,11 @@ class AttentionPooling(nn.Module):
         nn.init.zeros_(self.score.weight)
         nn.init.zeros_(self.score.bias)
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Map ``[B, N, D]`` to ``[B, D]``; `keep` ``[B, N]`` is False at padding."""
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
         score = self.score(x)
-        if keep is not None:
-            score = score.masked_fill(~keep[..., None], float("-inf"))
+        if mask is not None:
+            score = score.masked_fill(~mask[..., None], float("-inf"))
         return torch.sum(score.softmax(dim=1) * x, dim=1)
 
 

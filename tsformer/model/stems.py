@@ -1,11 +1,11 @@
 """From values to tokens. A stem maps the mask and the times along with the values.
 
-Every stem takes `x` ``[B, L, C]`` with zeros at padding, `keep` ``[B, L]`` or None and `t` ``[1 |
-B, L]``, and returns tokens ``[B, N, D]``, `keep` ``[B, N]`` or None and times ``[1 | B, N]`` in
-units of one token, so that neighbouring tokens of a regular series are one apart whatever the
-stride.
+Every stem takes `x` ``[B, L, C]`` with zeros at padding, `mask` ``[B, L]`` or None and `t`
+``[1 | B, L]``, and returns tokens ``[B, N, D]``, their mask ``[B, N]`` or None, and their times
+``[1 | B, N]`` in units of one token, so that neighbouring tokens of a regular series are one apart
+whatever the stride.
 
-Padding never reaches a token that is there: it is zero before every convolution, which is what a
+Padding never reaches a valid token: it is zero before every convolution, which is what a
 convolution sees past the end of an unpadded series, and norms leave it out.
 """
 
@@ -36,29 +36,30 @@ StemOutput = tuple[Tensor, Tensor | None, Tensor]
 
 
 class Stem(nn.Module):
-    """Base of the stems: one token every `stride` steps."""
+    """Base of the stems: one token for every `stride` steps."""
 
     stride: int
-    #: Whether a token sees one step only, so that order is left to the encoding alone.
+    #: Whether a token sees only one step, so that order is left to the encoding alone.
     pointwise = False
 
     def n_tokens(self, length: int) -> int:
         """Return the number of tokens `N` of a series of `length` steps."""
         return ceil(length / self.stride)
 
-    def _any_kept(self, keep: Tensor | None) -> Tensor | None:
-        """Keep a token where any of the steps it stands for is there."""
-        return None if keep is None else _windows(keep, self.stride).any(dim=-1)
+    def _any_valid(self, mask: Tensor | None) -> Tensor | None:
+        """Return the tokens' mask: a token is valid if any of its steps is."""
+        return None if mask is None else _windows(mask, self.stride).any(dim=-1)
 
 
 def _windows(x: Tensor, stride: int) -> Tensor:
-    """Cut ``[B, L]`` into ``[B, N, stride]``, the last window filled up with zeros."""
+    """Cut ``[B, L]`` into ``[B, N, stride]``, the last window padded with zeros."""
     missing = -x.shape[1] % stride
-    return F.pad(x, (0, missing)).unflatten(1, (-1, stride))
+    windows: Tensor = F.pad(x, (0, missing)).unflatten(1, (-1, stride))
+    return windows
 
 
 class LinearStem(Stem):
-    """A token a step: ``x W + b``.
+    """One token per step: ``x W + b``.
 
     Parameters
     ----------
@@ -73,26 +74,26 @@ class LinearStem(Stem):
         super().__init__()
         self.project = nn.Linear(n_channels, d_model)
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        return self.project(x), keep, t
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
+        return self.project(x), mask, t
 
 
 class EmbeddingStem(Stem):
-    """A token a step, of a trained vector for each code of a symbolic series: ``W[x]``.
+    """One token per step: a learned vector for each code of a symbolic series, ``W[x]``.
 
-    Row 0 is for codes that training lacks and starts, and without them stays, at zero.
+    Row 0 is for codes that the training data lack; it starts at zero, and stays there without them.
 
     Parameters
     ----------
     n_channels, d_model, max_len : int
         Channels `C`, which must be 1, width `D`, steps of the longest training series.
     n_codes : int
-        Number of codes: `x` holds whole numbers from 1 to `n_codes`, and 0 for a code not known.
+        Number of codes: `x` holds whole numbers from 1 to `n_codes`, and 0 for an unknown code.
 
     Raises
     ------
     ValueError
-        If there are several channels, or no code.
+        If there are several channels or no codes.
     """
 
     stride = 1
@@ -109,21 +110,21 @@ class EmbeddingStem(Stem):
         self.embedding = nn.Embedding(n_codes + 1, d_model)
         nn.init.zeros_(self.embedding.weight[0])
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        return self.embedding(x[..., 0].long()), keep, t
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
+        return self.embedding(x[..., 0].long()), mask, t
 
 
 class PatchStem(Stem):
     """A token for every `stride` consecutive steps of all channels, cut without overlap.
 
-    Its time is the mean time of its steps that are there.
+    Its time is the mean time of its valid steps.
 
     Parameters
     ----------
     n_channels, d_model, max_len : int
         Channels `C`, width `D`, steps of the longest training series.
     stride : int, optional
-        Steps in a patch; by default as many as give about 64 tokens, at least 2.
+        Steps per patch; by default as many as give about 64 tokens, but at least 2.
     """
 
     def __init__(self, n_channels: int, d_model: int, max_len: int, stride: int | None = None):
@@ -131,16 +132,16 @@ class PatchStem(Stem):
         self.stride = max(round(max_len / 64), 2) if stride is None else stride
         self.project = nn.Linear(n_channels * self.stride, d_model)
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
         missing = -x.shape[1] % self.stride
         patches = F.pad(x, (0, 0, 0, missing)).unflatten(1, (-1, self.stride)).flatten(2)
-        there = torch.ones_like(t, dtype=torch.bool) if keep is None else keep
+        there = torch.ones_like(t, dtype=torch.bool) if mask is None else mask
         weight = _windows(there.to(t.dtype), self.stride)
         total = _windows(t.where(there, 0.0), self.stride).sum(-1)
         centre = total / weight.sum(-1).clamp(min=1.0)
         # The centre of the first patch is the origin, so that a regular series has times 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
-        return self.project(patches), self._any_kept(keep), centre
+        return self.project(patches), self._any_valid(mask), centre
 
 
 class DilatedConvolution(nn.Module):
@@ -162,26 +163,28 @@ class DilatedConvolution(nn.Module):
                 stride,
                 padding=d * (kernel // 2),
                 dilation=d,
-                bias=norm != "batch",  # a batch norm takes a constant away again
+                bias=norm != "batch",  # a batch norm would subtract it again
             )
             for w, d in zip(widths, dilations, strict=True)
             if w
         )
         self.norm = make_norm(norm, n_out)
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it.
 
-        As a picture of one row whose channels come last in memory, which is how the values come,
-        a CPU convolves them faster than as a series with channels first.
+        As an image of one row whose channels come last in memory, as in `x`, a CPU convolves the
+        values faster than as a channels-first series.
         """
-        if keep is not None:
-            x = x * keep[..., None]
-            keep = _windows(keep, self.stride).any(dim=-1)
+        if mask is not None:
+            x = x * mask[..., None]
+            mask = _windows(mask, self.stride).any(dim=-1)
         row = x.transpose(1, 2)[:, :, None]
         row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
-        row = F.gelu(self.norm(row, keep))
-        return row.squeeze(2).transpose(1, 2), keep  # indexing would undo the order of its gradient
+        row = F.gelu(self.norm(row, mask))
+        return row.squeeze(2).transpose(
+            1, 2
+        ), mask  # indexing would change its gradient's memory order
 
     def _convolve(self, branch: nn.Module, row: Tensor) -> Tensor:
         assert isinstance(branch, nn.Conv1d)
@@ -200,8 +203,8 @@ class DilatedConvolution(nn.Module):
 class ConvStem(Stem):
     """Two layers of convolutions at several dilations side by side, strided to about 64 tokens.
 
-    The first layer's stride is the smaller factor, where a step costs least to keep. Token `n` is
-    centred at step `n stride`, and that step's time is its time.
+    The first layer has the smaller stride, since steps cost least there. Token `n` is centred at
+    step ``n * stride``, whose time is its time.
 
     Parameters
     ----------
@@ -212,9 +215,9 @@ class ConvStem(Stem):
     dilations : sequence of int, default=(1, 2, 4, 8)
         One group of ``D / len(dilations)`` features for each.
     strides : pair of int, optional
-        Of the two layers; by default as many steps a token as give about 64 tokens.
+        Of the two layers; by default such that there are about 64 tokens.
     norm : {"batch", "layer"}, default="batch"
-        "batch" keeps the amplitude of a step; "layer" needs no other series.
+        "batch" preserves the amplitude of a step; "layer" depends on no other series.
 
     Raises
     ------
@@ -249,10 +252,10 @@ class ConvStem(Stem):
         )
         self.second = DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1], norm)
 
-    def forward(self, x: Tensor, keep: Tensor | None, t: Tensor) -> StemOutput:
-        x, inner = self.first(x, keep)
+    def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
+        x, inner = self.first(x, mask)
         x, _ = self.second(x, inner)
-        return x, self._any_kept(keep), t[:, :: self.stride] / self.stride
+        return x, self._any_valid(mask), t[:, :: self.stride] / self.stride
 
 
 STEMS: dict[str, type[Stem]] = {

@@ -1,4 +1,4 @@
-"""TokenTransformer: the same encodings and blocks, causal, over sequences of tokens."""
+"""TokenTransformer: the same encodings and blocks as a causal model of token sequences."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.model.stack import StackConfig, TransformerStack
+from tsformer.model.encoder import EncoderConfig, TransformerEncoder, mask_from
 
 __all__ = ["TokenConfig", "TokenTransformer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenConfig(StackConfig):
-    """Everything that fixes the shape of a TokenTransformer, beside the fields of `StackConfig`.
+class TokenConfig(EncoderConfig):
+    """Hyperparameters of a TokenTransformer, in addition to the fields of `EncoderConfig`.
 
-    Encodings that look at neighbours are made causal.
+    Encodings that read neighbouring tokens are made causal.
 
     Parameters
     ----------
     vocab_size : int
         Number of tokens `V`; a token is an int from 0 to ``V - 1``.
     max_len : int
-        Tokens of the longest training sequence, and the context of `generate`.
+        Length of the longest training sequence, and the context of `generate`.
     tie_weights : bool, default=False
-        Whether the output layer uses the embedding's weights.
+        Whether the output layer shares the embedding's weights.
     init_range : float, optional
-        Draw the weights of embedding and output uniformly from minus to plus this, with zero
-        biases; a customary value is 0.1. By default as torch draws them.
+        Draw the weights of the embedding and the output layer uniformly from ``[-init_range,
+        init_range]``, with zero biases; 0.1 is customary. By default torch's own initialisation.
     """
 
     vocab_size: int
@@ -48,22 +48,22 @@ class TokenConfig(StackConfig):
             )
 
 
-class TokenTransformer(TransformerStack):
-    """A causal stack of transformer blocks: from each token and those before it to the next.
+class TokenTransformer(TransformerEncoder):
+    """A causal stack of transformer blocks that predicts each next token from those before it.
 
     The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, those
-    of the encoding last: under one seed, models that differ only in their encoding start from the
-    same weights everywhere else.
+    of the encoding last: with the same seed, models that differ only in their encoding share all
+    other initial weights.
 
-    No token sees a later one. Past `max_len`, encodings that interpolate (`learnable`, `tupe`,
-    `fire`) fit the whole length, so that there a token's code depends on how many follow.
+    No token sees a later one. Beyond `max_len`, encodings that interpolate (`learnable`, `tupe`,
+    `fire`) rescale to the whole length, so that there a token's code depends on how many follow.
 
     Parameters
     ----------
     vocab_size : int
         Number of tokens `V`.
     **options
-        The other fields of `TokenConfig`; `max_len` is needed.
+        The other fields of `TokenConfig`; `max_len` is required.
 
     Examples
     --------
@@ -88,18 +88,25 @@ class TokenTransformer(TransformerStack):
         self._add_encoding(config, config.max_len, causal=True)
 
     def forward(
-        self, tokens: Tensor, keep: Tensor | None = None, times: Tensor | None = None
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        times: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
     ) -> Tensor:
-        """Compute the logits of the token after each.
+        """Compute the logits of each token's successor.
 
         Parameters
         ----------
         tokens : Tensor [B, L] of int
             Sequences.
-        keep : Tensor [B, L] of bool, optional
-            False at padding, which comes last; all there by default.
+        mask : Tensor [B, L] of bool, optional
+            True for valid tokens, False at padding, which comes last. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
-            When the tokens came, not decreasing; ``0, 1, 2, ...`` by default.
+            Times of the tokens, not decreasing; ``0, 1, 2, ...`` by default.
+        keep : Tensor, optional
+            Deprecated name of `mask`.
 
         Returns
         -------
@@ -108,17 +115,19 @@ class TokenTransformer(TransformerStack):
         Raises
         ------
         ValueError
-            If `tokens` are not whole numbers, not two-dimensional, empty, or (on the CPU, where
-            looking does not wait) not in the vocabulary.
+            If `tokens` are not whole numbers, not two-dimensional, empty, or (checked only on the
+            CPU, where reading them does not wait for a device) not in the vocabulary.
         """
+        mask = mask_from(mask, keep, stacklevel=6)
         self._check(tokens)
         t = times
         if t is None:
             t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
         x = self.embedding(tokens) * self.config.d_model**0.5
-        if keep is not None:
-            x = x * keep[..., None]
-        return self.output(self.relate(x, t, keep))
+        if mask is not None:
+            x = x * mask[..., None]
+        logits: Tensor = self.output(self.forward_features(x, mask, t))
+        return logits
 
     def _check(self, tokens: Tensor) -> None:
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
@@ -144,7 +153,7 @@ class TokenTransformer(TransformerStack):
         top_k: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Continue sequences, a token at a time, each from the `max_len` before it.
+        """Continue sequences one token at a time, each from the `max_len` tokens before it.
 
         Parameters
         ----------
@@ -153,11 +162,11 @@ class TokenTransformer(TransformerStack):
         n : int
             Number of tokens to add.
         temperature : float, default=1.0
-            Logits are divided by it; 0 takes the likeliest token.
+            Divisor of the logits; 0 takes the most likely token.
         top_k : int, optional
-            Draw from so many likeliest tokens only.
+            Draw only from this many most likely tokens.
         generator : torch.Generator, optional
-            Of the draws; one of its own, seeded by the system, by default.
+            Generator of the draws; by default a new one, seeded by the operating system.
 
         Returns
         -------
@@ -179,7 +188,7 @@ class TokenTransformer(TransformerStack):
             generator.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
         was_training = self.training
         self.eval()
-        tokens = torch.atleast_2d(prompt)
+        tokens: Tensor = torch.atleast_2d(prompt)
         for _ in range(n):
             logits = self(tokens[:, -self.config.max_len :])[:, -1]
             if temperature == 0:

@@ -8,27 +8,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tsformer._deprecation import warn_renamed
+from tsformer.model.encoder import EncoderConfig, TransformerEncoder, mask_from
 from tsformer.model.pooling import make_pooling
-from tsformer.model.stack import StackConfig, TransformerStack
 from tsformer.model.stems import make_stem
 
 __all__ = ["ModelConfig", "TSTransformer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(StackConfig):
-    """Everything that fixes the shape of a TSTransformer, beside the fields of `StackConfig`.
+class ModelConfig(EncoderConfig):
+    """Hyperparameters of a TSTransformer, in addition to the fields of `EncoderConfig`.
 
     Parameters
     ----------
     n_channels, n_outputs, max_len : int
-        Channels `C`, logits `K`, steps of the longest training series.
+        Channels `C`, logits `K`, length of the longest training series.
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
-        From values to tokens.
+        Maps values to tokens.
     stem_params : dict
         Its options.
     pooling : {"mean", "attention", "max"}, default="mean"
-        From tokens to one vector.
+        Maps tokens to one vector.
     """
 
     n_channels: int
@@ -39,16 +40,16 @@ class ModelConfig(StackConfig):
     pooling: str = "mean"
 
 
-class TSTransformer(TransformerStack):
-    """A stack of transformer blocks over the tokens of a time series, with mean pooling.
+class TSTransformer(TransformerEncoder):
+    """A stack of transformer blocks over the tokens of a time series, pooled into one vector.
 
-    Weights are drawn from torch's global generator, those of the encoding last: under one seed,
-    models that differ only in their encoding start from the same weights everywhere else.
+    Weights are drawn from torch's global generator, those of the encoding last: with the same seed,
+    models that differ only in their encoding share all other initial weights.
 
     Parameters
     ----------
     config : ModelConfig
-        The shape.
+        Hyperparameters.
 
     Examples
     --------
@@ -69,58 +70,111 @@ class TSTransformer(TransformerStack):
         self.head = nn.Linear(D, config.n_outputs)
         self._add_encoding(config, self.stem.n_tokens(config.max_len))
 
-    def forward(self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        times: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> Tensor:
         """Compute logits.
 
         Parameters
         ----------
         x : Tensor [B, L, C]
-            Values; what stands where `keep` is False is ignored.
-        keep : Tensor [B, L] of bool, optional
-            True where a step is there; every series needs one. All by default.
+            Values; whatever they are where `mask` is False, they are ignored.
+        mask : Tensor [B, L] of bool, optional
+            True for valid steps; every series needs at least one. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
             Times of the steps, not decreasing, in units of one regular step; ``0, 1, 2, ...`` by
             default.
+        keep : Tensor, optional
+            Deprecated name of `mask`.
 
         Returns
         -------
         Tensor [B, K]
         """
-        return self.head(self.embed(x, keep, times))
+        # Six frames up: torch calls `forward` through two of its own.
+        logits: Tensor = self.head(self._embed(x, mask_from(mask, keep, stacklevel=6), times))
+        return logits
 
-    def embed(self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None) -> Tensor:
+    def embed(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        times: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> Tensor:
         """Compute the pooled embedding ``[B, D]``, the head's input; arguments as in `forward`."""
-        return self.pool(*self.tokenize(x, keep, times))
+        return self._embed(x, mask_from(mask, keep, stacklevel=4), times)
+
+    def _embed(self, x: Tensor, mask: Tensor | None, times: Tensor | None) -> Tensor:
+        tokens, mask, t = self.forward_stem(x, mask, times)
+        return self.pool(self.forward_features(tokens, mask, t), mask)
+
+    def forward_stem(
+        self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Map values to tokens, with the tokens' mask and times; arguments as in `forward`.
+
+        Only here do the series of a batch interact, in the stem's batch norms: everything after it
+        (`forward_features`, `pool` and the head) may be run on parts of the batch.
+
+        Returns
+        -------
+        tokens : Tensor [B, N, D]
+            Zero wherever the mask is False.
+        mask : Tensor [B, N] of bool, or None
+            True for valid tokens; None if all are.
+        t : Tensor [1 | B, N]
+            Times of the tokens.
+        """
+        if times is None:
+            times = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)[None]
+        if mask is not None:
+            x = x.where(mask[..., None], 0.0)
+        x, mask, t = self.stem(x, mask, times)
+        if mask is not None:
+            t = _hold_last(t, mask)
+            x = x * mask[..., None]
+        return x, mask, t
+
+    def pool(self, tokens: Tensor, mask: Tensor | None, *removed: object) -> Tensor:
+        """Pool the tokens ``[B, N, D]`` that `forward_features` returns to ``[B, D]``.
+
+        `mask` ``[B, N]`` is True for valid tokens; None if all are.
+
+        Raises
+        ------
+        TypeError
+            For a third argument: until version 0.1, ``pool(tokens, keep, t)`` also ran the blocks.
+        """
+        if removed:
+            raise TypeError(
+                "pool(tokens, mask) takes 2 arguments and only pools; the old "
+                "pool(tokens, keep, t), which also ran the blocks, is now "
+                "pool(forward_features(tokens, mask, t), mask)"
+            )
+        pooled: Tensor = self.pooling(tokens, mask)
+        return pooled
 
     def tokenize(
         self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Turn values into tokens ``[B, N, D]``, with their keep and times; as in `forward`.
-
-        Here alone do the series of a batch meet, in the stem's batch norms: what follows, `pool`
-        and the head, may be run on parts of the batch.
-        """
-        if times is None:
-            times = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)[None]
-        if keep is not None:
-            x = x.where(keep[..., None], 0.0)
-        x, keep, t = self.stem(x, keep, times)
-        if keep is not None:
-            t = _hold_last(t, keep)
-            x = x * keep[..., None]
-        return x, keep, t
-
-    def pool(self, tokens: Tensor, keep: Tensor | None, t: Tensor) -> Tensor:
-        """Relate what `tokenize` returns and pool it to ``[B, D]``."""
-        return self.pooling(self.relate(tokens, t, keep), keep)
+        """Call `forward_stem`, which replaced it; deprecated."""
+        warn_renamed("tokenize", "forward_stem")
+        return self.forward_stem(x, keep, times)
 
 
-def _hold_last(t: Tensor, keep: Tensor) -> Tensor:
-    """Let tokens that are not there repeat the last time before them that is.
+def _hold_last(t: Tensor, mask: Tensor) -> Tensor:
+    """Let masked tokens repeat the time of the last valid token before them.
 
-    So the end of a series is ``t.amax()`` whatever its padding; those before the first token take
-    its time.
+    So the end of a series is ``t.amax()`` whatever its padding. Those before the first valid token
+    take its time.
     """
-    seen = t.masked_fill(~keep, float("-inf")).cummax(dim=1).values
-    first = t.masked_fill(~keep, float("inf")).amin(dim=1, keepdim=True)
-    return seen.maximum(first)
+    latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
+    first = t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True)
+    return latest.maximum(first)

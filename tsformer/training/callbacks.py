@@ -1,4 +1,4 @@
-"""Callback: what can be hooked into a training, and the ones that come with it."""
+"""Callback: hooks into training, and the callbacks of the package."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Callback", "History", "ProgressBar", "TrainingState"]
 
 
 class History(list[dict[str, float]]):
-    """One row an epoch, as a list of dicts.
+    """One row per epoch, as a list of dicts.
 
-    Keys are `epoch` (from 1), `loss`, `lr` (at its end), `seconds`, and with validation data
-    `val_loss` and `val_score`.
+    Keys are `epoch` (from 1), `loss`, `lr` (at the epoch's end), `seconds`, and with validation
+    data `val_loss` and `val_score`.
 
     Attributes
     ----------
     interrupted : bool
-        Whether Ctrl-C ended the training.
+        Whether Ctrl-C ended training.
     best_epoch : int or None
-        The epoch whose weights were kept, where validation chose one.
+        The epoch whose weights were kept, if validation selected one.
     """
 
     interrupted: bool = False
@@ -51,13 +51,13 @@ class TrainingState:
     Attributes
     ----------
     model : nn.Module
-        The module that learns.
+        The model being trained.
     plan : TrainingPlan
-        How it learns.
+        Its plan.
     history : History
         The epochs so far; the newest is ``history[-1]``.
     stop : bool
-        Set it to end the training after this epoch.
+        Set it to end training after this epoch.
     """
 
     model: nn.Module
@@ -71,7 +71,7 @@ class TrainingState:
 
     @property
     def n_epochs(self) -> int:
-        """The number of epochs planned, with those of a training that this one continues."""
+        """The number of epochs planned, including those of the run that this one continues."""
         return self.epochs_before + self.plan.n_epochs
 
     @property
@@ -90,11 +90,11 @@ class Callback:
         """After each epoch; its row is ``state.history[-1]``."""
 
     def on_train_end(self, state: TrainingState) -> None:
-        """After the last epoch, also when the training was stopped, interrupted or failed."""
+        """After the last epoch, also if training was stopped or interrupted, or failed."""
 
 
 class ProgressBar(Callback):
-    """A progress bar on standard error: epochs done, time left, the newest loss and score."""
+    """A progress bar on standard error: epochs done, time left, latest loss and score."""
 
     def __init__(self) -> None:
         self._progress: Any = None
@@ -128,7 +128,7 @@ class ProgressBar(Callback):
 
 @contextmanager
 def running(callbacks: Sequence[Callback], state: TrainingState) -> Iterator[None]:
-    """Call `on_train_begin` of all before the block, `on_train_end` of those begun after it."""
+    """Call every `on_train_begin` before the block; after it `on_train_end` of those begun."""
     with ExitStack() as stack:
         for callback in callbacks:
             callback.on_train_begin(state)

@@ -1,14 +1,15 @@
-"""Checkpoints: a training that was killed goes on where it stood, to the same weights."""
+"""Checkpoints: a training run that was killed resumes, to exactly the weights it would have had."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import os
 import pickle
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +17,198 @@ import torch
 from torch import Tensor
 
 from tsformer.data.panel import Panel
+from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan
+from tsformer.training.run import Snapshots, TrainingRun
 
-__all__ = ["CheckpointFile", "fingerprint"]
+__all__ = ["CheckpointFile", "Checkpointer", "LoopState", "fingerprint"]
 
-#: Fields of a plan that change neither the steps of a training nor their order.
-_NO_MATTER = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
+#: Fields of a plan that change neither the steps of a training run nor their order.
+_IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
+
+
+class LoopState:
+    """What a checkpoint must hold about the loop, beside the model and the optimizer.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        The run that the loop executes, before its first step.
+    generator : torch.Generator
+        Shuffles; its state at the start of an epoch reproduces the batches of that epoch.
+
+    Attributes
+    ----------
+    step, batch : int
+        Steps taken in all, and in this epoch.
+    total : Tensor
+        Sum of the losses of this epoch so far.
+    snapshots : Snapshots
+        Weights to return to.
+    """
+
+    def __init__(self, run: TrainingRun, generator: torch.Generator):
+        self.step = 0
+        self.batch = 0
+        self.total = torch.zeros((), device=run.state.plan.device)
+        self.snapshots = Snapshots(run.state.epoch, copy.deepcopy(run.state.model.state_dict()))
+        self._run = run
+        self._generator = generator
+        self._shuffling = generator.get_state()
+
+    def begin_epoch(self) -> None:
+        """Start the next epoch, or continue the one that a checkpoint was saved in."""
+        if self.batch:
+            self._generator.set_state(self._shuffling)
+            return
+        self._shuffling = self._generator.get_state()
+        self.total = torch.zeros_like(self.total)
+
+    def end_epoch(self) -> None:
+        """Take a snapshot of the weights at the end of this epoch, before its row is written."""
+        state = self._run.state
+        self.snapshots.add(state.epoch + 1, copy.deepcopy(state.model.state_dict()))
+        self.batch = 0
+        self._shuffling = self._generator.get_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all of it, as tensors and plain values."""
+        stopping = self._run.stopping
+        first = self.snapshots.kept[0][1]
+        return {
+            "step": self.step,
+            "batch": self.batch,
+            "total": self.total,
+            "snapshots": self.snapshots.kept,
+            "best": first if stopping.best_weights is None else stopping.best_weights,
+            "best_loss": stopping.best_loss,
+            "shuffling": self._shuffling,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], best_epoch: int | None) -> None:
+        """Restore what `state_dict` returned; `best_epoch` is kept beside it."""
+        self.step, self.batch = state["step"], state["batch"]
+        self.total = state["total"].to(self.total.device)
+        self.snapshots.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
+        stopping = self._run.stopping
+        stopping.best_loss, stopping.best_epoch = state["best_loss"], best_epoch
+        stopping.best_weights = None if best_epoch is None else state["best"]
+        self._shuffling = state["shuffling"]
+        self._generator.set_state(self._shuffling)
+
+
+class Checkpointer:
+    """Saves a training run every few minutes if its plan names a folder; otherwise does nothing.
+
+    Of several processes the first writes, and all read.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        Model, plan, history and early stopping, before the first step.
+    optimizer : Optimizer
+        Its moments are part of the state.
+    at : LoopState
+        Where the loop is.
+    panel : Panel
+        Series to train on.
+    others : sequence of Tensor or None
+        Their targets and weights.
+    ranks : Ranks
+        The processes of this training run.
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        optimizer: torch.optim.Optimizer,
+        at: LoopState,
+        panel: Panel,
+        others: Sequence[Tensor | None],
+        ranks: Ranks,
+    ):
+        self.run = run
+        self.optimizer = optimizer
+        self.at = at
+        self.ranks = ranks
+        self.file: CheckpointFile | None = None
+        plan, validation = run.state.plan, run.validation
+        if plan.checkpoint_dir is not None:
+            panels = [panel]
+            if validation is not None:
+                panels.append(validation.panel)
+                others = (*others, validation.targets, validation.weights)
+            name = fingerprint(plan, run.state.model.state_dict(), panels, others)
+            self.file = CheckpointFile(plan.checkpoint_dir, name, plan.checkpoint_minutes)
+
+    def resume(self) -> None:
+        """Restore the state of the checkpoint, if the plan resumes and there is one."""
+        state = self.run.state
+        if self.file is None or not state.plan.resume:
+            return
+        saved = self.file.load()
+        if saved is None:
+            return
+        state.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.at.load_state_dict(saved["position"], saved["best_epoch"])
+        state.history += saved["history"][len(state.history) :]
+        state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
+        if self.ranks.size == 1:  # the generators of the other processes are not saved
+            self._set_random(saved["random"])
+
+    def save_if_due(self) -> None:
+        """Save the state after a step, if the last checkpoint is old enough."""
+        if self.file is not None and self.ranks.leads and self.file.due():
+            self.save()
+
+    def save(self) -> None:
+        """Save the state now."""
+        if self.file is None or not self.ranks.leads:
+            return
+        state = self.run.state
+        self.file.save(
+            {
+                "model": state.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "position": self.at.state_dict(),
+                "history": list(state.history),
+                "best_epoch": state.history.best_epoch,
+                "stop": state.stop,
+                "random": self._random(),
+            }
+        )
+
+    def _random(self) -> dict[str, Tensor]:
+        device = self.run.state.plan.device
+        states = {"cpu": torch.default_generator.get_state()}
+        if device.type in ("cuda", "mps"):
+            module: Any = getattr(torch, device.type)
+            states[device.type] = module.get_rng_state()
+        return states
+
+    def _set_random(self, states: dict[str, Tensor]) -> None:
+        device = self.run.state.plan.device
+        torch.default_generator.set_state(states["cpu"])
+        if device.type in states and device.type != "cpu":
+            module: Any = getattr(torch, device.type)
+            module.set_rng_state(states[device.type])
 
 
 class CheckpointFile:
-    """The newest state of one training, in a file whose name is the training's fingerprint.
+    """The newest state of one training run, in a file named after the run's fingerprint.
 
-    So several trainings, as those of a grid search, may share a folder, and none goes on with what
-    another one left. The file is replaced in one step: it is whole whenever a training dies.
+    So several runs, such as those of a grid search, may share a folder, and none resumes from the
+    checkpoint of another. The file is replaced atomically: it is whole whenever a run is killed.
 
     Parameters
     ----------
     folder : Path
-        Made if it is not there.
+        Created if it does not exist.
     name : str
         The fingerprint.
     minutes : float
-        Least time between two states that are kept.
+        Least time between two checkpoints.
     """
 
     def __init__(self, folder: Path, name: str, minutes: float):
@@ -48,50 +219,51 @@ class CheckpointFile:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"training-{name}.pt"
         self.minutes = minutes
-        self._kept = time.monotonic()
+        self._saved = time.monotonic()
 
     def due(self) -> bool:
-        """Whether the time has come to keep a state."""
-        return time.monotonic() - self._kept >= 60 * self.minutes
+        """Whether it is time for another checkpoint."""
+        return time.monotonic() - self._saved >= 60 * self.minutes
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write it, in one step."""
-        waiting = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        """Write the state atomically."""
+        unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            with waiting.open("wb") as file:
+            with unfinished.open("wb") as file:
                 torch.save(dict(state), file)
                 file.flush()
                 os.fsync(file.fileno())
-            waiting.replace(self.path)
+            unfinished.replace(self.path)
         finally:
-            waiting.unlink(missing_ok=True)
-        self._kept = time.monotonic()
+            unfinished.unlink(missing_ok=True)
+        self._saved = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was kept last, None where there is nothing of this training.
+        """Return the state that was saved last, or None if there is none of this run.
 
         Raises
         ------
         ValueError
-            If the file is damaged.
+            If the file cannot be read.
         """
         if not self.path.exists():
             others = len(list(self.path.parent.glob("training-*.pt")))
             if others:
                 warnings.warn(
-                    f"resume=True found no checkpoint of this training in {self.path.parent}: the "
-                    f"{others} there are of other data, parameters or seeds; it starts anew",
+                    f"resume=True found no checkpoint of this training run in {self.path.parent}: "
+                    f"the {others} there are of other data, parameters or seeds; training starts "
+                    "from scratch",
                     stacklevel=2,
                 )
             return None
         try:
-            # Tensors and plain values only: nothing of a checkpoint is run.
+            # Tensors and plain values only: no code in a checkpoint is executed.
             state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
         except (RuntimeError, EOFError, OSError, KeyError, pickle.UnpicklingError) as error:
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
-                f"checkpoint {self.path} cannot be read ({why}); delete it to start anew, or set "
-                "resume=False"
+                f"checkpoint {self.path} cannot be read ({why}); delete it to start from "
+                "scratch, or set resume=False"
             ) from error
         return state
 
@@ -102,12 +274,12 @@ def fingerprint(
     panels: Iterable[Panel],
     others: Iterable[Tensor | None],
 ) -> str:
-    """Return 16 hex digits of all that decides what a training does, in every bit.
+    """Return 16 hex digits that depend on every bit of what determines a training run.
 
     Parameters
     ----------
     plan : TrainingPlan
-        Of it, what changes the steps or their order.
+        Only what changes the steps or their order counts.
     weights : mapping
         The model's state at the start.
     panels : iterable of Panel
@@ -117,7 +289,7 @@ def fingerprint(
     """
     digest = hashlib.blake2b(digest_size=8)
     fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
-    digest.update(repr({k: v for k, v in fields.items() if k not in _NO_MATTER}).encode())
+    digest.update(repr({k: v for k, v in fields.items() if k not in _IRRELEVANT}).encode())
     for name, tensor in weights.items():
         digest.update(name.encode())
         _add(digest, tensor)

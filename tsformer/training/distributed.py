@@ -1,4 +1,4 @@
-"""One training shared by several processes, on PyTorch's own engine (DistributedDataParallel)."""
+"""One training run shared by several processes, on PyTorch's DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Ranks", "process_group"]
 class Ranks:
     """Which of how many processes this is.
 
-    Each takes its part of every batch. DistributedDataParallel averages their gradients and batch
-    norms their sums, so that a step is that of one process on the whole batch, but for rounding
-    and for what dropout draws.
+    Each takes its part of every batch. DistributedDataParallel averages their gradients, and batch
+    norms add up their sums, so that a step is that of one process on the whole batch, except for
+    rounding and dropout.
     """
 
     rank: int = 0
@@ -30,7 +30,7 @@ class Ranks:
 
     @classmethod
     def current(cls) -> Ranks:
-        """Return those of the process group, (0, 1) where there is none."""
+        """Return those of the process group, or (0, 1) if there is none."""
         if not (dist.is_available() and dist.is_initialized()):
             return cls()
         return cls(dist.get_rank(), dist.get_world_size())
@@ -45,27 +45,27 @@ class Ranks:
         return batch.tensor_split(self.size)[self.rank]
 
     def check(self, smallest_batch: int) -> None:
-        """Raise ValueError where a process would have nothing of a batch."""
+        """Raise ValueError if some process would get no series of a batch."""
         if smallest_batch < self.size:
             raise ValueError(
                 f"{self.size} processes cannot share a batch of {smallest_batch} series: each "
-                "needs one at least; raise batch_size, or start fewer processes"
+                "needs at least one; raise batch_size, or start fewer processes"
             )
 
     def check_same(self, seed: int, device: torch.device) -> None:
-        """Raise ValueError where the processes would draw different batches."""
+        """Raise ValueError if the processes would draw different batches."""
         if self.size == 1:
             return
         seeds = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(self.size)]
         dist.all_gather(seeds, torch.tensor([seed], device=device))
         if len({int(each) for each in seeds}) > 1:
             raise ValueError(
-                f"the {self.size} processes of this training have different seeds, and so would "
-                "not share batches; give random_state an int, the same in all"
+                f"the {self.size} processes of this training run have different seeds, so they "
+                "would not share batches; set random_state to the same int in all of them"
             )
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Return the model as all processes train it together; of one process, as it is."""
+        """Return the model wrapped for training by all processes; for one process, unchanged."""
         if self.size == 1:
             return model
         devices = [torch.cuda.current_device()] if device.type == "cuda" else None
@@ -92,7 +92,7 @@ class Ranks:
 
     @contextmanager
     def shared_norms(self, model: nn.Module) -> Iterator[None]:
-        """Let the batch norms of the model count over all processes, inside the block only."""
+        """Let the batch norms of the model sum over all processes, inside the block only."""
         norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
         for norm in norms:
             norm.shared = self.size > 1
@@ -110,7 +110,7 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
     Raises
     ------
     RuntimeError
-        If another process died: the error of the one that died comes first in torchrun's report.
+        If another process died; its error comes first in torchrun's report.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
@@ -124,9 +124,9 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
         if "onnection" not in str(error) and not isinstance(error, dist.DistBackendError):
             raise
         raise RuntimeError(
-            f"process {dist.get_rank()} of {dist.get_world_size()} lost another one, and with it "
-            f"the training ({str(error).splitlines()[0]}); its own error stands above. Start again "
-            "with --resume to go on from the last checkpoint"
+            f"process {dist.get_rank()} of {dist.get_world_size()} lost another one, which ended "
+            f"training ({str(error).splitlines()[0]}); see that process's error above. Start again "
+            "with --resume to continue from the last checkpoint"
         ) from error
     finally:
         dist.destroy_process_group()

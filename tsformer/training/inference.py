@@ -1,4 +1,4 @@
-"""Running a model over many series, without gradients."""
+"""Run a model over many series, without gradients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from tsformer.data.batching import in_order
 from tsformer.data.panel import Panel
-from tsformer.training.memory import noticing_memory
+from tsformer.training.memory import catch_oom
 
 __all__ = ["forward"]
 
-#: Tokens in a batch: on a CPU few enough for its cache, on a GPU enough to fill it.
+#: Tokens per batch: on a CPU few enough for its cache, on a GPU enough to keep it busy.
 _TOKENS = {"cpu": 2**12}
 _TOKENS_ELSEWHERE = 2**17
 
@@ -29,8 +29,8 @@ def forward(
 ) -> Tensor:
     """Run `function` (the model itself by default) over all series in eval mode, without gradients.
 
-    Series of like length go together, as many as make a few thousand tokens. Where memory does
-    not hold them, they go in halves.
+    Series of similar length share a batch, as many as make a few thousand tokens. Batches that do
+    not fit into memory are halved.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def forward(
     function : callable, optional
         Another method of the model.
     device : torch.device, optional
-        Where the model is; by default where the panel is.
+        Device of the model; by default that of the panel.
 
     Returns
     -------
     Tensor [n, ...]
-        float32 on the CPU, in the order of the panel.
+        float32, on the CPU, in the panel's order.
     """
     function = model if function is None else function
     device = panel.values.device if device is None else device
@@ -71,11 +71,11 @@ def forward(
 def _run(
     function: Callable[..., Tensor], panel: Panel, index: Tensor, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Run the series `index`, in halves where memory asks for it."""
+    """Run the series `index`, in halves if memory runs out."""
     waiting = [index]
     while waiting:
         part = waiting.pop(0)
-        with noticing_memory() as ran_out:
+        with catch_oom() as ran_out:
             output = function(*panel.take(part, device=device)).float()
         if not ran_out:
             yield part, output
@@ -84,7 +84,7 @@ def _run(
         else:
             raise MemoryError(
                 f"one series of {int(panel.lengths[part])} steps does not fit into the memory of "
-                f"{device}; a stem with a larger stride makes fewer tokens of it"
+                f"{device}; use a stem with a larger stride, which makes fewer tokens of it"
             )
 
 

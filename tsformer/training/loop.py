@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from time import perf_counter
 
 import torch
@@ -13,45 +11,18 @@ from torch import Tensor, nn
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, send
-from tsformer.training.callbacks import Callback, History, TrainingState, running
+from tsformer.training.callbacks import Callback, History, TrainingState
+from tsformer.training.checkpoint import Checkpointer, LoopState
+from tsformer.training.cuda_graphs import step_class
 from tsformer.training.distributed import Ranks
-from tsformer.training.inference import forward
-from tsformer.training.keeping import Keeper
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.memory import place
+from tsformer.training.optimizer import make_optimizer, set_learning_rate
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.position import Position, Snapshot
-from tsformer.training.seeds import seeded
-from tsformer.training.settling import settle_norms
+from tsformer.training.run import TrainingRun, supervised
 from tsformer.training.step import Loss
-from tsformer.training.stepping import make_step, place, set_rate
+from tsformer.training.validation import Validation
 
-__all__ = ["Diverged", "Validation", "train"]
-
-
-class Diverged(RuntimeError):
-    """The training loss is no longer finite; the model holds the weights of the last good epoch."""
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Data that judge the model after each epoch and never train it.
-
-    Parameters
-    ----------
-    panel : Panel
-        The series, on the plan's device.
-    targets : Tensor [n, ...]
-        Their targets, on the same device.
-    score : callable
-        From outputs and targets to a float; higher is better.
-    weights : Tensor [n], optional
-        Weight of each series in the validation loss, on the same device; their mean should be 1.
-    """
-
-    panel: Panel
-    targets: Tensor
-    score: Callable[[Tensor, Tensor], float]
-    weights: Tensor | None = None
+__all__ = ["execute", "train"]
 
 
 def train(
@@ -71,84 +42,67 @@ def train(
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(x [B, L, C], keep [B, L] | None, times [B, L] | None)``; moved to the
+        Called as ``model(x [B, L, C], mask [B, L] | None, times [B, L] | None)``; moved to the
         plan's device.
     panel : Panel
         All series, ``n`` of them.
     targets : Tensor [n, ...]
         What the outputs are compared with.
     loss : callable
-        From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss a series, ``[B]``.
+        From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss per series, ``[B]``.
     plan : TrainingPlan
-        How.
+        Budget, optimizer, schedule, precision and device.
     weights : Tensor [n], optional
         Weight of each series' loss; their mean should be 1.
     validation : Validation, optional
-        Judges each epoch; with ``plan.n_iter_no_change`` it also stops the training and chooses
-        the epoch.
+        Judges each epoch; with ``plan.n_iter_no_change`` it also stops training early and selects
+        the epoch whose weights are kept.
     callbacks : sequence of Callback
         Called around the epochs.
     history : History, optional
-        Rows of earlier epochs of this model, to go on with in place.
+        Rows of earlier epochs of this model, continued in place.
 
     Returns
     -------
     History
-        A row an epoch. After Ctrl-C it is shorter, and marked `interrupted`, with a warning.
+        One row per epoch. After Ctrl-C it is shorter and marked `interrupted`, with a warning.
 
     Raises
     ------
-    Diverged
+    NonFiniteLossError
         If the loss of an epoch is not finite.
     """
-    device = plan.device
-    model.to(device)
-    panel, targets = place(panel, device), targets.to(device)
-    weights = None if weights is None else weights.to(device)
     state = TrainingState(model, plan, History() if history is None else history)
+    return execute(TrainingRun(state, loss, validation, callbacks), panel, targets, weights)
+
+
+def execute(run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None) -> History:
+    """Train the model of `run` in place; see `train`."""
+    model, plan = run.state.model, run.state.plan
+    model.to(plan.device)
+    panel, targets = place(panel, plan.device), targets.to(plan.device)
+    weights = None if weights is None else weights.to(plan.device)
     ranks = Ranks.current()
-    ranks.check_same(plan.seed, device)
-    callbacks = callbacks if ranks.leads else ()
-    with seeded(plan.seed + ranks.rank, device), running(callbacks, state):
-        try:
-            try:
-                with ranks.shared_norms(model):
-                    _run(state, panel, targets, loss, weights, validation, callbacks, ranks)
-            except KeyboardInterrupt:
-                state.history.interrupted = True
-                warnings.warn(
-                    f"training was interrupted after {state.epoch} of {state.n_epochs} epochs; "
-                    "what was trained so far is kept",
-                    stacklevel=2,
-                )
-            if state.history.best_epoch is None:  # else they are those that validation judged
-                settle_norms(model, panel, plan)
-        finally:
-            model.eval()
-    return state.history
+    ranks.check_same(plan.seed, plan.device)
+    run.callbacks = run.callbacks if ranks.leads else ()
+    with supervised([run], panel, plan.seed + ranks.rank), ranks.shared_norms(model):
+        _epochs(run, panel, targets, weights, ranks)
+    return run.state.history
 
 
-def _run(
-    state: TrainingState,
-    panel: Panel,
-    targets: Tensor,
-    loss: Loss,
-    weights: Tensor | None,
-    validation: Validation | None,
-    callbacks: Sequence[Callback],
-    ranks: Ranks,
+def _epochs(
+    run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None, ranks: Ranks
 ) -> None:
-    model, plan, history = state.model, state.plan, state.history
-    history.interrupted, history.best_epoch = False, None
+    state, model, plan = run.state, run.state.model, run.state.plan
     optimizer = make_optimizer(model, plan)
-    step = make_step(model, optimizer, panel, targets, weights, loss, plan, ranks)
+    step = step_class(plan, panel, ranks)(
+        model, optimizer, panel, targets, weights, run.loss, plan, ranks
+    )
     generator = torch.Generator().manual_seed(plan.seed)
     n_steps = plan.n_epochs * math.ceil(len(panel) / plan.batch_size)
-    at = Position(model, state.epoch, generator, plan.device)
-    judged = () if validation is None else (validation.panel,)
-    others = () if validation is None else (validation.targets, validation.weights)
-    keeper = Keeper(state, optimizer, at, (panel, *judged), (targets, weights, *others), ranks)
-    keeper.resume()
+    at = LoopState(run, generator)
+    checkpointer = Checkpointer(run, optimizer, at, panel, (targets, weights), ranks)
+    checkpointer.resume()
     try:
         while state.epoch < state.n_epochs and not state.stop:
             start = perf_counter()
@@ -157,73 +111,20 @@ def _run(
             batches = list(shuffled(panel.lengths, plan.batch_size, generator))
             ranks.check(min(map(len, batches)))
             parts = [ranks.part(batch) for batch in batches]
-            # One copy an epoch: one a step would each wait for the device.
-            rows = send(torch.cat(parts), plan.device).split([len(part) for part in parts])
+            # One copy per epoch: one per step would wait for the device each time.
+            rows = torch.split(send(torch.cat(parts), plan.device), [len(part) for part in parts])
             for i in range(at.batch, len(batches)):
-                set_rate(optimizer, plan.rate(at.step, n_steps))
+                set_learning_rate(optimizer, plan.rate(at.step, n_steps))
                 at.total += step(parts[i], rows[i], len(batches[i]) / ranks.size)
                 at.step, at.batch = at.step + 1, i + 1
-                keeper.keep_if_due()
-            row = {
-                "epoch": state.epoch + 1,
-                "loss": ranks.add_up(at.total).item() / len(panel),
-                "lr": plan.rate(at.step - 1, n_steps),
-                "seconds": 0.0,
-            }
-            if not math.isfinite(row["loss"]):
-                kept = return_to_last_good(model, at.snapshots, panel, plan)
-                raise Diverged(
-                    f"the training loss became {row['loss']} in epoch {row['epoch']} of "
-                    f"{state.n_epochs}; the weights of epoch {kept} are kept. A lower "
-                    f"learning_rate (it was {plan.learning_rate:g}) usually helps"
-                )
-            at.end_epoch(state.epoch + 1)
-            if validation is not None:
-                row |= validate(model, validation, loss, plan)
-            row["seconds"] = perf_counter() - start
-            history.append(row)
-            if validation is not None and plan.n_iter_no_change is not None:
-                if row["val_loss"] < at.best_loss:
-                    at.best, at.best_loss = at.snapshots[-1][1], row["val_loss"]
-                    history.best_epoch = state.epoch
-                elif (
-                    state.epoch - (history.best_epoch or state.epochs_before)
-                    >= plan.n_iter_no_change
-                ):
-                    state.stop = True
-            for callback in callbacks:
-                callback.on_epoch_end(state)
+                checkpointer.save_if_due()
+            loss = ranks.add_up(at.total).item() / len(panel)
+            if not math.isfinite(loss):
+                run.raise_non_finite(loss, at.snapshots.kept, panel)
+            at.end_epoch()
+            run.end_epoch(loss, plan.rate(at.step - 1, n_steps), start, at.snapshots.newest)
             state.stop = ranks.any(state.stop, plan.device) if ranks.size > 1 else state.stop
-        keeper.keep()
+        checkpointer.save()
     finally:
-        if history.best_epoch is not None:
-            model.load_state_dict(at.best)
-
-
-def return_to_last_good(
-    model: nn.Module, snapshots: Sequence[Snapshot], panel: Panel, plan: TrainingPlan
-) -> int:
-    """Load the newest weights whose outputs are finite; return their epoch.
-
-    An epoch's last step can spoil the weights after all its losses were taken, so that not even
-    an epoch with a finite loss ends in weights that are known to be good.
-    """
-    for epoch, weights in reversed(snapshots):
-        model.load_state_dict(weights)
-        if forward(model, panel, bfloat16=plan.bfloat16, device=plan.device).isfinite().all():
-            return epoch
-    return snapshots[0][0]
-
-
-def validate(
-    model: nn.Module, validation: Validation, loss: Loss, plan: TrainingPlan
-) -> dict[str, float]:
-    outputs = forward(model, validation.panel, bfloat16=plan.bfloat16, device=plan.device)
-    outputs = outputs.to(plan.device)
-    losses = loss(outputs, validation.targets)
-    if validation.weights is not None:
-        losses = losses * validation.weights
-    return {
-        "val_loss": losses.mean().item(),
-        "val_score": validation.score(outputs, validation.targets),
-    }
+        if run.stopping.best_weights is not None:
+            model.load_state_dict(run.stopping.best_weights)

@@ -1,4 +1,4 @@
-"""How large a batch may be, and what to do when memory runs out all the same."""
+"""How large a batch may be, where data are kept, and what to do when memory still runs out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["DEFAULT_BATCH", "batch_for", "is_out_of_memory", "noticing_memory", "spills"]
+from tsformer.data.panel import Panel
 
-#: Series in a step where memory sets no limit: what the recipe was chosen with.
+__all__ = [
+    "DEFAULT_BATCH",
+    "batch_for",
+    "catch_oom",
+    "exceeds_device_memory",
+    "is_out_of_memory",
+    "place",
+]
+
+#: Series per step where memory sets no limit: the recipe was chosen with it.
 DEFAULT_BATCH = 16
-#: Tokens in a step: each block keeps several vectors of every token for the backward pass.
+#: Tokens per step: each block keeps several vectors of every token for the backward pass.
 _TOKENS_AT_ONCE = 2**15
-#: Part of a device's free memory that data may take; the rest is for the model and its batches.
+#: Fraction of a device's free memory that data may take; the model and its batches need the rest.
 _SHARE_OF_DATA = 0.5
 
 
@@ -28,29 +37,34 @@ def batch_for(n_tokens: int) -> int:
     Returns
     -------
     int
-        16, or for more than 2,048 tokens as many as make 32,768 in all, at least 1.
+        16, or for more than 2,048 tokens as many as make 32,768 tokens in all, at least 1.
     """
     return min(DEFAULT_BATCH, max(_TOKENS_AT_ONCE // n_tokens, 1))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this error says that memory ran out, on a device or on the host."""
+    """Whether this error means that memory ran out, on a device or on the host."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     # The host's allocator has no error class of its own.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
-def spills(n_bytes: int, device: torch.device) -> bool:
-    """Whether data of this size are better left on the host, and batches sent one by one."""
+def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
+    """Whether data of this size should stay on the host, and batches be sent one by one."""
     if device.type != "cuda":
         return False
     free, _ = torch.cuda.mem_get_info(device)
     return n_bytes > _SHARE_OF_DATA * free
 
 
+def place(panel: Panel, device: torch.device) -> Panel:
+    """Return the panel on `device`, or page-locked on the host if it is too large for it."""
+    return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
+
+
 class _RanOut:
-    """Set where a block ran out of memory."""
+    """True once the block has run out of memory."""
 
     def __init__(self) -> None:
         self.of_memory = False
@@ -60,8 +74,8 @@ class _RanOut:
 
 
 @contextmanager
-def noticing_memory() -> Iterator[_RanOut]:
-    """Swallow an error that says memory ran out, free what its frames held, and tell of it."""
+def catch_oom() -> Iterator[_RanOut]:
+    """Catch an out-of-memory error, free what its frames held, and make what is yielded true."""
     ran_out = _RanOut()
     try:
         yield ran_out

@@ -1,15 +1,15 @@
-"""The optimizer of a training: AdamW, and what of a model it decays."""
+"""The optimizer: AdamW, which parameters it decays, and its learning rate."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tsformer.training.plan import TrainingPlan
 
-__all__ = ["decay_groups", "make_optimizer"]
+__all__ = ["decay_groups", "make_optimizer", "set_learning_rate"]
 
 
 def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
@@ -17,7 +17,7 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
     graphed = plan.compile == "cuda-graphs"
     return torch.optim.AdamW(
         decay_groups(model),
-        # What a captured step shall read anew each time has to be a tensor.
+        # A captured step rereads its learning rate only from a tensor.
         lr=torch.tensor(plan.learning_rate, device=plan.device) if graphed else plan.learning_rate,
         weight_decay=plan.weight_decay,
         fused=True,
@@ -26,9 +26,9 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
 
 
 def decay_groups(model: nn.Module) -> list[dict[str, Any]]:
-    """Return two groups: the matrices of linear and convolution layers, and the rest, not decayed.
+    """Return two groups: weights of linear and convolution layers, and the rest, not decayed.
 
-    Going by layer rather than by rank spares position tables, which are matrices too.
+    Selecting by layer rather than by rank spares position tables, which are matrices too.
     """
     decayed = [
         m.weight for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d))
@@ -36,3 +36,12 @@ def decay_groups(model: nn.Module) -> list[dict[str, Any]]:
     chosen = {id(p) for p in decayed}
     rest = [p for p in model.parameters() if id(p) not in chosen]
     return [{"params": decayed}, {"params": rest, "weight_decay": 0.0}]
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate, in place where a captured step reads it from a tensor."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

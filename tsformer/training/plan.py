@@ -1,4 +1,4 @@
-"""TrainingPlan: how a model learns, decided before it starts."""
+"""TrainingPlan: everything about training that is decided before it starts."""
 
 from __future__ import annotations
 
@@ -17,44 +17,45 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """Budget, optimizer, schedule, precision and device of one training.
+    """Budget, optimizer, schedule, precision and device of one training run.
 
     Parameters
     ----------
     n_epochs, batch_size : int
-        Passes over the data; series in a step.
+        Passes over the data; series per step.
     learning_rate : float
-        At its peak, after the warm-up.
+        Peak value, after the warm-up.
     weight_decay : float
-        Of AdamW, on the weights of linear and convolution layers only: not on norms, biases and
-        position tables.
+        AdamW's, applied only to weights of linear and convolution layers, not to norms, biases
+        and position tables.
     warmup : float, default=0.1
-        Part of all steps over which the learning rate rises; it then falls to zero along a cosine.
+        Fraction of all steps over which the learning rate rises; it then falls to zero along a
+        cosine.
     max_grad_norm : float, default=1.0
         Gradients are clipped to this norm.
     n_iter_no_change : int, optional
-        With validation data: stop after so many epochs without a lower validation loss and
-        return to the best epoch. None trains to the end.
+        With validation data: stop after this many epochs without a lower validation loss and return
+        to the best epoch. None trains to the end.
     device : torch.device
-        Where the data and the model are.
+        Where the model and the data are.
     bfloat16 : bool, default=False
         Whether the forward pass runs in bf16 autocast.
     compile : bool or "cuda-graphs", default=False
         Whether the model is compiled with `torch.compile` for training; or "cuda-graphs": whole
-        steps are captured once for each shape of a batch and then replayed, on a GPU.
+        steps are captured once for each batch shape and then replayed, on a GPU.
     seed : int
-        Of the order of the batches, and of dropout.
+        Determines the order of the batches, and dropout.
     checkpoint_dir : Path, optional
-        Where the state of the training is kept while it runs.
+        Folder for checkpoints of the run.
     checkpoint_minutes : float, default=10.0
-        Least time between two states.
+        Least time between two checkpoints.
     resume : bool, default=False
-        Whether to go on from the state in `checkpoint_dir`, where it has one of this training.
+        Whether to continue from the checkpoint in `checkpoint_dir`, if it has one of this run.
 
     Raises
     ------
     ValueError
-        If steps shall be captured on a device that cannot do that.
+        If steps are to be captured on a device that cannot do that.
     """
 
     n_epochs: int
@@ -88,12 +89,12 @@ class TrainingPlan:
 
 
 def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:
-    """Return how many epochs over `n_cases` series give at least `n_steps` optimizer steps."""
+    """Return how many epochs over `n_cases` series make at least `n_steps` optimizer steps."""
     return ceil(n_steps / ceil(n_cases / batch_size))
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the device asked for; "auto" is cuda where there is one, else mps, else cpu."""
+    """Return the device asked for; "auto" is cuda if available, else mps, else cpu."""
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -105,7 +106,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         RuntimeError,
         AssertionError,
         TypeError,
-    ) as error:  # torch raises any of them for a device not there
+    ) as error:  # torch raises any of them for a missing device
         raise ValueError(
             f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); "
             "choose 'auto', 'cpu', 'cuda', 'cuda:0', 'mps'"
@@ -114,7 +115,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def resolve_precision(precision: str, device: torch.device) -> bool:
-    """Return whether to autocast to bf16; "auto" does so on CUDA devices that have it."""
+    """Return whether to autocast to bf16; "auto" does so on CUDA devices that support it."""
     if precision not in PRECISIONS:
         raise ValueError(unknown("precision", precision, PRECISIONS))
     if precision == "auto":

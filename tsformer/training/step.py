@@ -1,4 +1,4 @@
-"""One optimizer step: forward, loss, backward, update; in pieces where memory is short."""
+"""One optimizer step: forward, loss, backward, update; in pieces if memory runs out."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.data.panel import Panel, same_device
-from tsformer.training.memory import noticing_memory
+from tsformer.training.distributed import Ranks
+from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
 
-__all__ = ["Loss", "TrainingStep", "clip_and_update"]
+__all__ = ["Inputs", "Loss", "TrainingStep", "clip_and_update"]
 
 #: From outputs and targets to the loss of each series.
 Loss = Callable[[Tensor, Tensor], Tensor]
-#: What a model is called with: values, keep, times.
+#: What a model is called with: values, mask, times.
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 class TrainingStep:
     """Takes optimizer steps on batches of a panel.
 
-    Where a batch does not fit into memory, its tokens go through the blocks in pieces, and the
-    gradients add up to those of the whole batch: batch norms, in the stem, still see all of it.
-    The pieces stay as small from then on.
+    If a batch does not fit into memory, its tokens go through the blocks in pieces whose gradients
+    add up to those of the whole batch: batch norms, in the stem, still see all of it. The pieces
+    stay that small from then on.
 
     Parameters
     ----------
@@ -35,18 +36,23 @@ class TrainingStep:
     optimizer : Optimizer
         Over its parameters.
     panel : Panel
-        All series; on the plan's device, or on the host, from where batches are sent.
+        All series; on the plan's device, or on the host, from which batches are sent.
     targets, weights : Tensor [n, ...], Tensor [n] or None
         On the plan's device.
     loss : callable
-        From outputs and targets to one loss a series.
+        From outputs and targets to one loss per series.
     plan : TrainingPlan
-        Device, precision and clipping.
-    forward : callable, optional
-        Stands for the model where whole batches fit, as its compiled version does.
-    may_cut : bool, default=True
-        Whether a batch may go in pieces; not where `forward` brings in other processes, whose
-        gradients the pieces would miss.
+        Device, precision, clipping, and whether the model is compiled.
+    ranks : Ranks, optional
+        The processes that share each batch; by default this one alone.
+
+    Attributes
+    ----------
+    may_cut : bool
+        Whether a batch may go in pieces; not among several processes, since pieces bypass what
+        averages their gradients.
+    most_at_once : int or None
+        Series in a piece; None for whole batches.
     """
 
     def __init__(
@@ -58,19 +64,19 @@ class TrainingStep:
         weights: Tensor | None,
         loss: Loss,
         plan: TrainingPlan,
-        *,
-        forward: Callable[..., Tensor] | None = None,
-        may_cut: bool = True,
+        ranks: Ranks | None = None,
     ):
+        ranks = Ranks() if ranks is None else ranks
+        compiled: Any = torch.compile(model) if plan.compile is True else model
         self.model = model
-        self.forward = model if forward is None else forward
+        self.forward: Callable[..., Tensor] = ranks.wrap(compiled, plan.device)
         self.optimizer = optimizer
         self.panel = panel
         self.targets = targets
         self.weights = weights
         self.loss = loss
         self.plan = plan
-        self.may_cut = may_cut and hasattr(model, "tokenize")
+        self.may_cut = ranks.size == 1 and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
 
     def __call__(self, index: Tensor, rows: Tensor, size: float | None = None) -> Tensor:
@@ -81,8 +87,9 @@ class TrainingStep:
         index, rows : Tensor [B]
             Which series, on the CPU and on the plan's device.
         size : float, optional
-            By what the sum of the losses is divided; by default the number of these series. Where
-            several processes average their gradients, it is a process's share of the whole batch.
+            What the sum of the losses is divided by; by default the number of these series. Where
+            several processes average their gradients, it is each process's share of the whole
+            batch.
 
         Raises
         ------
@@ -91,7 +98,7 @@ class TrainingStep:
         """
         size = len(index) if size is None else size
         while True:
-            with noticing_memory() as ran_out:
+            with catch_oom() as ran_out:
                 total = self._gradients(index, rows, size)
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
@@ -115,18 +122,15 @@ class TrainingStep:
     def _in_pieces(self, inputs: Inputs, rows: Tensor, size: float, most: int) -> Tensor:
         model: Any = self.model
         with self._autocast():
-            tokens, keep, t = model.tokenize(*inputs)
+            tokens, mask, t = model.forward_stem(*inputs)
         cut = tokens.detach().requires_grad_()
         total = torch.zeros((), device=self.plan.device)
         for start in range(0, len(rows), most):
             part = slice(start, start + most)
+            valid = None if mask is None else mask[part]
             with self._autocast():
-                pooled = model.pool(
-                    cut[part],
-                    None if keep is None else keep[part],
-                    t if len(t) == 1 else t[part],
-                )
-                outputs = model.head(pooled)
+                features = model.forward_features(cut[part], valid, t if len(t) == 1 else t[part])
+                outputs = model.head(model.pool(features, valid))
             losses = self._losses(outputs, rows[part])
             (losses.sum() / size).backward()
             total += losses.detach().sum()
@@ -151,7 +155,7 @@ class TrainingStep:
         if self.most_at_once is None:
             warnings.warn(
                 f"a batch of {size} series did not fit into the memory of {self.plan.device}: "
-                "from now on it goes through the blocks in pieces, which takes longer and gives "
+                "from now on it goes through the blocks in pieces, which takes longer but gives "
                 "the same steps",
                 stacklevel=2,
             )
@@ -159,7 +163,7 @@ class TrainingStep:
 
 
 def clip_and_update(optimizer: torch.optim.Optimizer, max_grad_norm: float) -> None:
-    """Clip the gradients of all parameters together, and let the optimizer use them."""
+    """Clip the gradients of all parameters together, and take the optimizer's step."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     nn.utils.clip_grad_norm_(parameters, max_grad_norm)
     optimizer.step()

@@ -1,4 +1,4 @@
-"""What keeps members from training as one, and members in processes."""
+"""What prevents models from training as one, and training in processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from small_ensemble import fit, make_members
 from small_problem import (
     cross_entropy,
     equal,
@@ -15,21 +16,18 @@ from small_problem import (
     weights_of,
     wrong_labels,
 )
-from test_members import fit, make_members
 from torch import nn
 
 from tsformer.encodings import PositionalEncoding
 from tsformer.encodings.registry import _REGISTRY
-from tsformer.training import Callback, Diverged, History, forward
-from tsformer.training.members import train_members
-
-# What is in the way
+from tsformer.training import Callback, History, NonFiniteLossError, forward
+from tsformer.training.ensemble.train import train_ensemble
 
 
 @pytest.fixture
 def reader():
     class Reader(PositionalEncoding, name="reader"):
-        """Reads a value back, which no vmap allows."""
+        """Reads a value back, which vmap forbids."""
 
         def __init__(self, *, d_model, n_heads, max_len):
             super().__init__()
@@ -45,7 +43,7 @@ def test_what_cannot_be_vectorised_trains_in_turn(reader):
     models, (panel, targets) = make_members(reader), make_panel()
     before = [weights_of(model) for model in models]
     with pytest.raises(ValueError, match=r"cannot train as one: torch.vmap cannot run the model"):
-        fit(models, panel, targets, together=True)
+        fit(models, panel, targets, vectorized=True)
     assert all(equal(weights_of(model), own) for model, own in zip(models, before, strict=True))
     assert [len(history) for history in fit(models, panel, targets)] == [4, 4]
 
@@ -56,7 +54,7 @@ def test_what_cannot_be_vectorised_trains_in_turn(reader):
         ({"learning_rate": 1e-4}, "their plans differ in more than the seed"),
         ({"model": {"d_model": 16}}, "their shapes differ"),
         ({"model": {"dropout": 0.3}}, "their shapes differ"),
-        ({"history": History([{"epoch": 1}])}, "some have trained longer before"),
+        ({"history": History([{"epoch": 1}])}, "some have been trained for longer"),
     ],
 )
 def test_models_that_differ_cannot_train_as_one(second, reason):
@@ -66,16 +64,19 @@ def test_models_that_differ_cannot_train_as_one(second, reason):
     histories = [History(), options.pop("history", History())]
     plans = [make_plan(), make_plan(**options)]
     with pytest.raises(ValueError, match=f"these 2 models cannot train as one: {reason}"):
-        train_members(
-            models, panel, targets, cross_entropy, plans, histories=histories, together=True
+        train_ensemble(
+            models, panel, targets, cross_entropy, plans, histories=histories, vectorized=True
         )
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"compile": True}, "compile=True is of one model"), ({}, "callbacks follow one training")],
+    [
+        ({"compile": True}, "compile=True applies to one model"),
+        ({}, "a callback follows one training run"),
+    ],
 )
-def test_what_follows_one_training_forbids_several_as_one(options, reason):
+def test_what_follows_one_model_prevents_training_several_as_one(options, reason):
     shared = [Callback()] if not options else []
     with pytest.raises(ValueError, match=reason):
         fit(
@@ -83,31 +84,31 @@ def test_what_follows_one_training_forbids_several_as_one(options, reason):
             *make_panel(),
             plan=make_plan(**options),
             callbacks=[shared] * 2,
-            together=True,
+            vectorized=True,
         )
 
 
-def test_a_checkpoint_holds_one_training(tmp_path):
+def test_a_checkpoint_holds_one_run(tmp_path):
     plan = make_plan(checkpoint_dir=tmp_path)
-    with pytest.raises(ValueError, match="a checkpoint holds one training"):
-        fit(make_members(), *make_panel(), plan=plan, together=True)
+    with pytest.raises(ValueError, match="a checkpoint holds one training run"):
+        fit(make_members(), *make_panel(), plan=plan, vectorized=True)
 
 
-def test_lists_of_unlike_length_are_refused():
+def test_lists_of_different_lengths_are_refused():
     panel, targets = make_panel()
     with pytest.raises(ValueError, match=r"got \{'models': 2, 'plans': 1, 'callbacks': 2"):
-        train_members(make_members(), panel, targets, cross_entropy, [make_plan()])
+        train_ensemble(make_members(), panel, targets, cross_entropy, [make_plan()])
 
 
 # Processes
 
 
-@pytest.mark.slow  # each process imports torch
+@pytest.mark.slow  # every process imports torch
 def test_processes_train_as_one_after_another():
     panel, targets = make_panel()
     models = make_members("rope", n=3)
     alone = copy.deepcopy(models)
-    in_turn = fit(alone, panel, targets, validation=wrong_labels(), together=False)
+    in_turn = fit(alone, panel, targets, validation=wrong_labels(), vectorized=False)
     histories = fit(models, panel, targets, validation=wrong_labels(), n_jobs=2)
     for model, other, history, expected in zip(models, alone, histories, in_turn, strict=True):
         torch.testing.assert_close(forward(model, panel), forward(other, panel))
@@ -115,7 +116,7 @@ def test_processes_train_as_one_after_another():
         assert history.best_epoch == expected.best_epoch
         assert not model.training
     nn.init.constant_(models[1].head.bias, float("nan"))
-    with pytest.raises(Diverged, match="loss became nan in epoch 1 of 4"):
+    with pytest.raises(NonFiniteLossError, match="loss became nan in epoch 1 of 4"):
         fit(models, panel, targets, n_jobs=2)
 
 

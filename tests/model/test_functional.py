@@ -1,4 +1,4 @@
-"""The kernel's own gradient of a trained bias, beside plain arithmetic."""
+"""The gradient of a trained bias on the fused kernel, against plain arithmetic."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from tsformer.model import kernel
-from tsformer.model.kernel import attend
+from tsformer.model import functional
+from tsformer.model.functional import attend
 
 
-def plainly(q: Tensor, k: Tensor, v: Tensor, bias, keep, scale: float) -> Tensor:
+def plainly(q: Tensor, k: Tensor, v: Tensor, bias, mask, scale: float) -> Tensor:
     scores = q @ k.mT * scale
     if bias is not None:
         scores = scores + bias
-    if keep is not None:
-        scores = scores.masked_fill(~keep[:, None, None, :], float("-inf"))
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
     return scores.softmax(-1) @ v
 
 
@@ -28,17 +28,17 @@ def problem(bias_shape, *, width=3, seed=0) -> list[Tensor]:
     ]
 
 
-KEEP = torch.arange(7)[None] < torch.tensor([7, 3, 1])[:, None]
+MASK = torch.arange(7)[None] < torch.tensor([7, 3, 1])[:, None]
 
 
 @pytest.mark.parametrize("chunk", [2**20, 60, 1], ids=["at-once", "in-pieces", "row-by-row"])
-@pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "padded"])
+@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "padded"])
 @pytest.mark.parametrize("width", [3, 4, 6], ids=["narrower", "as-wide", "wider"])
 @pytest.mark.parametrize("bias_shape", [(1, 1, 7, 7), (1, 2, 7, 7), (3, 1, 7, 7), (3, 2, 7, 7)])
-def test_values_and_gradients(bias_shape, width, keep, chunk, monkeypatch):
-    monkeypatch.setattr(kernel, "_CHUNK", chunk)
+def test_values_and_gradients(bias_shape, width, mask, chunk, monkeypatch):
+    monkeypatch.setattr(functional, "_CHUNK", chunk)
     leaves = problem(bias_shape, width=width)
-    ours, expected = attend(*leaves, keep, 0.5), plainly(*leaves, keep, 0.5)
+    ours, expected = attend(*leaves, mask, 0.5), plainly(*leaves, mask, 0.5)
     torch.testing.assert_close(ours, expected)
     probe = torch.randn_like(ours)
     for got, wanted in zip(
@@ -50,18 +50,18 @@ def test_values_and_gradients(bias_shape, width, keep, chunk, monkeypatch):
 
 
 @pytest.mark.parametrize("bias_shape", [None, (1, 2, 7, 7)])
-@pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "padded"])
-def test_without_a_gradient_for_the_bias(bias_shape, keep):
+@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "padded"])
+def test_without_a_gradient_for_the_bias(bias_shape, mask):
     *qkv, bias = problem(bias_shape or (1,))
     bias = None if bias_shape is None else bias.detach()
-    torch.testing.assert_close(attend(*qkv, bias, keep, 0.5), plainly(*qkv, bias, keep, 0.5))
+    torch.testing.assert_close(attend(*qkv, bias, mask, 0.5), plainly(*qkv, bias, mask, 0.5))
     with torch.no_grad():
-        torch.testing.assert_close(attend(*qkv, bias, keep, 0.5), plainly(*qkv, bias, keep, 0.5))
+        torch.testing.assert_close(attend(*qkv, bias, mask, 0.5), plainly(*qkv, bias, mask, 0.5))
 
 
 def test_no_matrix_of_all_series_and_scores(monkeypatch):
-    """Under a shared bias the backward pass holds a piece at a time."""
-    monkeypatch.setattr(kernel, "_CHUNK", 7 * 7)
+    """With a shared bias the backward pass holds one piece at a time."""
+    monkeypatch.setattr(functional, "_CHUNK", 7 * 7)
     sizes = []
 
     class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
@@ -85,9 +85,9 @@ def test_no_matrix_of_all_series_and_scores(monkeypatch):
     assert max(sizes) == all_scores
 
 
-def test_a_graph_that_is_retained_can_be_used_again():
+def test_a_retained_graph_can_be_used_again():
     leaves = problem((1, 2, 7, 7))
-    loss = attend(*leaves, KEEP, 0.5).square().sum()
+    loss = attend(*leaves, MASK, 0.5).square().sum()
     first = torch.autograd.grad(loss, leaves, retain_graph=True)
     for once, again in zip(first, torch.autograd.grad(loss, leaves), strict=True):
         assert torch.equal(once, again)

@@ -1,4 +1,4 @@
-"""Captured steps, as far as a machine without a GPU can show them: what is replayed, and when."""
+"""Captured steps: what is replayed, and when, as far as a machine without a GPU can test it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from small_problem import cross_entropy, equal, make_model, make_panel, make_pla
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import same_device
 from tsformer.training import train
-from tsformer.training.graphs import GraphedStep
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.cuda_graphs import GraphedStep, step_class
+from tsformer.training.optimizer import make_optimizer, set_learning_rate
 from tsformer.training.step import TrainingStep
-from tsformer.training.stepping import make_step, set_rate
 
 
 class Replayed(GraphedStep):
-    """Its graphs are the steps themselves, which read the same held rows anew each time."""
+    """Its graphs are the steps themselves, which reread the same held rows each time."""
 
     captured = 0
 
@@ -26,20 +25,22 @@ class Replayed(GraphedStep):
         self.captured += 1
         return step
 
-    def _aside(self, step):
+    def _on_side_stream(self, step):
         return step()
 
 
 def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[float], TrainingStep]:
     model, (panel, targets), plan = make_model(), make_panel(50, ragged=ragged), make_plan()
-    panel = panel.with_mask() if kind is TrainingStep else panel  # draws dropout by series then
+    panel = (
+        panel.with_mask() if kind is TrainingStep else panel
+    )  # so that both draw the same dropout
     torch.manual_seed(0)
     step = kind(
         model.train(), make_optimizer(model, plan), panel, targets, None, cross_entropy, plan
     )
     generator, losses = torch.Generator().manual_seed(0), []
     for epoch in range(3):
-        set_rate(step.optimizer, 0.01 / (epoch + 1))
+        set_learning_rate(step.optimizer, 0.01 / (epoch + 1))
         losses += [step(i, i).item() for i in shuffled(panel.lengths, 4, generator)]
     return weights_of(model), losses, step
 
@@ -58,13 +59,13 @@ def test_replayed_steps_are_the_steps(ragged):
 
 
 def test_a_captured_step_has_a_mask_of_its_own():
-    """One made of lengths on the host would be that of the batch it was captured with."""
+    """A mask computed from lengths on the host would remain that of the captured batch."""
     *_, step = steps_of(Replayed, ragged=True)
     assert step.panel.mask is not None
 
 
 def test_a_device_without_a_number_is_the_current_one():
-    """A tensor sent to "cuda" says that it is on "cuda:0"."""
+    """A tensor sent to "cuda" reports "cuda:0"."""
     device = torch.device
     assert same_device(device("cuda:0"), device("cuda"))
     assert same_device(device("cuda:1"), device("cuda:1"))
@@ -73,14 +74,15 @@ def test_a_device_without_a_number_is_the_current_one():
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_steps_that_are_not_captured_are_told(size):
-    """The data are on the CPU, as where they do not fit on the GPU."""
+def test_a_warning_says_why_steps_are_not_captured(size):
+    """The data are on the CPU, as if they did not fit on the GPU."""
     model, (panel, targets) = make_model(), make_panel()
     plan = SimpleNamespace(compile="cuda-graphs", device=torch.device("cuda"))
     ranks = SimpleNamespace(size=size, wrap=lambda model, device: model)
-    why = "go there batch by batch" if size == 1 else "several processes"
+    why = "are sent batch by batch" if size == 1 else "several processes"
     with pytest.warns(UserWarning, match=f"not captured in CUDA graphs: .*{why}"):
-        step = make_step(model, None, panel, targets, None, cross_entropy, plan, ranks)
+        kind = step_class(plan, panel, ranks)
+    step = kind(model, None, panel, targets, None, cross_entropy, plan, ranks)
     assert type(step) is TrainingStep
     assert step.may_cut == (size == 1)
 

@@ -1,14 +1,15 @@
-"""Members: trained as one they end as each would alone, and what keeps them from it is told."""
+"""Members trained as one end as each would alone, with callbacks and errors of their own."""
 
 from __future__ import annotations
 
-import copy
 import pickle
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from device_waits import Watch
+from small_ensemble import assert_as_alone, fit, make_members
 from small_problem import (
     Remembers,
     accuracy,
@@ -19,64 +20,21 @@ from small_problem import (
     make_plan,
     weights_of,
 )
-from test_no_waiting import Watch
 from torch import nn
 
-from tsformer import TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.encodings import names
-from tsformer.training import Callback, Diverged, History, TrainingState, Validation, forward, train
-from tsformer.training.members import train_members
-from tsformer.training.together import _Data, _Training
-
-#: Options that leave nothing to chance: draws inside a vmap are not those outside.
-NO_DRAWS = {
-    "lspe": {"dropout": 0.0},
-    "cape": {"max_shift": 0.0, "max_jitter": 0.0, "max_scale": 1.0},
-}
-
-
-def make_members(encoding: str = "lspe", n: int = 2, **config) -> list[TSTransformer]:
-    """Models that differ in their weights and learn without random draws."""
-    options = {"dropout": 0.0, "encoding_params": NO_DRAWS.get(encoding, {})}
-    models = [make_model(encoding, **options | config) for _ in range(n)]
-    for seed, model in enumerate(models):
-        generator = torch.Generator().manual_seed(seed)
-        for parameter in model.parameters():
-            parameter.data += 0.05 * torch.randn(parameter.shape, generator=generator)
-    return models
-
-
-def fit(models, panel, targets, **options) -> list[History]:
-    plan = options.pop("plan", make_plan())
-    plans = [replace(plan, seed=i) for i in range(len(models))]
-    return train_members(models, panel, targets, cross_entropy, plans, **options)
-
-
-def assert_as_alone(models, panel, targets, *, plan=None, tolerance=1e-6, **options) -> None:
-    plan = make_plan(n_epochs=2) if plan is None else plan
-    if not plan.bfloat16:
-        # In float32 AdamW makes steps of rounding where a gradient is zero: that of a key's bias.
-        models = [model.double() for model in models]
-        panel = replace(panel, values=panel.values.double())
-    alone = copy.deepcopy(models)
-    together = fit(models, panel, targets, plan=plan, together=True, **options)
-    for seed, (model, history, other) in enumerate(zip(models, together, alone, strict=True)):
-        own = replace(plan, seed=seed)
-        expected = train(other, panel, targets, cross_entropy, own, **options)
-        assert len(history) == len(expected)
-        assert history.best_epoch == expected.best_epoch
-        for row, wanted in zip(history, expected, strict=True):
-            assert row.pop("seconds") > 0
-            wanted.pop("seconds")
-            assert row == pytest.approx(wanted, abs=tolerance)
-        outputs, wanted = forward(model, panel), forward(other, panel)
-        torch.testing.assert_close(outputs, wanted, atol=10 * tolerance, rtol=0)
-        buffers = dict(other.named_buffers())
-        for name, buffer in model.named_buffers():
-            torch.testing.assert_close(buffer, buffers[name], atol=10 * tolerance, rtol=1e-3)
-    first, second = (forward(model, panel) for model in models[:2])
-    assert (first - second).abs().max() > 0.01, "the members are one and the same"
+from tsformer.training import (
+    Callback,
+    History,
+    NonFiniteLossError,
+    TrainingState,
+    Validation,
+    forward,
+    train_ensemble,
+)
+from tsformer.training.ensemble.vectorized import ModelStack, _Data, _VectorizedLoop
+from tsformer.training.run import TrainingRun
 
 
 @pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
@@ -112,7 +70,7 @@ def test_weights_times_and_clipping_are_each_members_own():
     assert_as_alone(make_members("rope"), panel, targets, plan=plan, weights=weights)
 
 
-def test_half_precision_trains_as_alone_but_for_its_rounding():
+def test_half_precision_trains_as_alone_up_to_rounding():
     plan = make_plan(n_epochs=2, bfloat16=True)
     assert_as_alone(make_members("rope"), *make_panel(), plan=plan, tolerance=0.02)
 
@@ -131,13 +89,13 @@ def test_dropout_is_drawn_for_each():
     models[1].load_state_dict(models[0].state_dict())
     plans = [make_plan(n_epochs=1, batch_size=20)] * 2  # one step, on the same batch
     panel, targets = make_panel()
-    fit_as_one = train_members(models, panel, targets, cross_entropy, plans, together=True)
+    fit_as_one = train_ensemble(models, panel, targets, cross_entropy, plans, vectorized=True)
     assert fit_as_one[0][0]["loss"] != fit_as_one[1][0]["loss"]
 
 
-def test_models_are_their_own_again():
+def test_models_own_their_tensors_again():
     models = make_members("rope", n=3)
-    fit(models, *make_panel(), together=True)
+    fit(models, *make_panel(), vectorized=True)
     for model in models:
         assert not model.training
         assert all(p.is_leaf and p.requires_grad for p in model.parameters())
@@ -153,16 +111,17 @@ def test_no_step_waits_for_a_device():
     plans = [make_plan(seed=seed) for seed in range(2)]
     models = [model.train() for model in make_members("tape+erpe")]
     states = [TrainingState(*own) for own in zip(models, plans, strict=True)]
+    runs = [TrainingRun(state, cross_entropy) for state in states]
     data = _Data(panel, targets, torch.ones(20))
-    training = _Training(states, data, cross_entropy, None, ())
+    loop = _VectorizedLoop(runs, data, ModelStack(models))
     index = torch.arange(16)
     totals = torch.zeros(2)
     shares = [([0, 1], index, index)]
-    training._step(shares, totals)  # AdamW makes its state in the first
-    inputs = panel.take(index)  # here lengths are read, which always stay on the host
+    loop.step(shares, totals)  # AdamW creates its state in the first
+    inputs = panel.take(index)  # reads lengths, which always are on the host
     data.panel = SimpleNamespace(take=lambda *_, **__: inputs)
     with Watch() as watch:
-        training._step(shares, totals)
+        loop.step(shares, totals)
     assert watch.seen == set()
     assert totals.min() > 0
 
@@ -177,7 +136,7 @@ def test_callbacks_follow_their_member_and_stop_it():
             state.stop = True
 
     models, remembers, stops = make_members("rope"), Remembers(), Stops()
-    histories = fit(models, *make_panel(), callbacks=[[remembers], [stops]], together=True)
+    histories = fit(models, *make_panel(), callbacks=[[remembers], [stops]], vectorized=True)
     assert [len(history) for history in histories] == [4, 1]
     assert equal(weights_of(models[0]), remembers.weights[-1])
     assert equal(weights_of(models[1]), stops.weights)
@@ -192,35 +151,35 @@ class Raises(Callback):
             raise self.error
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_ctrl_c_keeps_what_was_trained(together):
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_ctrl_c_keeps_what_was_trained(vectorized):
     models, panel_and_targets = make_members("rope", n=3), make_panel()
     callbacks = [[], [Raises(KeyboardInterrupt)], []]
     with pytest.warns(UserWarning, match=r"interrupted after 2 of 4 epochs"):
-        histories = fit(models, *panel_and_targets, callbacks=callbacks, together=together)
-    lengths = [2, 2, 1] if together else [4, 2]  # of those that were begun
+        histories = fit(models, *panel_and_targets, callbacks=callbacks, vectorized=vectorized)
+    lengths = [2, 2, 1] if vectorized else [4, 2]  # of those that were begun
     assert [len(history) for history in histories] == lengths
     assert histories[1].interrupted
     assert not any(model.training for model in models[: len(histories)])
 
 
-def test_a_member_that_diverges_is_named_and_leaves_the_others_whole():
+def test_a_member_with_a_non_finite_loss_is_named_and_leaves_the_others_alone():
     class Spoils(Callback):
         def on_epoch_end(self, state):
             self.weights = weights_of(state.model)
             nn.init.constant_(state.model.head.bias, float("nan"))
 
     models, spoils, (panel, targets) = make_members("rope", n=3), Spoils(), make_panel()
-    with pytest.raises(Diverged, match="of member 1 became nan in epoch 2 of 4; its weights of ep"):
-        fit(models, panel, targets, callbacks=[[], [spoils], []], together=True)
+    with pytest.raises(NonFiniteLossError, match="of member 1 became nan in epoch 2 of 4; its we"):
+        fit(models, panel, targets, callbacks=[[], [spoils], []], vectorized=True)
     assert equal(weights_of(models[1]), spoils.weights)
     for model in models:
         assert forward(model, panel).isfinite().all()
 
 
-def test_a_training_goes_on():
+def test_training_continues():
     models, histories = make_members("rope"), [History(), History()]
     panel, targets = make_panel()
     for _ in range(2):
-        fit(models, panel, targets, histories=histories, together=True)
+        fit(models, panel, targets, histories=histories, vectorized=True)
     assert [[row["epoch"] for row in history] for history in histories] == [[*range(1, 9)]] * 2

@@ -1,4 +1,4 @@
-"""Batch norms predict with averages that belong to the final weights."""
+"""Batch norms predict with averages of the final weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from tsformer.data.batching import shuffled
 from tsformer.model.norms import MaskedBatchNorm
-from tsformer.training.settling import settle_norms
+from tsformer.training.batch_norm import update_bn
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -22,12 +22,12 @@ def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
     seen = []
     norm.register_forward_hook(lambda module, args, out: seen.append(args))
     before = {name: value.clone() for name, value in model.named_parameters()}
-    settle_norms(model, panel, plan)
+    update_bn(model, panel, plan)
     assert len(seen) == 5
     means = []
-    for x, *keep in seen:
+    for x, *mask in seen:
         there = x.squeeze(2).transpose(1, 2)
-        means.append(there[keep[0]].mean(0) if keep and keep[0] is not None else there.mean((0, 1)))
+        means.append(there[mask[0]].mean(0) if mask and mask[0] is not None else there.mean((0, 1)))
     torch.testing.assert_close(norm.running_mean, torch.stack(means).mean(0))
     assert norm.momentum == nn.BatchNorm1d(1).momentum
     for name, value in model.named_parameters():
@@ -36,14 +36,14 @@ def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
 
 def test_a_model_without_batch_norm_is_left_alone():
     model = nn.Linear(3, 2).eval()
-    settle_norms(model, make_panel()[0], make_plan())
+    update_bn(model, make_panel()[0], make_plan())
     assert not model.training
 
 
-def test_a_norm_after_the_stem_is_settled_too():
+def test_a_norm_after_the_stem_is_updated_too():
     model = make_model(stem="linear")
     model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
-    settle_norms(model, make_panel()[0], make_plan())
+    update_bn(model, make_panel()[0], make_plan())
     assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
 
 
@@ -52,6 +52,6 @@ def test_batches_are_those_of_training():
     sizes = []
     model = make_model()
     model.stem.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
-    settle_norms(model, panel, make_plan(batch_size=5))
+    update_bn(model, panel, make_plan(batch_size=5))
     expected = shuffled(panel.lengths, 5, torch.Generator().manual_seed(0))
     assert sorted(sizes) == sorted(map(len, expected))

@@ -1,4 +1,4 @@
-"""What `torch.vmap` has no good rule for, by members of a model folded into one call."""
+"""Rules for operations that `torch.vmap` has no good rule for: members folded into one call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["FoldedMembers"]
+__all__ = ["VmapRules"]
 
 
-class FoldedMembers(TorchFunctionMode):
-    """While a model is called under `torch.vmap`, run what it cannot vectorise well as one call.
+class VmapRules(TorchFunctionMode):
+    """While a model is called under `torch.vmap`, apply these rules instead of torch's own.
 
-    Attention is the reason: under vmap torch chooses its kernel by tensors that do not show
-    whether they need a gradient, and on the CPU runs it once a member. Here all members go through
-    one call of the kernel, chosen as it would be outside.
+    Attention is the reason: under vmap torch selects its kernel by tensors that do not show whether
+    they require a gradient, and on the CPU runs it once per member. Here all members go through one
+    call of the kernel, selected as it would be outside.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -32,30 +32,31 @@ def _attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    out: Tensor = _Attention.apply(q, k, v, attn_mask, is_causal, scale)
+    function: Any = _Attention  # torch leaves `apply` without types
+    out: Tensor = function.apply(q, k, v, attn_mask, is_causal, scale)
     return out
 
 
 def _lerp_(start: Tensor, end: Tensor, part: float) -> Tensor:
-    """As `Tensor.lerp_`, for which vmap has no rule, with a number between 0 and 1/2."""
+    """Compute `Tensor.lerp_`, for which vmap has no rule, with a weight between 0 and 1/2."""
     return start.add_((end - start) * part)
 
 
 class _Attention(torch.autograd.Function):
     """`scaled_dot_product_attention` with a rule for vmap, and with torch's own gradients.
 
-    Under vmap only `vmap` is ever called, and what it does is differentiated outside.
+    Under vmap only `vmap` is called, and what it does is differentiated outside.
     """
 
     @staticmethod
     def forward(
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
     ) -> Tensor:
-        raise RuntimeError("FoldedMembers is for calls under torch.vmap alone")
+        raise RuntimeError("VmapRules is only for calls under torch.vmap")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        raise RuntimeError("FoldedMembers is for calls under torch.vmap alone")
+        raise RuntimeError("VmapRules is only for calls under torch.vmap")
 
     @staticmethod
     def vmap(
@@ -68,7 +69,7 @@ class _Attention(torch.autograd.Function):
         is_causal: bool,
         scale: float | None,
     ) -> tuple[Tensor, int]:
-        """Fold members into series, or into heads where all series share a member's bias."""
+        """Fold members into series, or into heads if all series share a member's bias."""
         size = info.batch_size
         sides = zip((q, k, v), in_dims[:3], strict=True)
         q, k, v = (_leading(x, dim, size) for x, dim in sides)  # [members, B, H, N, E]
@@ -87,7 +88,7 @@ class _Attention(torch.autograd.Function):
 
 
 def _leading(x: Tensor, dim: int | None, size: int) -> Tensor:
-    """Return ``[members, ...]``, whether the members have it each or share it."""
+    """Return ``[members, ...]``, whether each member has its own or all share one."""
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 

@@ -1,4 +1,4 @@
-"""How a training ends before its time: divergence, Ctrl-C, early stopping."""
+"""How training ends early: non-finite losses, Ctrl-C, early stopping."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from small_problem import (
 )
 from torch import nn
 
-from tsformer.training import Callback, Diverged, History, forward
+from tsformer.training import Callback, History, NonFiniteLossError, forward
 
 
 class SpoilsTheLoss(Callback):
@@ -35,7 +35,7 @@ def test_nan_loss_raises_and_keeps_the_last_good_weights():
     model, (panel, targets), spoils = make_model(), make_panel(), SpoilsTheLoss(2)
     history = History()
     with pytest.raises(
-        Diverged, match=r"loss became nan in epoch 3 of 4; the weights of epoch 2 ar"
+        NonFiniteLossError, match=r"loss became nan in epoch 3 of 4; the weights of epoch 2 ar"
     ):
         fit(model, panel, targets, make_plan(), callbacks=[spoils], history=history)
     assert equal(weights_of(model), spoils.weights)
@@ -45,10 +45,10 @@ def test_nan_loss_raises_and_keeps_the_last_good_weights():
 
 @pytest.mark.parametrize("batch_size", [4, 20])
 @pytest.mark.parametrize("learning_rate", [1e5, 1e10, 1e30])
-def test_weights_kept_after_divergence_predict(learning_rate, batch_size):
-    """The last step of an epoch can spoil the weights after all its losses were finite."""
+def test_weights_kept_after_a_non_finite_loss_predict(learning_rate, batch_size):
+    """The last step of an epoch can spoil the weights after all its losses were computed."""
     model, (panel, targets) = make_model(), make_panel()
-    with pytest.raises(Diverged, match=r"A lower learning_rate \(it was 1.*\) usually"):
+    with pytest.raises(NonFiniteLossError, match=r"A lower learning_rate \(it was 1.*\) usually"):
         fit(
             model,
             panel,
@@ -59,17 +59,17 @@ def test_weights_kept_after_divergence_predict(learning_rate, batch_size):
 
 
 class InterruptedModel(nn.Module):
-    """Stands for Ctrl-C in the middle of a step."""
+    """Simulates Ctrl-C in the middle of a step."""
 
     def __init__(self, at_call: int):
         super().__init__()
         self.model, self.calls, self.at_call = make_model(), 0, at_call
 
-    def forward(self, x, keep=None, times=None):
+    def forward(self, x, mask=None, times=None):
         self.calls += 1
         if self.calls == self.at_call:
             raise KeyboardInterrupt
-        return self.model(x, keep)
+        return self.model(x, mask)
 
 
 @pytest.mark.parametrize(("at_call", "epochs"), [(1, 0), (8, 1), (12, 2)])

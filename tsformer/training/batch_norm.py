@@ -1,4 +1,4 @@
-"""What a batch norm predicts with: averages that belong to the final weights."""
+"""Running averages for batch norms to predict with, of the final weights."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel
 from tsformer.training.plan import TrainingPlan
 
-__all__ = ["settle_norms"]
+__all__ = ["update_bn"]
 
 
-def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
+def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     """Set the running averages of batch norms to their mean over one more pass without training.
 
-    Averages kept while training lag behind the weights: after a short training they are still on
-    their way from where they began, and on small data they rest on the last few batches.
+    Averages kept during training lag behind the weights: after a short run they are still close to
+    their initial values, and on small data they rest on the last few batches.
+
+    Unlike `torch.optim.swa_utils.update_bn` this runs only the stem if all batch norms are in it,
+    and draws batches as training does.
 
     Parameters
     ----------
     model : nn.Module
-        Changed in place, in nothing but these averages.
+        Changed in place, but only in these averages.
     panel : Panel
         The training series, on the plan's device.
     plan : TrainingPlan
-        Its batches are of the size that the weights were trained with.
+        Has the batch size that the weights were trained with.
     """
     norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not norms:
@@ -36,7 +39,7 @@ def settle_norms(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     momenta = [norm.momentum for norm in norms]
     stem = getattr(model, "stem", None)
     in_stem = stem is not None and set(norms) <= set(stem.modules())
-    run: Any = model.tokenize if in_stem else model  # what follows changes no average
+    run: Any = model.forward_stem if in_stem else model  # later layers change no average
     model.train()
     generator = torch.Generator().manual_seed(plan.seed)
     try:

@@ -1,4 +1,4 @@
-"""Attention proper: the one call of torch's fused kernel, and the gradient that it lacks."""
+"""Attention as a function: the one call of torch's fused kernel, and the gradient it lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["attend"]
 
-#: Scores held at a time while a bias's gradient is made: 4 MiB of float32, about a core's cache.
+#: Scores held at a time while a bias's gradient is computed: 4 MiB of float32, about one core's
+#: cache.
 _CHUNK = 2**20
 
 
@@ -20,17 +21,17 @@ def attend(
     k: Tensor,
     v: Tensor,
     bias: Tensor | None,
-    keep: Tensor | None,
+    mask: Tensor | None,
     scale: float,
     *,
     causal: bool = False,
 ) -> Tensor:
     """Compute ``softmax(q k^T scale + bias) v`` on the fused kernel.
 
-    For a bias with a gradient the kernel leaves to plain arithmetic on the CPU, which holds several
-    matrices of all scores and takes several times as long. There the kernel computes the output and
-    the gradients of `q`, `k`, `v` as if the bias were a constant, and the bias's own gradient, that
-    of the scores, is made afterwards, a piece that fits in the cache at a time.
+    For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU: it holds
+    several matrices of all scores and takes several times as long. Here the kernel computes the
+    output and the gradients of `q`, `k`, `v` as if the bias were constant; the bias's own gradient,
+    that of the scores, is computed afterwards, one piece that fits in the cache at a time.
 
     Parameters
     ----------
@@ -40,33 +41,34 @@ def attend(
         Values.
     bias : Tensor [1 | B, 1 | H, N, N], optional
         Added to the scaled scores.
-    keep : Tensor [B, N] of bool, optional
-        False where a key is padding.
+    mask : Tensor [B, N] of bool, optional
+        True for valid keys, False at padding.
     scale : float
-        Of the scores.
+        Factor on the scores.
     causal : bool, default=False
-        Whether a query sees its own key and earlier ones only. Then padding must come last.
+        Whether a query sees only its own key and earlier ones. Then padding must come last.
 
     Returns
     -------
     Tensor [B, H, N, E]
     """
     E = v.shape[-1]
-    width = max(q.shape[-1], E)  # the kernel wants all three as wide
+    width = max(q.shape[-1], E)  # the kernel needs all three equally wide
     q, k, v = _widened(q, width), _widened(k, width), _widened(v, width)
-    if bias is None and keep is None:
+    if bias is None and mask is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
         return out[..., :E]
-    seen = None if keep is None else keep[:, None, None, :]
+    visible = None if mask is None else mask[:, None, None, :]
     if causal:
         N = q.shape[-2]
         earlier = torch.ones(N, N, dtype=torch.bool, device=q.device).tril()[None, None]
-        seen = earlier if seen is None else seen & earlier
+        visible = earlier if visible is None else visible & earlier
     if bias is not None and _gradient_is_ours(q, bias):
-        out = _TrainedBias.apply(q, k, v, bias, seen, scale)
+        function: Any = _TrainedBias  # torch leaves `apply` without types
+        out = function.apply(q, k, v, bias, visible, scale)
     else:
-        mask = seen if bias is None else _masked(bias, seen)
-        out = F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
+        attn_mask = visible if bias is None else _masked(bias, visible)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask, scale=scale)
     return out[..., :E]
 
 
@@ -76,16 +78,16 @@ def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:
         and torch.is_grad_enabled()
         and q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.float64)
-        and not torch.compiler.is_compiling()  # a compiler fuses plain arithmetic by itself
+        and not torch.compiler.is_compiling()  # a compiler fuses plain arithmetic itself
     )
 
 
-def _masked(bias: Tensor, seen: Tensor | None) -> Tensor:
-    return bias if seen is None else bias.masked_fill(~seen, float("-inf"))
+def _masked(bias: Tensor, visible: Tensor | None) -> Tensor:
+    return bias if visible is None else bias.masked_fill(~visible, float("-inf"))
 
 
 def _widened(x: Tensor, width: int) -> Tensor:
-    """Fill up features with zeros, which change no product."""
+    """Pad features with zeros, which change no product."""
     return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
 
 
@@ -97,21 +99,21 @@ class _TrainedBias(torch.autograd.Function):
         k: Tensor,
         v: Tensor,
         bias: Tensor,
-        seen: Tensor | None,
+        visible: Tensor | None,
         scale: float,
     ) -> Tensor:
-        mask = _masked(bias.detach(), seen)
+        attn_mask = _masked(bias.detach(), visible)
         with torch.enable_grad():
             inputs = q, k, v = tuple(x.detach().requires_grad_() for x in (q, k, v))
-            out = F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
-        ctx.save_for_backward(q, k, v, bias, seen)
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask, scale=scale)
+        ctx.save_for_backward(q, k, v, bias, visible)
         ctx.inner, ctx.scale = (inputs, out), scale
         return out.detach()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, bias, seen = ctx.saved_tensors
+        q, k, v, bias, visible = ctx.saved_tensors
         inputs, out = ctx.inner
         grads = torch.autograd.grad(out, inputs, grad, retain_graph=True)
         B, H, N, _ = q.shape
@@ -128,10 +130,10 @@ class _TrainedBias(torch.autograd.Function):
             for i in range(0, N, rows):
                 span = slice(i, i + rows)
                 scores = (q[these, :, span] @ k_t[these]).add_(bias[shared, :, span])
-                if seen is not None:
-                    mask = seen[these] if len(seen) > 1 else seen
-                    mask = mask[:, :, span] if mask.shape[2] > 1 else mask
-                    scores.masked_fill_(~mask, float("-inf"))
+                if visible is not None:
+                    attn_mask = visible[these] if len(visible) > 1 else visible
+                    attn_mask = attn_mask[:, :, span] if attn_mask.shape[2] > 1 else attn_mask
+                    scores.masked_fill_(~attn_mask, float("-inf"))
                 weights = scores.softmax(-1)
                 d_scores = grad[these, :, span] @ v_t[these]
                 d_scores.sub_(total[these, :, span]).mul_(weights)

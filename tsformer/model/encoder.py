@@ -1,0 +1,121 @@
+"""The encoder shared by all models: a positional encoding, blocks and a final norm over tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from tsformer._deprecation import warn_renamed
+from tsformer.encodings import EncodingSpec, EncodingStack
+from tsformer.model.blocks import TransformerBlock
+
+__all__ = ["EncoderConfig", "TransformerEncoder"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Hyperparameters that all models share.
+
+    Parameters
+    ----------
+    encoding : str, PositionalEncoding subclass or factory, default="lspe"
+        Anything that `tsformer.encodings.resolve` takes.
+    encoding_params : dict
+        Its options.
+    d_model, n_heads, n_layers : int
+        Width `D`, heads `H`, blocks.
+    d_ff : int, optional
+        Hidden width of the feed-forward networks; twice `d_model` by default.
+    dropout : float, default=0.1
+        Rate on the encoded tokens and the residual branches.
+    norm_first : bool, default=True
+        Pre-norm blocks; False for post-norm, as in the original.
+    """
+
+    encoding: EncodingSpec = "lspe"
+    encoding_params: dict[str, Any] = field(default_factory=dict)
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 2
+    d_ff: int | None = None
+    dropout: float = 0.1
+    norm_first: bool = True
+
+    def __post_init__(self) -> None:
+        if self.d_model % self.n_heads:
+            divisors = [h for h in range(1, self.d_model + 1) if self.d_model % h == 0]
+            raise ValueError(
+                f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}; "
+                f"with this width n_heads may be one of {divisors}"
+            )
+
+
+class TransformerEncoder(nn.Module):
+    """Base of the models, which add a stem before it and a head after it.
+
+    A model calls `_add_blocks` and, after everything else that draws weights, `_add_encoding`: with
+    the same seed, models that differ only in their encoding then share all other initial weights.
+    """
+
+    def _add_blocks(self, config: EncoderConfig, *, causal: bool = False) -> None:
+        D = config.d_model
+        d_ff = 2 * D if config.d_ff is None else config.d_ff
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            TransformerBlock(D, config.n_heads, d_ff, config.dropout, config.norm_first, causal)
+            for _ in range(config.n_layers)
+        )
+        self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
+
+    def _add_encoding(
+        self, config: EncoderConfig, max_tokens: int, *, causal: bool = False
+    ) -> None:
+        self.max_tokens = max_tokens
+        self.encoding = EncodingStack(
+            config.encoding,
+            n_layers=config.n_layers,
+            d_model=config.d_model,
+            n_heads=config.n_heads,
+            max_len=max_tokens,
+            causal=causal,
+            **config.encoding_params,
+        )
+
+    def forward_features(self, tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
+        """Encode the positions of tokens, run the blocks and apply the final norm.
+
+        Parameters
+        ----------
+        tokens : Tensor [B, N, D]
+            Zero wherever `mask` is False.
+        mask : Tensor [B, N] of bool, or None
+            True for valid tokens; None if all are.
+        t : Tensor [1 | B, N]
+            Times of the tokens.
+
+        Returns
+        -------
+        Tensor [B, N, D]
+        """
+        x: Tensor = self.dropout(self.encoding.embed(tokens, t, mask))
+        for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
+            x = block(x, t, hooks, mask)
+        x = self.norm(x)
+        return x
+
+    def relate(self, x: Tensor, t: Tensor, keep: Tensor | None) -> Tensor:
+        """Call ``forward_features(tokens, mask, t)``, which replaced it; deprecated."""
+        warn_renamed("relate(x, t, keep)", "forward_features(tokens, mask, t)")
+        return self.forward_features(x, keep, t)
+
+
+def mask_from(mask: Tensor | None, keep: Tensor | None, stacklevel: int) -> Tensor | None:
+    """Return the mask of a call that may still pass it as `keep`, with a FutureWarning if so."""
+    if keep is None:
+        return mask
+    if mask is not None:
+        raise TypeError("got both mask= and keep=, its old name; pass mask= alone")
+    warn_renamed("keep=", "mask=", stacklevel=stacklevel)
+    return keep

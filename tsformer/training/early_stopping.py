@@ -1,0 +1,61 @@
+"""Early stopping: which epoch was best, and when to give up waiting for a better one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["EarlyStopping"]
+
+
+@dataclass
+class EarlyStopping:
+    """Remember the epoch of the lowest validation loss; stop after `patience` epochs without one.
+
+    Parameters
+    ----------
+    patience : int or None
+        Epochs to wait for a lower loss. None never stops and remembers nothing.
+    start : int, default=0
+        Epochs trained before this run, from which waiting for a first best epoch is counted.
+
+    Attributes
+    ----------
+    best_loss : float
+        The lowest validation loss so far.
+    best_epoch : int or None
+        Its epoch.
+    best_weights : dict or None
+        The weights at the end of that epoch.
+
+    Examples
+    --------
+    >>> stopping = EarlyStopping(patience=2)
+    >>> for epoch, loss in enumerate([0.9, 0.5, 0.6, 0.7], start=1):
+    ...     stopping.update(epoch, loss, {})
+    >>> stopping.best_epoch, stopping.should_stop(epoch=3), stopping.should_stop(epoch=4)
+    (2, False, True)
+    """
+
+    patience: int | None
+    start: int = 0
+    best_loss: float = math.inf
+    best_epoch: int | None = None
+    best_weights: dict[str, Tensor] | None = None
+
+    def update(self, epoch: int, loss: float, weights: dict[str, Tensor]) -> None:
+        """Take in the validation loss and the weights at the end of an epoch.
+
+        A loss that is NaN is never the lowest.
+        """
+        if self.patience is not None and loss < self.best_loss:
+            self.best_loss, self.best_epoch, self.best_weights = loss, epoch, weights
+
+    def should_stop(self, epoch: int) -> bool:
+        """Whether `patience` epochs have passed since the best one, or since the start."""
+        if self.patience is None or epoch == self.best_epoch:
+            return False
+        since = self.start if self.best_epoch is None else self.best_epoch
+        return epoch - since >= self.patience

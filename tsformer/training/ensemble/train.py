@@ -1,0 +1,180 @@
+"""Several models trained on the same data: as one, in processes, or one after another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import joblib
+import torch
+from torch import Tensor, nn
+
+from tsformer.data.panel import Panel
+from tsformer.training.callbacks import Callback, History, TrainingState
+from tsformer.training.ensemble.vectorized import train_vectorized, why_not_vectorizable
+from tsformer.training.loop import execute
+from tsformer.training.plan import TrainingPlan
+from tsformer.training.run import NonFiniteLossError, TrainingRun, mark_interrupted
+from tsformer.training.step import Loss
+from tsformer.training.validation import Validation
+
+__all__ = ["train_ensemble"]
+
+
+def train_ensemble(
+    models: Sequence[nn.Module],
+    panel: Panel,
+    targets: Tensor,
+    loss: Loss,
+    plans: Sequence[TrainingPlan],
+    *,
+    weights: Tensor | None = None,
+    validation: Validation | None = None,
+    callbacks: Sequence[Sequence[Callback]] = (),
+    histories: Sequence[History] = (),
+    n_jobs: int | None = 1,
+    vectorized: bool | None = None,
+) -> list[History]:
+    """Train several models in place, on the same series.
+
+    On a GPU, models that differ only in their weights and seeds train as one: their parameters
+    have a leading member axis, and a step of all takes little longer than a step of one. On a CPU,
+    which has no idle units to fill, they train one after another, or in `n_jobs` processes. Either
+    way each has the batches that it would have alone, and without random draws ends as it would
+    alone, up to rounding.
+
+    Parameters
+    ----------
+    models : sequence of nn.Module
+        As for `train`.
+    panel, targets, loss, weights, validation
+        As for `train`; shared by all models. Processes need a `loss` that can be pickled.
+    plans : sequence of TrainingPlan
+        One per model. Models train as one only if their plans differ in nothing but the seed.
+    callbacks : sequence of sequences of Callback, optional
+        Those of each model. A callback that several share is called for one model after another.
+    histories : sequence of History, optional
+        Rows of earlier epochs of each model, continued in place.
+    n_jobs : int, optional
+        Processes on a CPU, each with an equal share of the threads; None means 1, -1 one per core.
+    vectorized : bool, optional
+        Whether to train as one. By default on a GPU if nothing prevents it; a warning says what
+        does.
+
+    Returns
+    -------
+    list of History
+        One per model; after Ctrl-C only for those that were begun, at least the first.
+
+    Raises
+    ------
+    NonFiniteLossError
+        If the loss of a model is no longer finite. The models before it are trained.
+    ValueError
+        If the sequences differ in length, if ``vectorized=True`` is impossible, or if callbacks
+        would have to be called in other processes.
+
+    Examples
+    --------
+    >>> import torch.nn.functional as F
+    >>> from tsformer import ModelConfig, TSTransformer
+    >>> config = ModelConfig(n_channels=1, n_outputs=1, max_len=9, d_model=8, n_heads=2)
+    >>> models = [TSTransformer(config) for _ in range(2)]
+    >>> panel = Panel(torch.randn(6, 9, 1), torch.full((6,), 9))
+    >>> options = {"n_epochs": 2, "batch_size": 3, "learning_rate": 0.01, "weight_decay": 0.0}
+    >>> plans = [TrainingPlan(**options, device=torch.device("cpu"), seed=i) for i in range(2)]
+    >>> loss = lambda outputs, targets: (outputs[:, 0] - targets).square()
+    >>> histories = train_ensemble(models, panel, torch.randn(6), loss, plans, vectorized=True)
+    >>> [len(history) for history in histories]
+    [2, 2]
+    """
+    histories = list(histories) or [History() for _ in models]
+    callbacks = list(callbacks) or [() for _ in models]
+    counts = {
+        "models": len(models),
+        "plans": len(plans),
+        "callbacks": len(callbacks),
+        "histories": len(histories),
+    }
+    if len(set(counts.values())) > 1 or not models:
+        raise ValueError(
+            "train_ensemble needs one plan, one history and one sequence of callbacks per model; "
+            f"got {counts}"
+        )
+    runs = [
+        TrainingRun(TrainingState(model, plan, history), loss, validation, own)
+        for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
+    ]
+    on_gpu = plans[0].device.type == "cuda"
+    if vectorized or (vectorized is None and on_gpu and len(models) > 1):
+        reason = why_not_vectorizable(runs, panel)
+        if reason is None:
+            return train_vectorized(runs, panel, targets, weights)
+        if vectorized:
+            raise ValueError(f"these {len(models)} models cannot train as one: {reason}")
+        warnings.warn(
+            f"{len(models)} members train one after another, not as one: {reason}", stacklevel=2
+        )
+    n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
+    if n_processes == 1:
+        return _in_turn(runs, panel, targets, weights)
+    if any(callbacks):
+        raise ValueError(
+            f"n_jobs={n_jobs} trains in other processes, where callbacks would be called on copies "
+            "of themselves that are lost; use n_jobs=1 with callbacks, including verbose=1"
+        )
+    return _in_processes(runs, panel, targets, weights, n_processes)
+
+
+def _in_turn(
+    runs: Sequence[TrainingRun], panel: Panel, targets: Tensor, weights: Tensor | None
+) -> list[History]:
+    done: list[History] = []
+    for run in runs:
+        done.append(execute(run, panel, targets, weights))
+        if run.state.history.interrupted:
+            break
+    return done
+
+
+def _in_processes(
+    runs: Sequence[TrainingRun],
+    panel: Panel,
+    targets: Tensor,
+    weights: Tensor | None,
+    n_processes: int,
+) -> list[History]:
+    n_threads = max(torch.get_num_threads() // n_processes, 1)
+    parallel = joblib.Parallel(n_processes, return_as="generator")
+    jobs = (joblib.delayed(_in_child)(run, panel, targets, weights, n_threads) for run in runs)
+    done: list[History] = []
+    try:
+        for run, (weights_learned, learned, error) in zip(runs, parallel(jobs), strict=True):
+            model, history = run.state.model, run.state.history
+            model.load_state_dict(weights_learned)
+            model.eval()
+            history[:] = learned
+            history.interrupted, history.best_epoch = learned.interrupted, learned.best_epoch
+            done.append(history)
+            if error is not None:
+                raise error
+    except KeyboardInterrupt:
+        progress = f"{len(done)} of {len(runs)} members"
+        if not done:
+            runs[0].state.model.eval()
+            done.append(runs[0].state.history)
+        mark_interrupted(done[-1:], progress, stacklevel=4)
+    return done
+
+
+def _in_child(
+    run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None, n_threads: int
+) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
+    """Train one member in a process of its own."""
+    torch.set_num_threads(n_threads)
+    error = None
+    try:
+        execute(run, panel, targets, weights)
+    except NonFiniteLossError as raised:
+        error = raised
+    return run.state.model.state_dict(), run.state.history, error

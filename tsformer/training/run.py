@@ -1,0 +1,215 @@
+"""What every training loop does around its steps, for one model or for several at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NoReturn
+
+from torch import Tensor, nn
+
+from tsformer.data.panel import Panel
+from tsformer.training.batch_norm import update_bn
+from tsformer.training.callbacks import Callback, History, TrainingState, running
+from tsformer.training.early_stopping import EarlyStopping
+from tsformer.training.inference import forward
+from tsformer.training.plan import TrainingPlan
+from tsformer.training.seeds import seeded
+from tsformer.training.step import Loss
+from tsformer.training.validation import Validation
+
+__all__ = [
+    "NonFiniteLossError",
+    "Snapshot",
+    "Snapshots",
+    "TrainingRun",
+    "mark_interrupted",
+    "supervised",
+]
+
+#: An epoch and the weights at its end.
+Snapshot = tuple[int, dict[str, Tensor]]
+
+
+class NonFiniteLossError(RuntimeError):
+    """The training loss is no longer finite; the model has the weights of the last good epoch."""
+
+
+class Snapshots:
+    """Weights to return to: those of the start, of the last epoch but one, and of the last.
+
+    Parameters
+    ----------
+    epoch : int
+        Epochs trained before.
+    weights : dict
+        Weights at the start.
+    """
+
+    def __init__(self, epoch: int, weights: dict[str, Tensor]):
+        self.kept: list[Snapshot] = [(epoch, weights)]
+
+    @property
+    def newest(self) -> dict[str, Tensor]:
+        """The weights that were added last."""
+        return self.kept[-1][1]
+
+    def add(self, epoch: int, weights: dict[str, Tensor]) -> None:
+        """Keep the weights at the end of an epoch."""
+        self.kept = [self.kept[0], self.kept[-1], (epoch, weights)]
+
+
+@dataclass
+class TrainingRun:
+    """One model's training run: its state, and what happens to it at the end of each epoch.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Model, plan and history.
+    loss : callable
+        From outputs and targets to the loss of each series.
+    validation : Validation, optional
+        Judges each epoch.
+    callbacks : sequence of Callback
+        Called around the epochs.
+
+    Attributes
+    ----------
+    stopping : EarlyStopping
+        Decides where there are validation data and the plan has `n_iter_no_change`.
+    """
+
+    state: TrainingState
+    loss: Loss
+    validation: Validation | None = None
+    callbacks: Sequence[Callback] = ()
+    stopping: EarlyStopping = field(init=False)
+
+    def __post_init__(self) -> None:
+        patience = None if self.validation is None else self.state.plan.n_iter_no_change
+        self.stopping = EarlyStopping(patience, start=self.state.epochs_before)
+
+    def end_epoch(
+        self, loss: float, lr: float, start: float, weights: dict[str, Tensor], *, sharing: int = 1
+    ) -> None:
+        """Write the epoch's row, decide whether to stop, and call the callbacks.
+
+        Parameters
+        ----------
+        loss, lr : float
+            Mean training loss of the epoch, and the learning rate at its end.
+        start : float
+            When it began, by `time.perf_counter`.
+        weights : dict
+            The weights at its end, for early stopping to keep.
+        sharing : int, default=1
+            Models trained at a time, which divide the time that passed among them.
+        """
+        state = self.state
+        row = {"epoch": state.epoch + 1, "loss": loss, "lr": lr, "seconds": 0.0}
+        if self.validation is not None:
+            row |= self.validation.evaluate(state.model, self.loss, state.plan)
+        row["seconds"] = (perf_counter() - start) / sharing
+        state.history.append(row)
+        if self.validation is not None:
+            self.stopping.update(state.epoch, row["val_loss"], weights)
+            state.history.best_epoch = self.stopping.best_epoch
+            state.stop = state.stop or self.stopping.should_stop(state.epoch)
+        for callback in self.callbacks:
+            callback.on_epoch_end(state)
+
+    def raise_non_finite(
+        self, loss: float, kept: Sequence[Snapshot], panel: Panel, member: int | None = None
+    ) -> NoReturn:
+        """Return the model to the newest good weights, and raise NonFiniteLossError.
+
+        Parameters
+        ----------
+        loss : float
+            The training loss of the epoch that has just ended.
+        kept : sequence of Snapshot
+            Weights to return to, the newest last.
+        panel : Panel
+            The training series: good weights give finite outputs for all of them.
+        member : int, optional
+            Which of several models this is.
+        """
+        state = self.state
+        epoch = _return_to_last_finite(state.model, kept, panel, state.plan)
+        of = "" if member is None else f" of member {member}"
+        whose = "the" if member is None else "its"
+        others = "" if member is None else ", and those of the others as they are"
+        raise NonFiniteLossError(
+            f"the training loss{of} became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; "
+            f"{whose} weights of epoch {epoch} are kept{others}. A lower learning_rate "
+            f"(it was {state.plan.learning_rate:g}) usually helps"
+        )
+
+
+def _return_to_last_finite(
+    model: nn.Module, kept: Sequence[Snapshot], panel: Panel, plan: TrainingPlan
+) -> int:
+    """Load the newest weights whose outputs are finite; return their epoch.
+
+    An epoch's last step can spoil the weights after all its losses were computed, so that even an
+    epoch with a finite loss may end in weights that are of no use.
+    """
+    for epoch, weights in reversed(kept):
+        model.load_state_dict(weights)
+        if forward(model, panel, bfloat16=plan.bfloat16, device=plan.device).isfinite().all():
+            return epoch
+    return kept[0][0]
+
+
+@contextmanager
+def supervised(runs: Sequence[TrainingRun], panel: Panel, seed: int) -> Iterator[None]:
+    """Run the epochs of models that train at a time, inside the block.
+
+    Around it are the seeds and the callbacks' begin and end. Ctrl-C ends the block with a warning.
+    After it, batch norms get averages that belong to the final weights, except where validation
+    chose an epoch: those weights are kept as they were judged. Models end in eval mode.
+
+    Parameters
+    ----------
+    runs : sequence of TrainingRun
+        One for each model.
+    panel : Panel
+        The training series.
+    seed : int
+        Of all that is drawn in the block.
+    """
+    states = [run.state for run in runs]
+    with ExitStack() as stack:
+        stack.enter_context(seeded(seed, states[0].plan.device))
+        for run in runs:
+            stack.enter_context(running(run.callbacks, run.state))
+        try:
+            for state in states:
+                state.history.interrupted, state.history.best_epoch = False, None
+            try:
+                yield
+            except KeyboardInterrupt:
+                members = f" of {len(runs)} members" if len(runs) > 1 else ""
+                progress = f"{states[0].epoch} of {states[0].n_epochs} epochs{members}"
+                # Up through this generator, contextlib and the loop to the loop's caller.
+                mark_interrupted((state.history for state in states), progress, stacklevel=5)
+            for state in states:
+                if state.history.best_epoch is None:
+                    update_bn(state.model, panel, state.plan)
+        finally:
+            for state in states:
+                state.model.eval()
+
+
+def mark_interrupted(histories: Iterable[History], progress: str, stacklevel: int) -> None:
+    """Mark the histories as interrupted, and warn how far training had come."""
+    for history in histories:
+        history.interrupted = True
+    warnings.warn(
+        f"training was interrupted after {progress}; what was trained so far is kept",
+        stacklevel=stacklevel,
+    )

@@ -1,0 +1,49 @@
+"""Validation: series that judge a model after each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from tsformer.data.panel import Panel
+from tsformer.training.inference import forward
+from tsformer.training.plan import TrainingPlan
+from tsformer.training.step import Loss
+
+__all__ = ["Validation"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Data that judge the model after each epoch and never train it.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series, on the plan's device.
+    targets : Tensor [n, ...]
+        Their targets, on the same device.
+    score : callable
+        From outputs and targets to a float; higher is better.
+    weights : Tensor [n], optional
+        Weight of each series in the validation loss, on the same device; their mean should be 1.
+    """
+
+    panel: Panel
+    targets: Tensor
+    score: Callable[[Tensor, Tensor], float]
+    weights: Tensor | None = None
+
+    def evaluate(self, model: nn.Module, loss: Loss, plan: TrainingPlan) -> dict[str, float]:
+        """Return the model's `val_loss` and `val_score`."""
+        outputs = forward(model, self.panel, bfloat16=plan.bfloat16, device=plan.device)
+        outputs = outputs.to(plan.device)
+        losses = loss(outputs, self.targets)
+        if self.weights is not None:
+            losses = losses * self.weights
+        return {
+            "val_loss": losses.mean().item(),
+            "val_score": self.score(outputs, self.targets),
+        }
