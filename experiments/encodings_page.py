@@ -148,7 +148,8 @@ def entry(row: dict[str, object]) -> str:
     text = md.sections(inspect.getdoc(cls))
     summary, _, description = text[""].partition("\n")
     facts = (
-        f"Class `{cls.__module__}.{cls.__name__}`; past the trained length: {row['beyond']}; "
+        f"Class `tsformer.encodings.{cls.__name__}`; "
+        f"past the trained length: {row['extrapolation']}; "
         f"symmetric: {'yes' if row['symmetric'] else 'no'}; "
         f"owned by: {'each block' if row['per_block'] else 'the stack'}."
     )

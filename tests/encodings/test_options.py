@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from tsformer.encodings import relative, resolve
-from tsformer.encodings.fire import relu_network
+from tsformer.encodings import resolve
+from tsformer.encodings.bias.fire import relu_network
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 12}
 
@@ -228,7 +228,7 @@ def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
     bias = encoding.bias(q, k, t)
     assert bias.isneginf().any()
     assert bias[~bias.isneginf()].min() >= -60
-    monkeypatch.setattr(relative, "without_traces", lambda bias: bias)
+    monkeypatch.setattr(f"tsformer.encodings.bias.{name}.mask_negligible", lambda bias: bias)
     exact = encoding.double().bias(q.double(), k.double(), t.double())
     expected = (q.double() @ k.double().mT / 2 + exact).softmax(-1) @ v.double()
     ours = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias)

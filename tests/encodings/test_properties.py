@@ -157,21 +157,21 @@ def codes(name: str, length: int) -> list[Tensor]:
 @pytest.mark.parametrize(
     "row", [row for row in available() if row["name"] not in OF_THE_SIGNAL], ids=lambda r: r["name"]
 )
-def test_beyond_the_trained_length(row):
+def test_past_the_trained_length(row):
     """`extends`: known steps keep their code; `interpolates`: the ends do; `clamps`: repeats."""
     x, scores, weights = codes(row["name"], LENGTH)
     long_x, long_scores, long_weights = codes(row["name"], 3 * LENGTH)
     first, ends = slice(0, LENGTH), [0, -1]
-    if row["beyond"] == "extends":
+    if row["extrapolation"] == "extends":
         assert same(long_x[:, first], x)
         assert same(long_scores[..., first, first], scores)
         assert same(long_weights[..., first, first], weights)
-    elif row["beyond"] == "interpolates":
+    elif row["extrapolation"] == "interpolates":
         assert same(long_x[:, ends], x[:, ends])
         assert same(long_scores[..., ends, :][..., ends], scores[..., ends, :][..., ends])
         assert not (same(long_x[:, first], x) and same(long_scores[..., first, first], scores))
     else:
-        assert row["beyond"] == "clamps"
+        assert row["extrapolation"] == "clamps"
         far = (long_scores + long_weights)[..., 0]  # of the first step, from each of the others
         assert same(far[..., LENGTH:], far[..., LENGTH - 1 : LENGTH].expand(1, 2, 2 * LENGTH))
         assert not same(far[..., LENGTH - 2], far[..., LENGTH - 1])
@@ -277,3 +277,14 @@ def test_exports(name):
     keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
     program = torch.export.export(model, (x, keep))
     assert same(program.module()(x.flip(0), keep), model(x.flip(0), keep))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_stated_bias_of_times_reads_the_times_alone(name):
+    q, k, t = torch.randn(2, 2, 6, 4), torch.randn(2, 2, 6, 4), torch.arange(6.0)[None]
+    encoding = resolve(name, d_model=8, n_heads=2, max_len=6)
+    bias = encoding.bias(q, k, t)
+    of_times = bias is not None and torch.equal(
+        bias, encoding.bias(torch.ones_like(q), torch.ones_like(k), t)
+    )
+    assert of_times == encoding.bias_of_times

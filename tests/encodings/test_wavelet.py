@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tsformer.encodings import resolve
-from tsformer.encodings.wavelet import WAVELETS, multiresolution
+from tsformer.encodings.embed.wavelet import WAVELETS, multiresolution
 
 every_wavelet = pytest.mark.parametrize("wavelet", WAVELETS)
 

@@ -18,8 +18,7 @@ from small_problem import (
 from test_members import fit, make_members
 from torch import nn
 
-from tsformer.encodings import PositionalEncoding
-from tsformer.encodings.registry import _REGISTRY
+from tsformer.encodings import PositionalEncoding, unregister
 from tsformer.training import Callback, Diverged, History, forward
 from tsformer.training.members import train_members
 
@@ -38,7 +37,7 @@ def reader():
             return x + float(x.mean())
 
     yield "reader"
-    _REGISTRY.pop("reader")
+    unregister("reader")
 
 
 def test_what_cannot_be_vectorised_trains_in_turn(reader):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.absolute import interpolated_rows
 from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import interpolated_rows
 
 __all__ = ["TUPE"]
 
@@ -44,8 +44,7 @@ class TUPE(PositionalEncoding, name="tupe"):
     torch.Size([3, 2, 5, 8])
     """
 
-    kind = "rotate"
-    beyond = "interpolates"
+    extrapolation = "interpolates"
     symmetric = False
     reference = "Ke et al. 2021"
 

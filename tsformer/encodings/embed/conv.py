@@ -1,4 +1,4 @@
-"""Encodings that leave position to convolutions: `conv`, and the control, `none`."""
+"""`conv`: a depthwise convolution of the tokens."""
 
 from __future__ import annotations
 
@@ -7,42 +7,7 @@ from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["ConvEncoding", "NoEncoding"]
-
-
-class NoEncoding(PositionalEncoding, name="none"):
-    """Tell nothing: ``x -> x``.
-
-    The control of every comparison, and a fair choice behind a convolutional stem, whose
-    receptive field orders neighbouring steps already. With a pointwise stem the model is then a
-    bag of steps.
-
-    Parameters
-    ----------
-    d_model, n_heads, max_len : int
-        Sizes, unused here.
-
-    References
-    ----------
-    Haviv et al., "Transformer Language Models without Positional Encodings Still Learn
-    Positional Information", Findings of EMNLP 2022.
-
-    Examples
-    --------
-    >>> import torch
-    >>> x = torch.randn(2, 5, 8)
-    >>> encoding = NoEncoding(d_model=8, n_heads=2, max_len=5)
-    >>> bool((encoding.embed(x, torch.arange(5.0)[None]) == x).all())
-    True
-    """
-
-    kind = "none"
-    beyond = "extends"
-    symmetric = True
-    reference = "Haviv et al. 2022"
-
-    def __init__(self, *, d_model: int, n_heads: int, max_len: int):
-        super().__init__()
+__all__ = ["ConvEncoding"]
 
 
 class ConvEncoding(PositionalEncoding, name="conv"):
@@ -82,8 +47,7 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     torch.Size([2, 5, 8])
     """
 
-    kind = "embed"
-    beyond = "extends"
+    extrapolation = "extends"
     symmetric = False
     reference = "Chu et al. 2023"
 

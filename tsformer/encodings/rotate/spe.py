@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import at_least_float32
 
 __all__ = ["ConvSPE", "SineSPE"]
 
@@ -33,8 +34,7 @@ class StochasticEncoding(PositionalEncoding):
     is ``(1 - g) P_e + g``.
     """
 
-    kind = "rotate"
-    beyond = "extends"
+    extrapolation = "extends"
     symmetric = False
     reference = "Liutkus et al. 2021"
 
@@ -147,8 +147,9 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
         self.gain_raw = nn.Parameter(torch.full(shape, log(EULER - 1)))  # softplus of it is one
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        t = t if t.dtype == torch.float64 else t.float()
-        angle = pi * self.frequency_raw.sigmoid()[:, None] * t[:, None, :, None, None]
+        angle = (
+            pi * self.frequency_raw.sigmoid()[:, None] * at_least_float32(t)[:, None, :, None, None]
+        )
         noise, gate_noise = self._draws()
         coded, passed = self._shares()
         n_sines, n_realizations = angle.shape[-1], noise.shape[-1]

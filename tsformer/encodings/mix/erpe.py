@@ -47,8 +47,7 @@ class ERPE(PositionalEncoding, name="erpe"):
     0.0
     """
 
-    kind = "mix"
-    beyond = "clamps"
+    extrapolation = "clamps"
     symmetric = False
     per_block = True
     reference = "Foumani et al. 2024"

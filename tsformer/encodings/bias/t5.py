@@ -1,7 +1,4 @@
-"""Trained values of the signed distance, added to the scores: `shaw`, `t5`.
-
-`q`, `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
-"""
+"""`t5`: trained values of buckets of the distance."""
 
 from __future__ import annotations
 
@@ -11,74 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.relative import ahead
+from tsformer.encodings.bias.distances import checked_max_distance, relative_times
 
-__all__ = ["T5", "Shaw"]
-
-
-class Shaw(PositionalEncoding, name="shaw"):
-    """Add to each score the query's product with a trained vector of the distance.
-
-    ``q_i . a[clip(t_j - t_i, -K, K)] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table a block that
-    its heads share, as in the paper. Distances in time are rounded to whole tokens.
-
-    The paper also adds vectors of the distance to the values, and finds that they change
-    nothing; they are left out.
-
-    Parameters
-    ----------
-    d_model, n_heads, max_len : int
-        Sizes.
-    max_distance : int, optional
-        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is less,
-        so that every vector is trained.
-    init_std : float, default=0.02
-        Standard deviation of the initial vectors.
-
-    Raises
-    ------
-    ValueError
-        If `max_distance` is below 1.
-
-    References
-    ----------
-    Shaw, Uszkoreit and Vaswani, "Self-Attention with Relative Position Representations", NAACL
-    2018.
-
-    Examples
-    --------
-    >>> encoding = Shaw(d_model=8, n_heads=2, max_len=5)
-    >>> q = k = torch.randn(3, 2, 5, 4)
-    >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
-    torch.Size([3, 2, 5, 5])
-    """
-
-    kind = "bias"
-    beyond = "clamps"
-    symmetric = False
-    per_block = True
-    reference = "Shaw et al. 2018"
-
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        max_distance: int | None = None,
-        init_std: float = 0.02,
-    ):
-        super().__init__()
-        self.max_distance = _distance("shaw", max_distance, min(16, max_len - 1))
-        self.table = nn.Parameter(
-            init_std * torch.randn(2 * self.max_distance + 1, d_model // n_heads)
-        )
-
-    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        products = q @ self.table.to(q.dtype).T * self.table.shape[1] ** -0.5
-        row = ahead(t).round().clamp(-self.max_distance, self.max_distance).long()
-        row = (row + self.max_distance).expand(*q.shape[:2], -1, -1)
-        return products.gather(-1, row)
+__all__ = ["T5"]
 
 
 class T5(PositionalEncoding, name="t5"):
@@ -122,9 +54,8 @@ class T5(PositionalEncoding, name="t5"):
     tensor([ 3,  2,  0, 16, 25, 30, 30])
     """
 
-    kind = "bias"
     bias_of_times = True
-    beyond = "clamps"
+    extrapolation = "clamps"
     symmetric = False
     reference = "Raffel et al. 2020"
 
@@ -142,7 +73,7 @@ class T5(PositionalEncoding, name="t5"):
         if n_buckets < 4 or n_buckets % 2:
             raise ValueError(f"n_buckets of t5 must be even and at least 4; got {n_buckets!r}")
         self.n_side = n_buckets // 2
-        self.max_distance = _distance("t5", max_distance, min(128, max_len - 1))
+        self.max_distance = checked_max_distance("t5", max_distance, min(128, max_len - 1))
         self.table = nn.Parameter(init_std * torch.randn(2 * self.n_side - 1, n_heads))
 
     def bucket(self, gap: Tensor) -> Tensor:
@@ -158,13 +89,7 @@ class T5(PositionalEncoding, name="t5"):
         return (side + (self.n_side - 1) * ((gap > 0) & (side > 0))).long()
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        bucket = self.bucket(ahead(t))[:, 0]
+        bucket = self.bucket(relative_times(t))[:, 0]
         # A head at a time, so that the kernel reads memory in order.
         values = self.table.T.index_select(1, bucket.flatten()).unflatten(1, bucket.shape)
         return values.transpose(0, 1).to(q.dtype)
-
-
-def _distance(name: str, asked: int | None, default: int) -> int:
-    if asked is not None and asked < 1:
-        raise ValueError(f"max_distance of {name} must be at least 1 token; got {asked!r}")
-    return max(default, 1) if asked is None else asked

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.relative import ahead
+from tsformer.encodings.bias.distances import relative_times
 
 __all__ = ["FIRE", "relu_network"]
 
@@ -51,9 +51,8 @@ class FIRE(PositionalEncoding, name="fire"):
     torch.Size([1, 2, 5, 5])
     """
 
-    kind = "bias"
     bias_of_times = True
-    beyond = "interpolates"
+    extrapolation = "interpolates"
     symmetric = False
     reference = "Li et al. 2024"
 
@@ -75,7 +74,7 @@ class FIRE(PositionalEncoding, name="fire"):
         self.out = nn.Linear(d_hidden, n_heads)
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        gap = ahead(t)[:, 0]
+        gap = relative_times(t)[:, 0]
         length = (t.amax(dim=1) - t[:, 0])[:, None, None]
         c = self.log_c.exp()
         longest = torch.maximum(self.log_threshold.exp(), length)

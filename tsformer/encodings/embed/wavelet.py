@@ -151,8 +151,7 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     torch.Size([2, 20, 8])
     """
 
-    kind = "embed"
-    beyond = "extends"
+    extrapolation = "extends"
     symmetric = False
     reference = "Irani and Metsis 2026"
 

@@ -1,0 +1,1 @@
+"""Encodings that override `bias`: they add to the scores before the softmax."""

@@ -1,0 +1,1 @@
+"""Encodings that override `mix`: they add to the output of attention."""
