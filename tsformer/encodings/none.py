@@ -1,4 +1,4 @@
-"""`none`: the control without an encoding."""
+"""`none`: no encoding, the control."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["NoEncoding"]
 
 
 class NoEncoding(PositionalEncoding, name="none"):
-    """Tell nothing: ``x -> x``.
+    """Encode nothing: ``x -> x``.
 
-    The control of every comparison, and a fair choice behind a convolutional stem, whose
-    receptive field orders neighbouring steps already. With a pointwise stem the model is then a
+    The control of every comparison, and a reasonable choice behind a convolutional stem, whose
+    receptive field already orders neighbouring steps. Behind a pointwise stem the model is then a
     bag of steps.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
-        Sizes, unused here.
+        Sizes; unused here.
 
     References
     ----------
@@ -27,6 +27,7 @@ class NoEncoding(PositionalEncoding, name="none"):
     Examples
     --------
     >>> import torch
+    >>> from tsformer.encodings import NoEncoding
     >>> x = torch.randn(2, 5, 8)
     >>> encoding = NoEncoding(d_model=8, n_heads=2, max_len=5)
     >>> bool((encoding.embed(x, torch.arange(5.0)[None]) == x).all())

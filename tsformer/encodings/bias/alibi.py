@@ -1,4 +1,4 @@
-"""`alibi`: a constant slope for each head."""
+"""`alibi`: a linear function of the distance."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["ALiBi"]
 class ALiBi(PositionalEncoding, name="alibi"):
     """Subtract from each score a multiple of the distance: ``-m_h abs(t_j - t_i)``.
 
-    Slopes ``m_h = 2^(-8 h / H)``, ``h = 1..H``, are constants. The paper's model is causal; here
-    attention looks both ways, and the distance alone cannot tell past from future: by default the
-    encoding is symmetric. ``signed=True`` makes later tokens count half as far, one of the ways
-    that its authors suggest for models that look both ways.
+    The slopes ``m_h = 2^(-8 h / H)``, ``h = 1..H``, are constants. The paper's model is causal;
+    here attention is bidirectional, and the distance alone cannot tell past from future: by default
+    the encoding is symmetric. ``signed=True`` halves the distance to later tokens, one of the
+    authors' suggestions for bidirectional models.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` and `max_len` are unused here.
     signed : bool, default=False
-        Halve the slope towards later tokens, so that direction is known.
+        Whether to halve the slope towards later tokens, which tells past from future.
 
     References
     ----------
@@ -33,6 +33,8 @@ class ALiBi(PositionalEncoding, name="alibi"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import ALiBi
     >>> encoding = ALiBi(d_model=4, n_heads=1, max_len=3)
     >>> q = torch.zeros(1, 1, 3, 4)
     >>> encoding.bias(q, q, torch.arange(3.0)[None])[0, 0, 0] * 2**8

@@ -17,19 +17,19 @@ class Kerple(PositionalEncoding, name="kerple"):
     """Subtract from each score a trained concave function of the distance.
 
     ``-r1_h log(1 + r2_h abs(t_j - t_i))`` (`variant` "log") or ``-r1_h abs(t_j - t_i)^(r2_h)``
-    ("power"), with ``r1, r2`` ``[H]`` above zero, and `r2` at most 2 for "power": then the bias is
-    a conditionally positive definite kernel. Both are kept in their ranges by a softplus, or a
-    sigmoid, of what is trained; the authors' code cuts them off at 0.01, where the gradient ends.
+    ("power"), with ``r1, r2`` ``[H]`` above zero and, for "power", `r2` at most 2: the bias is then
+    a conditionally positive definite kernel. A softplus or sigmoid of the trained parameters keeps
+    both in their ranges; the authors' code clips them at 0.01, where the gradient vanishes.
 
-    The paper's model is causal; here attention looks both ways, and the distance alone cannot
-    tell past from future: the encoding is symmetric.
+    The paper's model is causal; here attention is bidirectional, and the distance alone cannot tell
+    past from future: the encoding is symmetric.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` and `max_len` are unused here.
     variant : {"log", "power"}, default="log"
-        The function; the paper finds the logarithm better.
+        The function of the distance; in the paper the logarithm works better.
 
     Raises
     ------
@@ -43,6 +43,8 @@ class Kerple(PositionalEncoding, name="kerple"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import Kerple
     >>> encoding = Kerple(d_model=8, n_heads=2, max_len=3)
     >>> q = torch.zeros(1, 2, 3, 4)
     >>> encoding.bias(q, q, torch.arange(3.0)[None]).shape
@@ -68,7 +70,7 @@ class Kerple(PositionalEncoding, name="kerple"):
         if self.variant == "log":
             scaled = (F.softplus(self.r2_raw)[:, None, None] * distance).log1p()
         else:
-            # A distance of zero stays zero, and its gradient is not that of 0 ** r.
+            # A distance of zero gives zero, without the undefined gradient of 0 ** r.
             exponent = 2 * self.r2_raw.sigmoid()[:, None, None]
             scaled = distance.clamp(min=1e-12) ** exponent * (distance > 0)
         return mask_negligible(-r1 * scaled).to(q.dtype)

@@ -14,19 +14,19 @@ __all__ = ["Shaw"]
 class Shaw(PositionalEncoding, name="shaw"):
     """Add to each score the query's product with a trained vector of the distance.
 
-    ``q_i . a[clip(t_j - t_i, -K, K)] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table a block that
-    its heads share, as in the paper. Distances in time are rounded to whole tokens.
+    ``q_i . a[clip(t_j - t_i, -K, K)] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table per block,
+    which its heads share, as in the paper. Distances are rounded to whole tokens.
 
-    The paper also adds vectors of the distance to the values, and finds that they change
-    nothing; they are left out.
+    The paper also adds vectors of the distance to the values and finds that they make no
+    difference; they are left out.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes.
     max_distance : int, optional
-        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is less,
-        so that every vector is trained.
+        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is
+        smaller, so that every vector is trained.
     init_std : float, default=0.02
         Standard deviation of the initial vectors.
 
@@ -42,6 +42,8 @@ class Shaw(PositionalEncoding, name="shaw"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import Shaw
     >>> encoding = Shaw(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape

@@ -1,4 +1,4 @@
-"""`cape`: the sinusoid of augmented times."""
+"""`cape`: the sinusoid of times that are augmented in training."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ __all__ = ["CAPE"]
 
 
 class CAPE(PositionalEncoding, name="cape"):
-    """Add the sinusoid of times that are shifted, jittered and stretched at random in training.
+    """Add the sinusoid of times that are randomly shifted, jittered and stretched in training.
 
-    ``x + PE(t')`` with ``t' = (t + shift + jitter) scale``: one `shift` and one `scale` a series,
-    one `jitter` a token, drawn uniformly, and log-uniformly for `scale`, in each forward pass of
-    training. At predict ``t' = t``, so that two predictions agree. The model then cannot rely on
-    absolute times, only on their differences. Nothing is learned or stored.
+    ``x + PE(t')`` with ``t' = (t + shift + jitter) scale``: in each forward pass in training, one
+    `shift` and one `scale` are drawn per series and one `jitter` per token, the scale log-uniformly
+    and the others uniformly. At prediction time ``t' = t``, so predictions are deterministic. The
+    model cannot rely on absolute times, only on their differences. There are no parameters.
 
-    The paper also centres the positions of a text before the draw; here they start at zero as
-    everywhere. Ranges are in tokens.
+    The paper also centres the positions of a text before it augments them; here times start at
+    zero, as everywhere in this package.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` is unused here.
     max_shift : float, optional
-        Largest shift either way; a tenth of the trained length by default.
+        Largest shift in either direction, in tokens; by default a tenth of the trained length.
     max_jitter : float, default=0.5
-        Largest jitter either way; up to 0.5 the order of the steps of a regular series is kept.
+        Largest jitter in either direction, in tokens; up to 0.5, the steps of a regular series keep
+        their order.
     max_scale : float, default=1.1
-        Largest stretch; the smallest is its inverse. 1 for none.
+        Largest stretching factor; the smallest is its inverse, and 1 means none.
     base : float, default=10000.0
         As in `fixed`.
 
@@ -49,6 +50,8 @@ class CAPE(PositionalEncoding, name="cape"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import CAPE
     >>> encoding = CAPE(d_model=4, n_heads=1, max_len=3).eval()
     >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, 0]
     tensor([0., 1., 0., 1.])
@@ -90,7 +93,7 @@ class CAPE(PositionalEncoding, name="cape"):
         return x + sinusoid(t, self.d_model, base=self.base).to(x.dtype)
 
     def augmented(self, t: Tensor) -> Tensor:
-        """Draw shifts, jitters and scales for the times `t` ``[B, N]`` of a training batch."""
+        """Return the times `t` ``[B, N]`` of a training batch, randomly augmented."""
         shift = self.max_shift * _uniform(t[:, :1])
         jitter = self.max_jitter * _uniform(t)
         scale = (log(self.max_scale) * _uniform(t[:, :1])).exp()
@@ -98,5 +101,5 @@ class CAPE(PositionalEncoding, name="cape"):
 
 
 def _uniform(like: Tensor) -> Tensor:
-    """Draw from -1 to 1."""
+    """Draw from the uniform distribution on [-1, 1), with the shape of a tensor."""
     return 2 * torch.rand_like(like) - 1

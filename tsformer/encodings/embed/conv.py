@@ -13,22 +13,22 @@ __all__ = ["ConvEncoding"]
 class ConvEncoding(PositionalEncoding, name="conv"):
     """Add a trained depthwise convolution of the tokens: ``x + DepthwiseConv_k(x)``.
 
-    The conditional positional encoding: each feature of a token ``[D]`` gets a weighted sum of that
-    feature in the `k` tokens around it, and a constant. Zeros stand past both ends, padding
-    included, and tell the ends from the middle. What is farther than ``k // 2`` tokens away is
-    not ordered. It counts tokens, not time.
+    The conditional positional encoding: to each feature of a token ``[D]`` it adds a weighted sum
+    of that feature over the `k` tokens around it, and a constant. Zero padding at both ends, also
+    next to padded tokens, tells the ends from the middle. Tokens more than ``k // 2`` away are not
+    ordered. It counts tokens, and does not see real-valued times.
 
-    The paper's convolution is over the two axes of an image and comes after the first block; here
-    it is over time and comes before, where encodings act.
+    The paper convolves over the two axes of an image, after the first block; here the convolution
+    is over time and comes before the first block, where encodings apply.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` and `max_len` are unused here.
     kernel_size : int, default=9
-        Width `k` of the convolution in tokens; odd, so that the length stays.
+        Width `k` of the convolution in tokens; must be odd, which preserves the length.
     causal : bool, default=False
-        Whether the sum is over a token and the ``k - 1`` before it, rather than around it.
+        Whether the sum is over a token and the ``k - 1`` before it rather than those around it.
 
     Raises
     ------
@@ -42,6 +42,7 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     Examples
     --------
     >>> import torch
+    >>> from tsformer.encodings import ConvEncoding
     >>> encoding = ConvEncoding(d_model=8, n_heads=2, max_len=5)
     >>> encoding.embed(torch.randn(2, 5, 8), torch.arange(5.0)[None]).shape
     torch.Size([2, 5, 8])
@@ -63,7 +64,7 @@ class ConvEncoding(PositionalEncoding, name="conv"):
         super().__init__()
         if kernel_size < 1 or kernel_size % 2 == 0:
             raise ValueError(
-                f"kernel_size of conv must be odd, so that the length stays; got {kernel_size!r}"
+                f"kernel_size of conv must be odd, to preserve the length; got {kernel_size!r}"
             )
         self.causal = causal
         self.conv = nn.Conv1d(d_model, d_model, kernel_size, groups=d_model)

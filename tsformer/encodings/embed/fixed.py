@@ -14,11 +14,11 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
     """Add the sinusoid of the original transformer: ``x + PE(t)``.
 
     ``PE(t)[2k] = sin(t w_k)``, ``PE(t)[2k+1] = cos(t w_k)``, ``w_k = base^(-2k / D)``, with
-    `x` ``[B, N, D]`` and `t` ``[1 | B, N]``. Nothing is learned or stored: any length and any real
-    time works.
+    `x` ``[B, N, D]`` and `t` ``[1 | B, N]``. It has no parameters and is defined for any length and
+    any real-valued time.
 
-    The paper's dropout on the sum is left to the model, which drops after every encoding
-    alike, so that encodings are compared under the same noise.
+    The paper's dropout on the sum is left to the model, which applies it after every encoding, so
+    that encodings are compared under the same regularization.
 
     Parameters
     ----------
@@ -33,6 +33,8 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import FixedEncoding
     >>> encoding = FixedEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, 0]
     tensor([0., 1., 0., 1.])

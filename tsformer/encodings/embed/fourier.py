@@ -1,4 +1,4 @@
-"""`fourier`: a small network of trained Fourier features."""
+"""`fourier`: trained Fourier features passed through a small network."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ __all__ = ["FourierEncoding"]
 
 
 class FourierEncoding(PositionalEncoding, name="fourier"):
-    """Add a small network of trained Fourier features: ``x + MLP([cos(W t), sin(W t)] / sqrt(F))``.
+    """Add Fourier features passed through a network: ``x + MLP([cos(W t), sin(W t)] / sqrt(F))``.
 
-    `W` ``[F]`` are `F` = `n_frequencies` angular frequencies, drawn from ``N(0, 1 / gamma^2)``:
-    before the network the product of two codes is about ``exp(-(t_i - t_j)^2 / (2 gamma^2))``, so
-    `gamma` is the distance, in tokens, over which codes stay alike. The network is linear, GELU,
-    linear, with `F` x 2 inputs, `d_hidden` hidden units and `D` outputs.
+    `W` ``[F]`` holds `F` = `n_frequencies` trained angular frequencies, initially drawn from
+    ``N(0, 1 / gamma^2)``: before the network, the inner product of two codes is about
+    ``exp(-(t_i - t_j)^2 / (2 gamma^2))``, so `gamma` is the distance, in tokens, over which codes
+    stay similar. The network is linear, GELU, linear, with ``2 F`` inputs, `d_hidden` hidden units
+    and `D` outputs.
 
-    The paper is about positions in images; here a position has one coordinate, time.
+    The paper encodes positions in images; here a position has a single coordinate, time.
 
     Parameters
     ----------
@@ -30,9 +31,9 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
     d_hidden : int, optional
         Hidden width of the network; `D` by default.
     gamma : float, default=10.0
-        Scale of the frequencies, in tokens.
+        Length scale of the initial frequencies, in tokens.
     trainable : bool, default=True
-        Whether the frequencies are trained. False gives random Fourier features.
+        Whether the frequencies are trained; False gives random Fourier features.
 
     Raises
     ------
@@ -47,6 +48,8 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import FourierEncoding
     >>> encoding = FourierEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None]).shape
     torch.Size([2, 3, 4])
@@ -69,7 +72,9 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
     ):
         super().__init__()
         if not gamma > 0:
-            raise ValueError(f"gamma of fourier is a distance in tokens, above 0; got {gamma!r}")
+            raise ValueError(
+                f"gamma of fourier is a distance in tokens and must be above 0; got {gamma!r}"
+            )
         n_frequencies = max(d_model // 2, 1) if n_frequencies is None else n_frequencies
         d_hidden = d_model if d_hidden is None else d_hidden
         self.frequencies = nn.Parameter(torch.randn(n_frequencies) / gamma, requires_grad=trainable)

@@ -1,4 +1,4 @@
-"""`learnable`: a trained row for each position."""
+"""`learnable`: a trained vector for each position."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ __all__ = ["LearnableEncoding"]
 
 
 class LearnableEncoding(PositionalEncoding, name="learnable"):
-    """Add a trained row per position: ``x + P[t]``.
+    """Add a trained vector for each position: ``x + P[t]``.
 
     `P` ``[M, D]`` has one row for each of the `M` = `max_len` trained positions, drawn from
-    ``N(0, init_std^2)``.
-    A time between two positions gets the two rows interpolated linearly; a series
-    longer than `M` has its times scaled to end at the last row.
+    ``N(0, init_std^2)``. At a time between two positions, their rows are interpolated linearly; the
+    times of a series longer than `M` are scaled to end at the last row.
 
-    Two habits are in circulation, a draw from N(0, 1) as a parameter ``(1, L, D)`` and an
-    embedding table ``(max_len, D)`` with longer series refused: ``init_std=1.0`` gives the first.
+    Two other forms are common: a parameter ``(1, L, D)`` drawn from N(0, 1), which
+    ``init_std=1.0`` gives, and an embedding table ``(max_len, D)`` that refuses longer series.
 
     Parameters
     ----------
@@ -36,6 +35,8 @@ class LearnableEncoding(PositionalEncoding, name="learnable"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import LearnableEncoding
     >>> encoding = LearnableEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(1, 9, 4), torch.arange(9.0)[None]).shape
     torch.Size([1, 9, 4])

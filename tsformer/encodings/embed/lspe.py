@@ -1,4 +1,4 @@
-"""`lspe`: a small network of the sinusoid."""
+"""`lspe`: the sinusoid passed through a small network."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["LSPE"]
 
 
 class LSPE(PositionalEncoding, name="lspe"):
-    """Add a small network of the sinusoid, the learnable sinusoidal encoding: ``x + FFN(PE(t))``.
+    """Add the sinusoid passed through a small network: ``x + FFN(PE(t))``.
 
-    ``FFN(p) = dropout(sigmoid(p W1 + b1)) W2 + b2``, `PE` ``[1 | B, N, D]`` the sinusoid of
-    `fixed`, `W1` ``[D, F]``, `W2` ``[F, D]``. Only `W1`, `b1`, `W2`, `b2` are learned; the sinusoid
-    itself is not added. Defined for any time, hence for any length.
+    The learnable sinusoidal positional encoding: ``FFN(p) = dropout(sigmoid(p W1 + b1)) W2 + b2``
+    with `PE` ``[1 | B, N, D]`` the sinusoid of `fixed`, `W1` ``[D, F]`` and `W2` ``[F, D]``. Only
+    `W1`, `b1`, `W2` and `b2` are trained; the sinusoid itself is not added. It is defined for any
+    real-valued time, hence for any length.
 
     Parameters
     ----------
@@ -27,8 +28,8 @@ class LSPE(PositionalEncoding, name="lspe"):
     dropout : float, default=0.1
         On the hidden layer, in training.
     apply_to : {"encoding", "sum"}, default="encoding"
-        "encoding" is the paper's ``x + FFN(PE(t))``. A second reading in circulation puts
-        the network after the sum, ``FFN(x + PE(t))``: "sum".
+        "encoding" is the paper's ``x + FFN(PE(t))``; "sum" applies the network after the sum,
+        ``FFN(x + PE(t))``, as some implementations do.
     base : float, default=10000.0
         Sets the wavelengths of the sinusoid.
 
@@ -44,6 +45,8 @@ class LSPE(PositionalEncoding, name="lspe"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import LSPE
     >>> encoding = LSPE(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None]).shape
     torch.Size([2, 3, 4])

@@ -1,4 +1,4 @@
-"""`tape`: the sinusoid at wavelengths that fit the length of the series."""
+"""`tape`: the sinusoid, scaled to the length of the series."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["TAPE"]
 
 
 class TAPE(PositionalEncoding, name="tape"):
-    """Add the sinusoid at wavelengths that fit the series' length: ``x + PE(t D / L)``.
+    """Add the sinusoid with wavelengths scaled to the length of the series: ``x + PE(t D / L)``.
 
-    The time absolute position encoding of ConvTran.
-    The angle is ``t w_k D / L`` with `L` = `max_len`, the trained length, kept at predict, so
-    that a step has the same code in half a series as in the whole.
+    The time absolute position encoding of ConvTran. Its angles are ``t w_k D / L`` with the trained
+    length `L` = `max_len`, also at prediction time, so that a step has the same code in half a
+    series as in the whole.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ class TAPE(PositionalEncoding, name="tape"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import TAPE
     >>> encoding = TAPE(d_model=4, n_heads=1, max_len=8)
     >>> encoding.embed(torch.zeros(1, 8, 4), torch.arange(8.0)[None]).shape
     torch.Size([1, 8, 4])

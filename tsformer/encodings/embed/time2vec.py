@@ -14,15 +14,16 @@ __all__ = ["Time2Vec"]
 
 
 class Time2Vec(PositionalEncoding, name="time2vec"):
-    """Add one trained line and trained sines of time: ``x + [w_0 s + f_0, sin(w_k s + f_k)]``.
+    """Add a trained line and trained sines of time: ``x + [w_0 s + f_0, sin(w_k s + f_k)]``.
 
-    ``s = t / L`` is the time as part of the trained length `L` = `max_len`, kept at predict;
-    `w` and `f` ``[D]`` are trained, ``k = 1 .. D - 1``. In units of the whole series a step of the
-    optimizer moves all of it by a like angle, however long it is.
+    ``s = t / L`` is the time relative to the trained length `L` = `max_len`, also at prediction
+    time; `w` and `f` ``[D]`` are trained, ``k = 1 .. D - 1``. Thanks to these units, an optimizer
+    step changes the angles by a similar amount whatever the length of the series.
 
-    The paper leaves the start open: periods are drawn log-uniformly from two tokens to the trained
-    length, phases uniformly; the line goes from -1/2 to 1/2. The paper appends the code
-    to the features of a step; here it is added to the tokens, as other encodings are.
+    The paper does not specify the initial values: here periods are drawn log-uniformly from two
+    tokens to the trained length and phases uniformly, and the line goes from -1/2 to 1/2. The paper
+    concatenates the code to the features of a step; here it is added to the tokens, like the other
+    encodings.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import Time2Vec
     >>> encoding = Time2Vec(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None])[:, :, 0]
     tensor([[-0.5000, -0.1667,  0.1667],

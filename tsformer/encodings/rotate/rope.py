@@ -14,12 +14,13 @@ __all__ = ["RoPE"]
 class RoPE(PositionalEncoding, name="rope"):
     """Rotate pairs of query and key features by an angle that grows with time.
 
-    Features ``(2k, 2k + 1)`` of every head turn by ``t base^(-2k / R)``, where `R` is the rotated
-    part of the head width `E`. The product of a query at `t_i` and a key at `t_j` then depends
-    on `t_i - t_j` alone. No parameters, any length.
+    Features ``(2k, 2k + 1)`` of every head are rotated by ``t base^(-2k / R)``, where `R` is the
+    rotated part of the head width `E`. The inner product of a query at `t_i` and a key at `t_j`
+    then depends on the times through `t_i - t_j` alone. It has no parameters and is defined for any
+    length.
 
-    Pairs are interleaved, as in the paper; the half-split layout ``(k, k + E / 2)`` of some
-    language models is the same up to a permutation of features, so weights do not carry over.
+    Pairs are interleaved, as in the paper. The half-split layout ``(k, k + E / 2)`` of some
+    language models differs by a permutation of the features, so their weights do not carry over.
 
     Parameters
     ----------
@@ -28,8 +29,8 @@ class RoPE(PositionalEncoding, name="rope"):
     base : float, default=10000.0
         Sets the wavelengths, as in `fixed`.
     fraction : float, default=1.0
-        Part of the head width that is rotated, in (0, 1]; rounded down to whole pairs, at
-        least one.
+        Fraction of the head width that is rotated, in (0, 1]; rounded down to whole pairs, and at
+        least one pair.
 
     Raises
     ------
@@ -42,6 +43,8 @@ class RoPE(PositionalEncoding, name="rope"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import RoPE
     >>> encoding = RoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
@@ -79,7 +82,7 @@ class RoPE(PositionalEncoding, name="rope"):
         return self._turn(q, cos, sin), self._turn(k, cos, sin)
 
     def _cos_sin(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of every pair's angle, ``[1 | B, 1, N, R / 2]``, in float32 at least."""
+        """Return cosine and sine of the angles, ``[1 | B, 1, N, R / 2]``, in at least float32."""
         t = at_least_float32(t)
         pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=t.dtype)
         angle = t[:, None, :, None] * self.base ** (-pair / self.rotated)

@@ -1,4 +1,4 @@
-"""`xpos`: rotary position embedding with a decay."""
+"""`xpos`: rotary position embedding with exponential scaling."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ __all__ = ["XPos"]
 
 
 class XPos(RoPE, name="xpos"):
-    """Rotate as `rope` does, and scale each pair by how far the query is after the key.
+    """Rotate as `rope` does, and scale each pair by how much later the query is than the key.
 
-    Besides the rotation, pair `k` of a query at `t_i` is multiplied by ``z_k^(t_i / s)`` and of a
-    key at `t_j` by ``z_k^(-t_j / s)``, ``z_k = (2 k / R + gamma) / (1 + gamma)``, so that its share
-    of the product is scaled by ``z_k^((t_i - t_j) / s)``: pairs that turn fast fade sooner.
+    In addition to the rotation, pair `k` of a query at `t_i` is multiplied by ``z_k^(t_i / s)`` and
+    that of a key at `t_j` by ``z_k^(-t_j / s)`` with ``z_k = (2 k / R + gamma) / (1 + gamma)``, so
+    that its term of the inner product is scaled by ``z_k^((t_i - t_j) / s)``: pairs of higher
+    frequency decay faster.
 
-    The paper's model is causal, where a key is never later than the query and the factor only
-    fades. Attention here looks both ways, and towards later keys the same factor grows; this is
-    what the formula says, it tells past from future, and one product cannot fade both ways. To keep
-    the factor near one, `s` is the trained length by default; the paper takes 512 for texts of
-    1,024. Times are counted from the middle of the series, which changes no product and keeps the
-    factors small.
+    In the paper's causal model, a key is never later than the query, and the factor only decays.
+    Attention here is bidirectional, and towards later keys the same factor grows; this follows from
+    the formula and tells past from future, and a single product cannot decay in both directions.
+    To keep the factor close to one, `s` is the trained length by default; the paper uses 512 for
+    texts of 1,024 tokens. Times are counted from the middle of the series, which changes no inner
+    product and keeps the factors small.
 
     Parameters
     ----------
@@ -33,14 +34,14 @@ class XPos(RoPE, name="xpos"):
     fraction : float, default=1.0
         As in `rope`.
     gamma : float, default=0.4
-        The larger, the less any pair fades.
+        The larger, the slower all pairs decay.
     scale_base : float, optional
         The distance `s` in tokens; `max_len` by default.
 
     Raises
     ------
     ValueError
-        As `rope`, and if `gamma` or `scale_base` is not above zero.
+        As for `rope`, and if `gamma` or `scale_base` is not above zero.
 
     References
     ----------
@@ -48,6 +49,8 @@ class XPos(RoPE, name="xpos"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import XPos
     >>> encoding = XPos(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
@@ -81,7 +84,7 @@ class XPos(RoPE, name="xpos"):
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = self._cos_sin(t)
-        middle = (t[:, :1] + t.amax(dim=1, keepdim=True)) / 2  # the same with padding or without
+        middle = (t[:, :1] + t.amax(dim=1, keepdim=True)) / 2  # the same with and without padding
         after = ((t - middle) / self.scale_base).to(cos.dtype)[:, None, :, None]
         pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=cos.dtype)
         scale = ((pair / self.rotated + self.gamma) / (1 + self.gamma)) ** after
