@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import markdown_text as md
@@ -119,7 +120,7 @@ the spread; elsewhere the three are within it. `python experiments/choose_recipe
 def page() -> str:
     """Return the whole page, for the encodings that the package brings."""
     rows = packaged()
-    kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
+    kinds = {kind: [row for row in rows if hook(row) == kind] for kind in KINDS}
     contents = "".join(
         f"- {title} (*{kind}*): {', '.join(link(row['name']) for row in kinds[kind])}\n"
         for kind, title in KINDS.items()
@@ -132,9 +133,14 @@ def page() -> str:
 
 
 def packaged() -> list[dict[str, object]]:
-    """Return the rows of `available()` that are the package's own, by kind."""
+    """Return the rows of `available()` that are the package's own, by the hook that acts first."""
     own = [row for row in available() if find(row["name"]).__module__.startswith("tsformer.")]
-    return sorted(own, key=lambda row: list(KINDS).index(row["kind"]))
+    return sorted(own, key=lambda row: list(KINDS).index(hook(row)))
+
+
+def hook(row: dict[str, object]) -> str:
+    """Return the hook under which an encoding is listed: of several, the first."""
+    return str(row["kind"]).partition("+")[0]
 
 
 def link(name: object, page: str = "") -> str:
@@ -171,7 +177,7 @@ def guide(
     """Return those parts of the guide whose results exist; nothing without any."""
     tables: dict[str, tuple[Path, Callable[[Path], str]]] = {
         "{order_tasks}\n": (order_tasks, order_tasks_table),
-        "{cost}\n": (cost, cost_table),
+        "{cost}\n": (cost, partial(cost_table, encodings=[row["name"] for row in packaged()])),
         "{choose_recipe}\n": (choose_recipe, choose_recipe_table),
     }
     opening, *parts = re.split(r"^(?=### )", GUIDE, flags=re.MULTILINE)
@@ -212,8 +218,11 @@ def _pivot(
     return md.table([corner, *(f" {column}" for column in columns)], body)
 
 
-def cost_table(path: Path) -> str:
-    """One row an encoding; time and memory in parts of `none`, at every length and device."""
+def cost_table(path: Path, encodings: Sequence[str] = ()) -> str:
+    """One row per encoding; time and memory relative to `none`, at every length and device.
+
+    Those of `encodings` without a row in the file come last, as not measured.
+    """
     cost = pd.read_csv(path)
     places = cost[["device", "length", "batch"]].drop_duplicates()
     header, columns = ["encoding"], []
@@ -231,4 +240,9 @@ def cost_table(path: Path) -> str:
         [f"`{name}`", *("–" if pd.isna(v := c.get(name)) else f"{v:.2f}" for c in columns)]
         for name in cost["encoding"].unique()
     )
-    return md.table(header, rows)
+    unmeasured = (
+        [f"`{name}`", *["not measured"] * len(columns)]
+        for name in encodings
+        if name not in set(cost["encoding"])
+    )
+    return md.table(header, [*rows, *unmeasured])

@@ -1,4 +1,4 @@
-"""What is particular to one encoding: its options, its draws, the traps of its own formula."""
+"""What is particular to one encoding: its options, its draws, the pitfalls of its formula."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ def steps(n: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "option", "value", "message"),
     [
-        ("fourier", "gamma", 0.0, "gamma of fourier is a distance in tokens and must be above 0; got 0.0"),
+        (
+            "fourier",
+            "gamma",
+            0.0,
+            "gamma of fourier is .* and must be above 0; got 0.0",
+        ),
         ("cape", "max_shift", -1.0, "max_shift of cape must be at least 0; got -1.0"),
         ("cape", "max_jitter", -1.0, "max_jitter of cape must be at least 0; got -1.0"),
         ("cape", "max_scale", 0.5, "max_scale of cape must be at least 1; got 0.5"),
