@@ -1,4 +1,4 @@
-"""The text of docs/encodings.md: a guide with its evidence, and every encoding by its docstring."""
+"""The text of docs/encodings.md: a guide with its evidence, and the docstring of every encoding."""
 
 from __future__ import annotations
 
@@ -22,95 +22,96 @@ SIZES = ("d_model", "n_heads", "max_len")
 
 KINDS = {
     "embed": "Added to the tokens",
-    "rotate": "Turns or widens queries and keys",
+    "rotate": "Rotates or widens queries and keys",
     "bias": "Added to the scores, before the softmax",
     "mix": "Added to the attention weights, after the softmax",
-    "none": "Nothing at all",
+    "none": "No encoding",
 }
 
 INTRO = """\
 # Positional encodings
 
-`python experiments/write_docs.py` writes this page, from the docstrings of the classes and from the
+`python experiments/write_docs.py` writes this page from the docstrings of the classes and from the
 results of experiments. Edit those, not the page.
 
-An encoding tells attention where a step is. It is chosen by name, and its options go beside it:
+An encoding tells attention where a step is in time. It is chosen by name, with options beside it:
 
 ```python
 TSTransformerClassifier(encoding="lspe", encoding_params={"d_hidden": 32})
 ```
 
-Names join into sums, `"tape+erpe"`; their hooks apply in order, and what is added to scores or
-weights adds up. The README shows how to add one's own. `tsformer plot-encoding NAME` draws one;
-`python experiments/encoding_gallery.py` draws all of them, as they are before training:
+Names can be joined into sums such as `"tape+erpe"`; their hooks apply in order, and what they add
+to scores or weights is summed. The README shows how to add your own. `tsformer plot-encoding NAME`
+draws one; `python experiments/encoding_gallery.py` draws all, as they are before training:
 
 ![All encodings side by side](../experiments/results/encoding_gallery.png)
 
-The same command draws what papers of this field open with, at the sizes that are customary:
+The same command draws the two pictures that are customary in papers of this field:
 
 ![Similarity of positions, and the sinusoid](../experiments/results/encoding_habit.png)
 
-What each says of itself:
+The entry of each encoding states its properties:
 
-- **Past the trained length**, in a series longer than all it was trained on, an encoding *extends*
-  (its formula goes on), *clamps* (the last trained value is repeated) or *interpolates* (trained
-  values are stretched over the series).
-- A **symmetric** encoding sees distances only: behind a pointwise stem it cannot tell a series from
+- **Past the trained length**, in a series longer than any it was trained on, an encoding *extends*
+  (its formula goes on), *clamps* (the last trained value is repeated) or *interpolates* (the
+  trained values are stretched over the series).
+- A **symmetric** encoding sees only distances: behind a pointwise stem it cannot tell a series from
   its reverse.
-- It is **owned** by the stack (one instance serves all blocks) or by each block (its own weights).
+- It is **owned** by the stack (one instance serves all blocks) or by each block (each has weights
+  of its own).
 
-In formulas `t` is the time of a token, `i` the query's token and `j` the key's, `N` the number of
-tokens, `D` the width of the model, `H` the number of heads, `E` = `D / H` the width of a head, and
-`L` or `M` the number of tokens of the longest training series, called `max_len`.
+In formulas `t` is the time of a token, `i` the token of the query and `j` that of the key, `N` the
+number of tokens, `D` the width of the model, `H` the number of heads, `E` = `D / H` the width of a
+head, and `L` or `M` the number of tokens of the longest training series, `max_len`.
 """
 
-# --- the guide: words by hand, numbers from the results ------------------------------------------
-# A part from one ### to the next is left out while the file of a table in it, {name}, is missing.
-# The words may claim what the tables show and nothing else.
+# --- the guide: text by hand, numbers from the results -------------------------------------------
+# A section under a ### is left out if the file of a table in it, {name}, is missing.
+# The text may claim nothing but what the tables show.
 GUIDE = """\
 ## Which to try first
 
-- **Start with the default**, `lspe` behind the convolutional stem: the best mean of three in the
-  last table. That stem orders neighbouring steps by itself, and behind it all encodings that were
-  tried, `none` among them, solve the generated problems: there the choice matters less.
-- **Behind the linear stem, where it matters how far steps are apart** (a lag between channels at
+- **Start with the default**, `lspe` behind the convolutional stem: its mean accuracy is the best of
+  three in the last table. That stem orders neighbouring steps by itself; behind it, all encodings
+  that were tried, even `none`, solve the generated problems, so the choice matters less.
+- **If the distance between steps matters, behind the linear stem** (a lag between channels at
   random places): `rope`, `xpos`, `shaw`, `t5`, `fire`, `erpe`, or `conv` for lags within its
-  kernel. From few series the codes added to the tokens, `tupe` and the stochastic ones learn such
-  a lag poorly or not at all; `alibi` with `{"signed": True}` does not always.
-- **Where it matters when in the series something is** (a trend, before or after): nearly all of
-  them tell, and codes added to the tokens do so at no cost that could be measured. `conv` and
-  `wavelet` do not tell what came first when it is far away.
-- **Never a symmetric one alone behind the linear stem**: `none`, `alibi`, `kerple` and `gaussian`
-  cannot tell a series from its reverse there, and are at chance on all three.
-- **Long series**: those added to the tokens, `rope`, `xpos` and `erpe` keep memory linear in the
-  length; a bias holds a matrix of all pairs, and `shaw` one for each series and head.
-- **Irregular times**: `none`, `conv`, `wavelet`, `conv_spe` and `erpe` count tokens; all others
-  see real times.
+  kernel. Given few series, the codes added to the tokens, `tupe` and the stochastic encodings learn
+  such a lag poorly or not at all; `alibi` with `{"signed": True}` does not always learn it.
+- **If the position within the series matters** (a trend, before or after): nearly all encodings can
+  tell it, and those added to the tokens do so at no measurable cost. `conv` and `wavelet` cannot
+  tell which of two distant events came first.
+- **Never use a symmetric encoding alone behind the linear stem**: `none`, `alibi`, `kerple` and
+  `gaussian` cannot tell a series from its reverse there, and are at chance on all three problems.
+- **Long series**: with encodings added to the tokens, `rope`, `xpos` and `erpe`, memory is linear
+  in the length; a bias stores a matrix of all pairs, and `shaw` one for each series and head.
+- **Irregular times**: `none`, `conv`, `wavelet`, `conv_spe` and `erpe` count tokens; all others see
+  real-valued times.
 
 ### Which orders it can tell
 
 Accuracy on the generated problems of `tsformer.data.make_order_task`, mean ± standard deviation
-over three seeds: 128 training series of 96 steps, a small model of one block behind the linear
+over three seeds: 128 training series of 96 steps and a small model of one block behind the linear
 stem, which sees single steps, so that order is left to the encoding; the last rows are behind the
 convolutional stem. *order*: which of two bumps came first. *lag*: which of two channels leads, at
 random places. *direction*: rising or falling. Chance is 0.5.
-`python experiments/order_tasks.py` makes it.
+`python experiments/order_tasks.py` reproduces the table.
 
 {order_tasks}
 ### What it costs
 
-Time and peak memory of a training step in parts of those of `none`, with about 8,192 tokens at
-every length, two blocks of width 64 with 4 heads behind the linear stem; medians of rounds in
-which all took turns, on one thread of the machine that `experiments/results/encoding_cost.csv`
-names. `python experiments/encoding_cost.py` makes it.
+Time and peak memory of a training step relative to those with `none`, with about 8,192 tokens per
+batch at every length and two blocks of width 64 with 4 heads behind the linear stem; medians over
+rounds in which the encodings took turns, on one thread of the machine named in
+`experiments/results/encoding_cost.csv`. `python experiments/encoding_cost.py` reproduces the table.
 
 {cost}
 ### Real data
 
-The default recipe and variants of it, cross-validated on train splits: mean ± standard deviation
-over folds. Where a number is missing the folds were not run. On OSULeaf `lspe` is ahead of
-`fixed` and `tape` by more than the spread, on SelfRegulationSCP1 behind them by about as much as
-the spread; elsewhere the three are within it. `python experiments/choose_recipe.py` makes it.
+The default recipe and variants of it, cross-validated on the training splits: mean ± standard
+deviation over folds. Missing numbers are folds that were not run. On OSULeaf `lspe` is ahead of
+`fixed` and `tape` by more than the spread, on SelfRegulationSCP1 behind them by about the spread;
+elsewhere the three are within it. `python experiments/choose_recipe.py` reproduces the table.
 
 {choose_recipe}
 """
@@ -193,14 +194,14 @@ def guide(
 
 
 def order_tasks_table(path: Path) -> str:
-    """One row an encoding, a column a task: mean accuracy and its spread over seeds."""
+    """One row per encoding, one column per task: mean accuracy and its spread over seeds."""
     fits = pd.read_csv(path)
     by_cell = fits.groupby(["encoding", "task"], sort=False)["accuracy"]
     return _pivot(by_cell.mean(), by_cell.std(), fits["encoding"], fits["task"], "encoding")
 
 
 def choose_recipe_table(path: Path) -> str:
-    """One row a variant, a column a data set: mean accuracy over the folds that were run."""
+    """One row per variant, one column per data set: mean accuracy over the folds that were run."""
     fits = pd.read_csv(path)
     by_cell = fits.groupby(["variant", "dataset"], sort=False)["accuracy"]
     return _pivot(by_cell.mean(), by_cell.std(), fits["variant"], fits["dataset"], "variant")

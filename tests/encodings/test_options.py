@@ -56,7 +56,7 @@ def test_a_rotation_needs_a_pair(name):
 
 
 def test_tape_keeps_its_length_at_predict():
-    """Half a series at predict: the same code for the same step."""
+    """In half a series, at prediction time, a step has the same code."""
     encoding = resolve("tape", **SIZES)
     whole, half = (encoding.embed(torch.zeros(1, n, 8), steps(n)) for n in (12, 6))
     assert torch.equal(whole[:, :6], half)
@@ -151,7 +151,7 @@ def test_gaussian_widths_are_spread_over_the_scales():
 
 
 def test_fire_counts_parts_of_the_length_past_its_threshold():
-    """The longest distance is part of the threshold up to it, and the whole range beyond."""
+    """Distances are relative to the threshold, and past it to the length of the series."""
     torch.manual_seed(0)
     encoding = resolve("fire", **SIZES).double()
     network = torch.nn.Sequential(encoding.hidden, torch.nn.ReLU(), encoding.out)
@@ -168,7 +168,7 @@ def test_fire_counts_parts_of_the_length_past_its_threshold():
 
 @pytest.mark.parametrize("zero", [None, "weight", "bias"])
 def test_fire_reads_its_network_segment_by_segment(zero):
-    """Values and gradients of the network itself, where units start and stop anywhere."""
+    """Values and gradients are those of the network itself, wherever units turn on and off."""
     torch.manual_seed(0)
     hidden, out = torch.nn.Linear(1, 40).double(), torch.nn.Linear(40, 3).double()
     if zero is not None:

@@ -1,4 +1,4 @@
-"""The wavelet transform under the signal-aware encoding."""
+"""The wavelet transform of the signal-aware encoding."""
 
 from __future__ import annotations
 
