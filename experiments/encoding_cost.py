@@ -1,11 +1,11 @@
-"""What each encoding costs: time and peak memory of a training step, in parts of those of `none`.
+"""What each encoding costs: time and peak memory of a training step, relative to `none`.
 
     python experiments/encoding_cost.py [--device cuda] [--lengths 64,256] [--seconds 120]
 
-Time: all encodings take turns in one process, round after round; a ratio is that of one encoding's
-step to the step of `none` in the same round, and the row has the median over rounds with its
-quartiles. Memory: the most that the tensors of one step hold, above what was there before it.
-A length's rows are written when it ends, in place of earlier ones for that device and length.
+Time: all encodings take turns in one process, round after round. A ratio is that of the step of an
+encoding to the step of `none` in the same round; the row has the median over rounds and the
+quartiles. Memory: the peak that the tensors of one step allocate. The rows of a length are written
+when it is done, and replace earlier ones of that device and length.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ROOT = Path(__file__).parents[1]
 CSV = ROOT / "tsformer/encodings/cost.csv"  # shipped, for `tsformer encodings`
 FIGURE = ROOT / "experiments/results/encoding_cost.png"
 LENGTHS = (64, 256, 1024, 4096)
-TOKENS = 8192  # in a batch, about, at every length
+TOKENS = 8192  # per batch, approximately, at every length
 SIZES = {"d_model": 64, "n_heads": 4}
 MIB = 2**20
-# At 1,024 steps on a CPU, by what an encoding is; names go before kinds.
+# Time ratios aimed at, at 1,024 steps on a CPU, by name or else by kind.
 TARGETS = {"tupe": 1.6, "sine_spe": 1.6, "conv_spe": 1.6, "embed": 1.1, "rotate": 1.1, "mix": 1.25}
 CONSTANT_BIAS, TRAINED_BIAS = 1.5, 3.0
 
@@ -61,7 +61,7 @@ def training_step(encoding: str, length: int, device: str) -> Callable[[], None]
 
 
 def time_ratios(encodings: list[str], length: int, device: str, seconds: float) -> pd.DataFrame:
-    """Return a row a round and a column an encoding: its step's time over that of `none`."""
+    """Return the time of a step relative to `none`, one row per round, one column per encoding."""
     steps = {name: training_step(name, length, device) for name in encodings}
     for step in steps.values():
         step()
@@ -78,9 +78,9 @@ def time_ratios(encodings: list[str], length: int, device: str, seconds: float) 
 
 
 def peak_memory(encoding: str, length: int, device: str) -> float:
-    """Return the MiB that one step holds at most above what was there before it."""
+    """Return the peak memory that one step allocates, in MiB."""
     step = training_step(encoding, length, device)
-    step()  # libraries load what they need
+    step()  # warm-up: libraries allocate what they keep
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -135,7 +135,7 @@ def machine(device: str) -> str:
 
 
 def write(new: pd.DataFrame, path: Path) -> None:
-    """Put the rows in place of those for the same device and length."""
+    """Write the rows, in place of those of the same device and length."""
     key = ["device", "length"]
     if path.exists():
         old = pd.read_csv(path)
@@ -161,8 +161,8 @@ def report(cost: pd.DataFrame) -> str:
     for device, rows in cost.groupby("device"):
         table = rows.pivot_table("time_ratio", "encoding", "length", sort=False)
         growth = rows.pivot_table("memory_mib", "encoding", "length", sort=False)
-        lines += [f"time on {device}, in parts of none", table.to_string()]
-        lines += ["", "MiB of a step with as many tokens", growth.to_string(), ""]
+        lines += [f"time on {device}, relative to none", table.to_string()]
+        lines += ["", "MiB of a step with the same number of tokens", growth.to_string(), ""]
     at = cost[(cost["device"] == "cpu") & (cost["length"] == 1024)]
     for row in at.itertuples():
         aim = target(row.encoding, row.kind)
@@ -173,7 +173,7 @@ def report(cost: pd.DataFrame) -> str:
 
 
 def draw(cost: pd.DataFrame, path: Path) -> None:
-    """Draw time and memory against length, a panel a hook, on the CPU."""
+    """Draw time and memory on the CPU against the length, one column of panels per hook."""
     from tsformer.plots import encoding_color
     from tsformer.plots.figures import new_figure
 
@@ -195,8 +195,8 @@ def draw(cost: pd.DataFrame, path: Path) -> None:
         column[0].set_title(kind)
         column[0].legend(fontsize=8, frameon=False)
         column[1].set_xlabel("steps")
-    panels[0, 0].set_ylabel("time in parts of none")
-    panels[1, 0].set_ylabel("peak memory in parts of none")
+    panels[0, 0].set_ylabel("time relative to none")
+    panels[1, 0].set_ylabel("peak memory relative to none")
     figure.savefig(path)
 
 

@@ -1,10 +1,10 @@
-"""Draw every encoding side by side, and the two pictures that papers of this field open with.
+"""Draw all encodings side by side, and the two pictures that are customary in papers.
 
     python experiments/encoding_gallery.py
 
-Writes results/encoding_gallery.png, one tile an encoding, and results/encoding_habit.png, how alike
-positions are under `fixed` and `lspe` and what the sinusoid looks like. All are as they are before
-training, under seed 0.
+Writes results/encoding_gallery.png, one tile per encoding, and results/encoding_habit.png, the
+similarity of positions under `fixed` and `lspe`, and the sinusoid. All encodings are as they are
+before training, under seed 0.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from tsformer.plots.views import View, encoding_views
 
 RESULTS = Path(__file__).parent / "results"
 POSITIONS, D_MODEL, N_HEADS = 128, 64, 4
-#: The kinds in the order of the page: what they do, and how to read their tiles.
+#: The kinds in the order of the picture: what they do, and how to read their tiles.
 KINDS = {
     "embed": (
         "embed: added to the tokens",
         "left, what is added, position (down) by feature, red above zero; "
         "right, cosine similarity of two positions",
     ),
-    "none": ("none: the control", "all positions are alike"),
+    "none": ("none: the control", "all positions are the same"),
     "rotate": (
-        "rotate: turns or widens queries and keys",
+        "rotate: rotates or widens queries and keys",
         "score of a query and a key of ones, 1 without the encoding; "
-        "left, query (down) by key in the first head; right, mean by distance, a line a head",
+        "left, query (down) by key in the first head; right, mean by distance, one line per head",
     ),
     "bias": (
         "bias: added to the scores, before the softmax",
-        "what is added, by distance from query to key, a line a head; cut 12 below the highest",
+        "what is added, by distance from query to key, one line per head; cut 12 below the highest",
     ),
     "mix": (
         "mix: added to the attention weights, after the softmax",
-        "what is added, by distance from query to key, a line a head",
+        "what is added, by distance from query to key, one line per head",
     ),
 }
 
-# Pixels of the picture. A panel has one for each position, so that nothing is resampled.
+# In pixels. A panel has one pixel for each position, so that nothing is resampled.
 DPI = 150
 PAGE, MARGIN, COLUMNS = 1500, 20, 5
 PANEL, GAP = POSITIONS, 16
@@ -80,7 +80,7 @@ def placed(
 ) -> Iterator[tuple[int, int, dict[str, Any], bool]]:
     """Yield row, column and encoding of each tile, and whether it is the first of its kind.
 
-    A kind goes on in the row where the one before ends, if all of it fits in there.
+    A kind continues the row of the previous one if all of it fits there.
     """
     place = 0
     for kind in KINDS:
@@ -146,7 +146,7 @@ def _text(figure: Figure, x: float, y: float, text: str, **style: Any) -> None:
 
 
 def habit() -> Figure:
-    """Draw how alike positions are, and the sinusoid itself, at the sizes that are customary."""
+    """Draw the similarity of positions, and the sinusoid itself, at the customary sizes."""
     figure = Figure(figsize=(10, 3.6), dpi=DPI, layout="constrained")
     *similarities, heat_map = figure.subplots(1, 3)
     for ax, name in zip(similarities, ("fixed", "lspe"), strict=True):
@@ -168,7 +168,7 @@ def main() -> None:
         path = RESULTS / f"encoding_{name}.png"
         file = io.BytesIO()
         figure.savefig(file, dpi=DPI)
-        # 256 colours: nobody sees it, and the file is a third of the size.
+        # 256 colours make no visible difference, and the file is a third of the size.
         Image.open(file).convert("RGB").quantize(256).save(path, optimize=True)
         print(path)
 

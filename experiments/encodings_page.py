@@ -1,10 +1,11 @@
-"""The text of docs/encodings.md: a guide with its evidence, and every encoding by its docstring."""
+"""The text of docs/encodings.md: a guide with its evidence, and the docstring of every encoding."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import markdown_text as md
@@ -21,95 +22,96 @@ SIZES = ("d_model", "n_heads", "max_len")
 
 KINDS = {
     "embed": "Added to the tokens",
-    "rotate": "Turns or widens queries and keys",
+    "rotate": "Rotates or widens queries and keys",
     "bias": "Added to the scores, before the softmax",
     "mix": "Added to the attention weights, after the softmax",
-    "none": "Nothing at all",
+    "none": "No encoding",
 }
 
 INTRO = """\
 # Positional encodings
 
-`python experiments/write_docs.py` writes this page, from the docstrings of the classes and from the
+`python experiments/write_docs.py` writes this page from the docstrings of the classes and from the
 results of experiments. Edit those, not the page.
 
-An encoding tells attention where a step is. It is chosen by name, and its options go beside it:
+An encoding tells attention where a step is in time. It is chosen by name, with options beside it:
 
 ```python
 TSTransformerClassifier(encoding="lspe", encoding_params={"d_hidden": 32})
 ```
 
-Names join into sums, `"tape+erpe"`; their hooks apply in order, and what is added to scores or
-weights adds up. The README shows how to add one's own. `tsformer plot-encoding NAME` draws one;
-`python experiments/encoding_gallery.py` draws all of them, as they are before training:
+Names can be joined into sums such as `"tape+erpe"`; their hooks apply in order, and what they add
+to scores or weights is summed. The README shows how to add your own. `tsformer plot-encoding NAME`
+draws one; `python experiments/encoding_gallery.py` draws all, as they are before training:
 
 ![All encodings side by side](../experiments/results/encoding_gallery.png)
 
-The same command draws what papers of this field open with, at the sizes that are customary:
+The same command draws the two pictures that are customary in papers of this field:
 
 ![Similarity of positions, and the sinusoid](../experiments/results/encoding_habit.png)
 
-What each says of itself:
+The entry of each encoding states its properties:
 
-- **Past the trained length**, in a series longer than all it was trained on, an encoding *extends*
-  (its formula goes on), *clamps* (the last trained value is repeated) or *interpolates* (trained
-  values are stretched over the series).
-- A **symmetric** encoding sees distances only: behind a pointwise stem it cannot tell a series from
+- **Past the trained length**, in a series longer than any it was trained on, an encoding *extends*
+  (its formula goes on), *clamps* (the last trained value is repeated) or *interpolates* (the
+  trained values are stretched over the series).
+- A **symmetric** encoding sees only distances: behind a pointwise stem it cannot tell a series from
   its reverse.
-- It is **owned** by the stack (one instance serves all blocks) or by each block (its own weights).
+- It is **owned** by the stack (one instance serves all blocks) or by each block (each has weights
+  of its own).
 
-In formulas `t` is the time of a token, `i` the query's token and `j` the key's, `N` the number of
-tokens, `D` the width of the model, `H` the number of heads, `E` = `D / H` the width of a head, and
-`L` or `M` the number of tokens of the longest training series, called `max_len`.
+In formulas `t` is the time of a token, `i` the token of the query and `j` that of the key, `N` the
+number of tokens, `D` the width of the model, `H` the number of heads, `E` = `D / H` the width of a
+head, and `L` or `M` the number of tokens of the longest training series, `max_len`.
 """
 
-# --- the guide: words by hand, numbers from the results ------------------------------------------
-# A part from one ### to the next is left out while the file of a table in it, {name}, is missing.
-# The words may claim what the tables show and nothing else.
+# --- the guide: text by hand, numbers from the results -------------------------------------------
+# A section under a ### is left out if the file of a table in it, {name}, is missing.
+# The text may claim nothing but what the tables show.
 GUIDE = """\
 ## Which to try first
 
-- **Start with the default**, `lspe` behind the convolutional stem: the best mean of three in the
-  last table. That stem orders neighbouring steps by itself, and behind it all encodings that were
-  tried, `none` among them, solve the generated problems: there the choice matters less.
-- **Behind the linear stem, where it matters how far steps are apart** (a lag between channels at
+- **Start with the default**, `lspe` behind the convolutional stem: its mean accuracy is the best of
+  three in the last table. That stem orders neighbouring steps by itself; behind it, all encodings
+  that were tried, even `none`, solve the generated problems, so the choice matters less.
+- **If the distance between steps matters, behind the linear stem** (a lag between channels at
   random places): `rope`, `xpos`, `shaw`, `t5`, `fire`, `erpe`, or `conv` for lags within its
-  kernel. From few series the codes added to the tokens, `tupe` and the stochastic ones learn such
-  a lag poorly or not at all; `alibi` with `{"signed": True}` does not always.
-- **Where it matters when in the series something is** (a trend, before or after): nearly all of
-  them tell, and codes added to the tokens do so at no cost that could be measured. `conv` and
-  `wavelet` do not tell what came first when it is far away.
-- **Never a symmetric one alone behind the linear stem**: `none`, `alibi`, `kerple` and `gaussian`
-  cannot tell a series from its reverse there, and are at chance on all three.
-- **Long series**: those added to the tokens, `rope`, `xpos` and `erpe` keep memory linear in the
-  length; a bias holds a matrix of all pairs, and `shaw` one for each series and head.
-- **Irregular times**: `none`, `conv`, `wavelet`, `conv_spe` and `erpe` count tokens; all others
-  see real times.
+  kernel. Given few series, the codes added to the tokens, `tupe` and the stochastic encodings learn
+  such a lag poorly or not at all; `alibi` with `{"signed": True}` does not always learn it.
+- **If the position within the series matters** (a trend, before or after): nearly all encodings can
+  tell it, and those added to the tokens do so at no measurable cost. `conv` and `wavelet` cannot
+  tell which of two distant events came first.
+- **Never use a symmetric encoding alone behind the linear stem**: `none`, `alibi`, `kerple` and
+  `gaussian` cannot tell a series from its reverse there, and are at chance on all three problems.
+- **Long series**: with encodings added to the tokens, `rope`, `xpos` and `erpe`, memory is linear
+  in the length; a bias stores a matrix of all pairs, and `shaw` one for each series and head.
+- **Irregular times**: `none`, `conv`, `wavelet`, `conv_spe` and `erpe` count tokens; all others see
+  real-valued times.
 
 ### Which orders it can tell
 
 Accuracy on the generated problems of `tsformer.data.make_order_task`, mean ± standard deviation
-over three seeds: 128 training series of 96 steps, a small model of one block behind the linear
+over three seeds: 128 training series of 96 steps and a small model of one block behind the linear
 stem, which sees single steps, so that order is left to the encoding; the last rows are behind the
 convolutional stem. *order*: which of two bumps came first. *lag*: which of two channels leads, at
 random places. *direction*: rising or falling. Chance is 0.5.
-`python experiments/order_tasks.py` makes it.
+`python experiments/order_tasks.py` reproduces the table.
 
 {order_tasks}
 ### What it costs
 
-Time and peak memory of a training step in parts of those of `none`, with about 8,192 tokens at
-every length, two blocks of width 64 with 4 heads behind the linear stem; medians of rounds in
-which all took turns, on one thread of the machine that `experiments/results/encoding_cost.csv`
-names. `python experiments/encoding_cost.py` makes it.
+Time and peak memory of a training step relative to those with `none`, with about 8,192 tokens per
+batch at every length and two blocks of width 64 with 4 heads behind the linear stem; medians over
+rounds in which the encodings took turns, on one thread of the machine named in
+`experiments/results/encoding_cost.csv`. `python experiments/encoding_cost.py` reproduces the table.
 
 {cost}
 ### Real data
 
-The default recipe and variants of it, cross-validated on train splits: mean ± standard deviation
-over folds. Where a number is missing the folds were not run. On OSULeaf `lspe` is ahead of
-`fixed` and `tape` by more than the spread, on SelfRegulationSCP1 behind them by about as much as
-the spread; elsewhere the three are within it. `python experiments/choose_recipe.py` makes it.
+The default recipe and variants of it, cross-validated on the training splits: mean ± standard
+deviation over folds. Missing numbers are folds that were not run. On OSULeaf `lspe` is ahead of
+`fixed` and `tape` by more than the spread, on SelfRegulationSCP1 behind them by about the spread;
+elsewhere the three are within it. `python experiments/choose_recipe.py` reproduces the table.
 
 {choose_recipe}
 """
@@ -119,7 +121,7 @@ the spread; elsewhere the three are within it. `python experiments/choose_recipe
 def page() -> str:
     """Return the whole page, for the encodings that the package brings."""
     rows = packaged()
-    kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
+    kinds = {kind: [row for row in rows if hook(row) == kind] for kind in KINDS}
     contents = "".join(
         f"- {title} (*{kind}*): {', '.join(link(row['name']) for row in kinds[kind])}\n"
         for kind, title in KINDS.items()
@@ -132,9 +134,14 @@ def page() -> str:
 
 
 def packaged() -> list[dict[str, object]]:
-    """Return the rows of `available()` that are the package's own, by kind."""
+    """Return the rows of `available()` that are the package's own, by the hook that acts first."""
     own = [row for row in available() if find(row["name"]).__module__.startswith("tsformer.")]
-    return sorted(own, key=lambda row: list(KINDS).index(row["kind"]))
+    return sorted(own, key=lambda row: list(KINDS).index(hook(row)))
+
+
+def hook(row: dict[str, object]) -> str:
+    """Return the hook under which an encoding is listed: of several, the first."""
+    return str(row["kind"]).partition("+")[0]
 
 
 def link(name: object, page: str = "") -> str:
@@ -148,7 +155,8 @@ def entry(row: dict[str, object]) -> str:
     text = md.sections(inspect.getdoc(cls))
     summary, _, description = text[""].partition("\n")
     facts = (
-        f"Class `{cls.__module__}.{cls.__name__}`; past the trained length: {row['beyond']}; "
+        f"Class `tsformer.encodings.{cls.__name__}`; "
+        f"past the trained length: {row['extrapolation']}; "
         f"symmetric: {'yes' if row['symmetric'] else 'no'}; "
         f"owned by: {'each block' if row['per_block'] else 'the stack'}."
     )
@@ -170,7 +178,7 @@ def guide(
     """Return those parts of the guide whose results exist; nothing without any."""
     tables: dict[str, tuple[Path, Callable[[Path], str]]] = {
         "{order_tasks}\n": (order_tasks, order_tasks_table),
-        "{cost}\n": (cost, cost_table),
+        "{cost}\n": (cost, partial(cost_table, encodings=[row["name"] for row in packaged()])),
         "{choose_recipe}\n": (choose_recipe, choose_recipe_table),
     }
     opening, *parts = re.split(r"^(?=### )", GUIDE, flags=re.MULTILINE)
@@ -186,14 +194,14 @@ def guide(
 
 
 def order_tasks_table(path: Path) -> str:
-    """One row an encoding, a column a task: mean accuracy and its spread over seeds."""
+    """One row per encoding, one column per task: mean accuracy and its spread over seeds."""
     fits = pd.read_csv(path)
     by_cell = fits.groupby(["encoding", "task"], sort=False)["accuracy"]
     return _pivot(by_cell.mean(), by_cell.std(), fits["encoding"], fits["task"], "encoding")
 
 
 def choose_recipe_table(path: Path) -> str:
-    """One row a variant, a column a data set: mean accuracy over the folds that were run."""
+    """One row per variant, one column per data set: mean accuracy over the folds that were run."""
     fits = pd.read_csv(path)
     by_cell = fits.groupby(["variant", "dataset"], sort=False)["accuracy"]
     return _pivot(by_cell.mean(), by_cell.std(), fits["variant"], fits["dataset"], "variant")
@@ -211,8 +219,11 @@ def _pivot(
     return md.table([corner, *(f" {column}" for column in columns)], body)
 
 
-def cost_table(path: Path) -> str:
-    """One row an encoding; time and memory in parts of `none`, at every length and device."""
+def cost_table(path: Path, encodings: Sequence[str] = ()) -> str:
+    """One row per encoding; time and memory relative to `none`, at every length and device.
+
+    Those of `encodings` without a row in the file come last, as not measured.
+    """
     cost = pd.read_csv(path)
     places = cost[["device", "length", "batch"]].drop_duplicates()
     header, columns = ["encoding"], []
@@ -230,4 +241,9 @@ def cost_table(path: Path) -> str:
         [f"`{name}`", *("–" if pd.isna(v := c.get(name)) else f"{v:.2f}" for c in columns)]
         for name in cost["encoding"].unique()
     )
-    return md.table(header, rows)
+    unmeasured = (
+        [f"`{name}`", *["not measured"] * len(columns)]
+        for name in encodings
+        if name not in set(cost["encoding"])
+    )
+    return md.table(header, [*rows, *unmeasured])

@@ -44,7 +44,7 @@ def encodings_table() -> str:
             encodings_page.link(row["name"], page="docs/encodings.md"),
             row["kind"],
             "each block" if row["per_block"] else "the stack",
-            row["beyond"],
+            row["extrapolation"],
             "yes" if row["symmetric"] else "no",
             row["summary"],
             row["reference"],

@@ -1,6 +1,6 @@
-"""Every encoding once more, as its paper writes it: scalars, Python loops, float64.
+"""Reference implementations of all encodings, as the papers write them: scalars, loops, float64.
 
-An encoding is stated by up to four functions, one for each place where it acts:
+An encoding is defined by up to four functions, one for each hook:
 
 - ``embed(e, x, i, t)``: the encoded token ``[D]`` number `i` of the tokens `x` at the times `t`;
 - ``rotate(e, x, role, h, i, t)``: the rotated query or key of token `i` from `x` ``[E]``;
@@ -8,8 +8,8 @@ An encoding is stated by up to four functions, one for each place where it acts:
   `j`;
 - ``mix(e, h, i, j)``: what is added to the weight of query `i` and key `j` after the softmax.
 
-`e` is the module, read for its learned tensors and options only; `t` is a list of the series'
-times; heads `h` count from 1; `role` is "q" or "k".
+`e` is the module, of which only the parameters and options are read; `t` lists the times of a
+series; heads `h` count from 1; `role` is "q" or "k".
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def rotate_tupe(e, x, role, h, i, t):
 
 
 def with_gate(e, x, h, code):
-    """Sum of feature times code, a share of each code replaced by one that no position changes."""
+    """Return the sum of features times codes, with a share of each code independent of position."""
     n_realizations = e.gate_noise.shape[-1]
     out = []
     for r in range(n_realizations):
@@ -200,7 +200,7 @@ FORMULAS = {
 def encode_and_attend(
     encoding: PositionalEncoding, attention: SelfAttention, x: Tensor, t: Tensor
 ) -> Tensor:
-    """The tokens `x` ``[B, N, D]`` at times `t` ``[B, N]``, encoded and through one attention."""
+    """Encode the tokens `x` ``[B, N, D]`` at times `t` ``[B, N]`` and apply one attention."""
     parts = list(encoding.parts) if isinstance(encoding, Sum) else [encoding]
     return torch.stack(
         [_one_series(parts, attention, *each) for each in zip(x, t.tolist(), strict=True)]

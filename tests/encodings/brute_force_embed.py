@@ -1,4 +1,4 @@
-"""What encodings add to the tokens, as their papers write it; `brute_force` says in what terms."""
+"""Reference implementations of the `embed` hooks, in the notation of `brute_force`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def embed_conv(e, x, i, t):
 
 
 def smoothed(signal: list[Tensor], filter_: Tensor, n_levels: int) -> list[Tensor]:
-    """The signal's orthogonal projection on shifts, 2^J apart, of the scaling function's filter."""
+    """Project a signal orthogonally onto shifts, 2^J apart, of the scaling function's filter."""
     if n_levels == 0:
         return signal
     wide, offset = len(filter_), len(filter_) - 2
@@ -118,7 +118,7 @@ def smoothed(signal: list[Tensor], filter_: Tensor, n_levels: int) -> list[Tenso
 
 
 def smoothed_causally(signal: list[Tensor], filter_: Tensor, n_levels: int) -> list[Tensor]:
-    """Means, weighted by the filter, of values 1, 2, 4, ... apart up to the present one."""
+    """Return means, weighted by the filter, of the present value and earlier ones 1, 2, 4 apart."""
     for level in range(n_levels):
         out = []
         for n in range(len(signal)):

@@ -1,4 +1,4 @@
-"""Small models and series that the properties of all encodings are tried on."""
+"""Small models and series on which the properties of all encodings are tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LENGTH, CHANNELS = 10, 3
 
 
 def make_model(name: str, *, random_tables: bool = True, seed: int = 0, **config) -> TSTransformer:
-    """A model in float64 whose learned encoding has left its start, where it may be zero."""
+    """Return a model in float64 whose encoding has random weights, as some are initially zero."""
     torch.manual_seed(seed)
     sizes = {"n_channels": CHANNELS, "n_outputs": 4, "max_len": LENGTH, "d_model": 8, "n_heads": 2}
     model = TSTransformer(ModelConfig(**sizes | {"encoding": name, "stem": "linear"} | config))

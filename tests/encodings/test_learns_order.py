@@ -1,7 +1,7 @@
-"""Each encoding, behind a stem that sees single steps, learns problems that need order or cannot.
+"""Each encoding, behind a pointwise stem, solves problems that require order, or cannot.
 
-What is symmetric is at chance by construction; what is not must learn, but for `LEAST`. A newly
-registered encoding is tested the day it is registered.
+A symmetric encoding is at chance by construction; any other must solve them, except as stated in
+`LEAST`. A new encoding is tested as soon as it is registered.
 """
 
 from __future__ import annotations
@@ -14,14 +14,26 @@ from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
 from tsformer.data.synthetic import ORDER_TASKS
 from tsformer.encodings import names, resolve
+from tsformer.training import Callback, TrainingState
 
-# What is asked of the others. A code made of the scales of the series itself moves along with the
-# series: far apart, which came first shows at the ends alone, and these two are neither excluded
-# nor promised. A trend it sees, over seeds with .87 to .98.
+# The least accuracy of the exceptions. A code made of the scales of the series itself moves along
+# with the series: which of two distant events came first shows only at the ends, so the first two
+# problems are neither excluded nor promised. A trend it does see: 0.87 to 0.98 over seeds.
 LEAST = {("wavelet", "order"): 0.4, ("wavelet", "lag"): 0.4, ("wavelet", "direction"): 0.7}
 
 ENCODINGS = [(name, {}) for name in names()] + [("alibi", {"signed": True}), ("tape+erpe", {})]
 LABELS = ["-".join([name, *params]) for name, params in ENCODINGS]
+
+
+# A fit goes on until the loss is near 0.199, the least that label smoothing of 0.1 admits.
+SOLVED = 0.21
+# Most fits that solve a problem take 4 to 11 epochs; those of a symmetric encoding would take all.
+MAX_EPOCHS, MAX_EPOCHS_OF_SYMMETRIC = 25, 12
+
+
+class StopWhenSolved(Callback):
+    def on_epoch_end(self, state: TrainingState) -> None:
+        state.stop = state.history[-1]["loss"] < SOLVED
 
 
 @pytest.mark.parametrize("kind", ORDER_TASKS)
@@ -30,16 +42,17 @@ def test_learns_what_its_properties_allow(name, params, kind):
     X, y = make_order_task(kind, 512, 24, random_state=0)
     X_test, y_test = make_order_task(kind, 400, 24, random_state=1)
     sizes = {"d_model": 32, "n_heads": 4, "n_layers": 1, "batch_size": 64, "dropout": 0.0}
+    symmetric = resolve(name, d_model=32, n_heads=4, max_len=24, **params).symmetric
     classifier = TSTransformerClassifier(
         name,
         encoding_params=params,
         stem="linear",
-        max_epochs=25,
+        max_epochs=MAX_EPOCHS_OF_SYMMETRIC if symmetric else MAX_EPOCHS,
         learning_rate=0.005,
         random_state=0,
+        callbacks=[StopWhenSolved()],
         **sizes,
     )
-    symmetric = resolve(name, d_model=32, n_heads=4, max_len=24, **params).symmetric
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         classifier.fit(X, y)

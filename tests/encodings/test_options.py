@@ -1,4 +1,4 @@
-"""What is particular to one encoding: its options, its draws, the traps of its own formula."""
+"""What is particular to one encoding: its options, its draws, the pitfalls of its formula."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from tsformer.encodings import relative, resolve
-from tsformer.encodings.fire import relu_network
+from tsformer.encodings import resolve
+from tsformer.encodings.bias.fire import relu_network
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 12}
 
@@ -20,7 +20,12 @@ def steps(n: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "option", "value", "message"),
     [
-        ("fourier", "gamma", 0.0, "gamma of fourier is a distance in tokens, above 0; got 0.0"),
+        (
+            "fourier",
+            "gamma",
+            0.0,
+            "gamma of fourier is .* and must be above 0; got 0.0",
+        ),
         ("cape", "max_shift", -1.0, "max_shift of cape must be at least 0; got -1.0"),
         ("cape", "max_jitter", -1.0, "max_jitter of cape must be at least 0; got -1.0"),
         ("cape", "max_scale", 0.5, "max_scale of cape must be at least 1; got 0.5"),
@@ -51,7 +56,7 @@ def test_a_rotation_needs_a_pair(name):
 
 
 def test_tape_keeps_its_length_at_predict():
-    """Half a series at predict: the same code for the same step."""
+    """In half a series, at prediction time, a step has the same code."""
     encoding = resolve("tape", **SIZES)
     whole, half = (encoding.embed(torch.zeros(1, n, 8), steps(n)) for n in (12, 6))
     assert torch.equal(whole[:, :6], half)
@@ -146,7 +151,7 @@ def test_gaussian_widths_are_spread_over_the_scales():
 
 
 def test_fire_counts_parts_of_the_length_past_its_threshold():
-    """The longest distance is part of the threshold up to it, and the whole range beyond."""
+    """Distances are relative to the threshold, and past it to the length of the series."""
     torch.manual_seed(0)
     encoding = resolve("fire", **SIZES).double()
     network = torch.nn.Sequential(encoding.hidden, torch.nn.ReLU(), encoding.out)
@@ -163,7 +168,7 @@ def test_fire_counts_parts_of_the_length_past_its_threshold():
 
 @pytest.mark.parametrize("zero", [None, "weight", "bias"])
 def test_fire_reads_its_network_segment_by_segment(zero):
-    """Values and gradients of the network itself, where units start and stop anywhere."""
+    """Values and gradients are those of the network itself, wherever units turn on and off."""
     torch.manual_seed(0)
     hidden, out = torch.nn.Linear(1, 40).double(), torch.nn.Linear(40, 3).double()
     if zero is not None:
@@ -228,7 +233,7 @@ def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
     bias = encoding.bias(q, k, t)
     assert bias.isneginf().any()
     assert bias[~bias.isneginf()].min() >= -60
-    monkeypatch.setattr(relative, "without_traces", lambda bias: bias)
+    monkeypatch.setattr(f"tsformer.encodings.bias.{name}.mask_negligible", lambda bias: bias)
     exact = encoding.double().bias(q.double(), k.double(), t.double())
     expected = (q.double() @ k.double().mT / 2 + exact).softmax(-1) @ v.double()
     ours = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias)

@@ -1,4 +1,4 @@
-"""What must hold for every registered encoding, through the whole model with a pointwise stem."""
+"""Properties of every registered encoding, within a whole model with a pointwise stem."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tsformer.encodings import available, names, resolve
 
 ENCODINGS = [*names(), "tape+erpe", "fixed+conv"]
 
-# The table of properties: every encoding not named in a set must lack the property.
+# The table of properties: an encoding that is not in a set must lack its property.
 PERMUTATION_INVARIANT = {"none"}
 REVERSAL_INVARIANT = {"none", "alibi", "kerple", "gaussian"}
-# Made from the tokens and how they follow each other, not from their times.
+# Made from the tokens and their order, not from their times.
 COUNTS_TOKENS = {"none", "conv", "wavelet", "conv_spe", "erpe"}
 SHIFT_INVARIANT = COUNTS_TOKENS | {
     *("rope", "xpos", "alibi", "kerple", "gaussian", "shaw", "t5", "fire")
 }
-# Made from what the tokens hold: a step has no code of its own.
+# Made from the contents of the tokens: a step has no code of its own.
 OF_THE_SIGNAL = {"conv", "wavelet"}
 
 EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
@@ -41,7 +41,7 @@ def test_padding_changes_nothing(name, length):
 
 
 @every_encoding
-def test_series_of_unequal_length_do_not_meet(name):
+def test_series_of_unequal_length_do_not_affect_each_other(name):
     model, x = make_model(name), series()
     lengths = [10, 7, 1, 4]
     together = model(x, torch.arange(LENGTH)[None] < torch.tensor(lengths)[:, None])
@@ -94,7 +94,7 @@ def test_default_times_are_the_steps(name):
 
 @every_encoding
 def test_irregular_times(name):
-    """The steps of one series at other times are another series, for what sees times."""
+    """An encoding that sees times tells apart the same steps at other times."""
     model, x = make_model(name), series()
     times = torch.tensor([[0.0, 0.5, 1.0, 3.0, 4.5, 5.0, 5.0, 6.25, 8.0, 9.0]]).double()
     assert same(model(x, times=times), model(x)) == (name in COUNTS_TOKENS)
@@ -140,7 +140,7 @@ def test_any_length(name, length):
 
 
 def codes(name: str, length: int) -> list[Tensor]:
-    """What an encoding makes of a constant series: tokens, scores and weights ``[N, N]``."""
+    """Return what an encoding makes of a constant series: tokens, and scores and weights [N, N]."""
     hooks = make_model(name).encoding.at(0)
     x, heads = torch.ones(1, length, 8).double(), torch.ones(1, 2, length, 4).double()
     q, k = hooks.rotate(heads, heads, steps(length))
@@ -157,21 +157,21 @@ def codes(name: str, length: int) -> list[Tensor]:
 @pytest.mark.parametrize(
     "row", [row for row in available() if row["name"] not in OF_THE_SIGNAL], ids=lambda r: r["name"]
 )
-def test_beyond_the_trained_length(row):
-    """`extends`: known steps keep their code; `interpolates`: the ends do; `clamps`: repeats."""
+def test_past_the_trained_length(row):
+    """extends: trained steps keep their codes; interpolates: the ends do; clamps: values repeat."""
     x, scores, weights = codes(row["name"], LENGTH)
     long_x, long_scores, long_weights = codes(row["name"], 3 * LENGTH)
     first, ends = slice(0, LENGTH), [0, -1]
-    if row["beyond"] == "extends":
+    if row["extrapolation"] == "extends":
         assert same(long_x[:, first], x)
         assert same(long_scores[..., first, first], scores)
         assert same(long_weights[..., first, first], weights)
-    elif row["beyond"] == "interpolates":
+    elif row["extrapolation"] == "interpolates":
         assert same(long_x[:, ends], x[:, ends])
         assert same(long_scores[..., ends, :][..., ends], scores[..., ends, :][..., ends])
         assert not (same(long_x[:, first], x) and same(long_scores[..., first, first], scores))
     else:
-        assert row["beyond"] == "clamps"
+        assert row["extrapolation"] == "clamps"
         far = (long_scores + long_weights)[..., 0]  # of the first step, from each of the others
         assert same(far[..., LENGTH:], far[..., LENGTH - 1 : LENGTH].expand(1, 2, 2 * LENGTH))
         assert not same(far[..., LENGTH - 2], far[..., LENGTH - 1])
@@ -179,7 +179,7 @@ def test_beyond_the_trained_length(row):
 
 @every_encoding
 def test_positions_survive_16_bits(name):
-    """bf16 has no 4001: an angle or a distance taken in it would be that of 4000."""
+    """bfloat16 has no 4001: an angle or a distance computed in it would be that of 4000."""
     torch.manual_seed(0)
     encoding = resolve(name, d_model=8, n_heads=2, max_len=4096).eval()
     x, heads = torch.zeros(1, 3, 8), torch.randn(1, 2, 3, 4)
@@ -224,7 +224,7 @@ def test_state_dict_holds_what_is_learned_and_nothing_else(name):
 def test_weights_without_a_table_fit_any_trained_length(name):
     short, long = make_model(name, max_len=LENGTH), make_model(name, max_len=50)
     if any(key.endswith("table") for key in short.state_dict()):
-        pytest.skip("it has a row for each trained position, distance or scale")
+        pytest.skip("has a row for each trained position, distance or scale")
     short.load_state_dict(long.state_dict())
 
 
@@ -235,36 +235,36 @@ def test_copies_compute_the_same(name):
     assert torch.equal(pickle.loads(pickle.dumps(model))(x), model(x))
 
 
-# Of 16 buckets a side a series of 10 steps cannot reach all.
+# A series of 10 steps cannot reach all of 16 buckets per side.
 REACHABLE = {"t5": {"n_buckets": 8}}
-# A hidden unit with ReLU may rest on all inputs, and the threshold past the end of the series.
-MAY_REST = {"fire"}
+# A hidden ReLU unit may be inactive for all inputs, and the threshold past the end of the series.
+MAY_BE_INACTIVE = {"fire"}
 
 
 @every_encoding
 def test_gradient_reaches_every_parameter(name):
     model = make_model(
-        name, random_tables=name not in MAY_REST, encoding_params=REACHABLE.get(name, {})
+        name, random_tables=name not in MAY_BE_INACTIVE, encoding_params=REACHABLE.get(name, {})
     ).train()
     model(series()).square().sum().backward()
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert parameter.grad.any(), key
     for key, parameter in model.encoding.named_parameters():
-        assert parameter.grad.all() or name in MAY_REST, f"a part of {key} is never used"
+        assert parameter.grad.all() or name in MAY_BE_INACTIVE, f"a part of {key} is never used"
 
 
 @every_encoding
 def test_two_predictions_agree(name):
     model, x = make_model(name), series()
     first = model(x)
-    model(series(length=3 * LENGTH))  # nothing is remembered from call to call
+    model(series(length=3 * LENGTH))  # no state is kept between calls
     assert torch.equal(model(x), first)
 
 
 @every_encoding
 def test_traces_as_one_graph(name):
-    torch.compiler.reset()  # it counts the models that one forward() is traced for, and has a limit
+    torch.compiler.reset()  # the number of models traced for one forward() is limited
     model, x = make_model(name), series()
     keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
     traced = torch.compile(model, backend="eager", fullgraph=True)
@@ -277,3 +277,14 @@ def test_exports(name):
     keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
     program = torch.export.export(model, (x, keep))
     assert same(program.module()(x.flip(0), keep), model(x.flip(0), keep))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_stated_bias_of_times_reads_the_times_alone(name):
+    q, k, t = torch.randn(2, 2, 6, 4), torch.randn(2, 2, 6, 4), torch.arange(6.0)[None]
+    encoding = resolve(name, d_model=8, n_heads=2, max_len=6)
+    bias = encoding.bias(q, k, t)
+    of_times = bias is not None and torch.equal(
+        bias, encoding.bias(torch.ones_like(q), torch.ones_like(k), t)
+    )
+    assert of_times == encoding.bias_of_times

@@ -1,4 +1,4 @@
-"""Stochastic encodings: their mean is the kernel they state, and their noise is a seed's."""
+"""Stochastic encodings: their mean is the stated kernel, and their noise is that of the seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scores(encoding, q, k, n=N):
 
 
 def kernel(encoding, feature: int, gap: float) -> float:
-    """P_e of the paper, from the trained tensors."""
+    """Return P_e of the paper, from the parameters."""
     if encoding.name == "sine_spe":
         frequency = encoding.frequency_raw[0, feature].sigmoid() / 2
         gain = torch.nn.functional.softplus(encoding.gain_raw[0, feature])
@@ -53,7 +53,7 @@ def test_the_mean_of_many_realisations_is_the_kernel(name, options):
 
 
 @both
-def test_one_draw_departs_less_with_more_realisations(name):
+def test_one_draw_deviates_less_with_more_realisations(name):
     torch.manual_seed(0)
     q = torch.randn(E)
     spread = []
@@ -86,7 +86,7 @@ def test_the_seed_gives_the_noise(name):
 
 @both
 def test_building_one_leaves_the_global_generator_to_the_weights(name):
-    """The noise is not drawn from it, or a seed would change the weights of what comes after."""
+    """Were the noise drawn from it, the seed would change the weights of later modules."""
     states = []
     for seed in (0, 1):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The wavelet transform under the signal-aware encoding."""
+"""The wavelet transform of the signal-aware encoding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tsformer.encodings import resolve
-from tsformer.encodings.wavelet import WAVELETS, multiresolution
+from tsformer.encodings.embed.wavelet import WAVELETS, multiresolution
 
 every_wavelet = pytest.mark.parametrize("wavelet", WAVELETS)
 

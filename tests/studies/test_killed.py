@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
-from tsformer.encodings import registry
+from tsformer.encodings import unregister
 from tsformer.studies import Progress, Study, compare
 from tsformer.tracking import RunStore, prepare_store
 
@@ -102,7 +102,8 @@ def test_a_fit_that_always_kills_its_worker_fails_and_the_others_go_on(
         study = Study(("ItalyPowerDemand",), ("poison", "none"), seeds=1, parameters=parameters)
         comparison = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, jobs=2)
     finally:
-        del registry._REGISTRY["poison"], sys.modules["poison"]
+        unregister("poison")
+        del sys.modules["poison"]
     (failure,) = comparison.failures.to_dict("records")
     assert failure["encoding"] == "poison"
     assert "ended 3 times in the middle of this fit" in failure["error"]

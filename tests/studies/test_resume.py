@@ -13,7 +13,7 @@ import pytest
 from torch import Tensor
 
 from tsformer.data import DatasetError
-from tsformer.encodings import PositionalEncoding, registry
+from tsformer.encodings import PositionalEncoding, unregister
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.problem import Problem
 from tsformer.studies.scores import read_study, variants
@@ -36,7 +36,7 @@ def broken() -> Iterator[str]:
             raise ArithmeticError("no such luck")
 
     yield "broken"
-    del registry._REGISTRY["broken"]
+    unregister("broken")
 
 
 def test_a_fit_that_raises_is_recorded_and_the_others_go_on(

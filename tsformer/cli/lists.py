@@ -38,13 +38,13 @@ def encodings() -> None:
                 row["name"],
                 row["kind"],
                 f"{sum(parameter.numel() for parameter in stack.parameters()):,}",
-                row["beyond"],
+                row["extrapolation"],
                 "symmetric" if row["symmetric"] else "",
                 f"{cost[row['name']]:.2f}" if row["name"] in cost else "-",
                 row["reference"],
             )
         )
-    table(["name", "hook", " params", "beyond", "", " cost", "reference"], rows)
+    table(["name", "hook", " params", "extrapolation", "", " cost", "reference"], rows)
 
 
 def datasets(

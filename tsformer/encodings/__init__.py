@@ -1,39 +1,70 @@
-"""Where a step is: every positional encoding, one name away. Imports torch and nothing else."""
+"""Positional encodings, each selected by name. Imports torch and nothing else.
 
-from tsformer.encodings import (
-    absolute,
-    continuous,
-    convolutional,
-    fire,
-    learned_bias,
-    mixing,
-    relative,
-    rotary,
-    stochastic,
-    untied,
-    wavelet,
-)
+Folders are named after the hooks, files after the names that encodings are registered under; all
+classes are importable from here.
+"""
+
+from tsformer.encodings import _moved
 from tsformer.encodings.base import PositionalEncoding, Sum
-from tsformer.encodings.registry import available, names
+from tsformer.encodings.registry import available, names, unregister
 from tsformer.encodings.resolve import EncodingSpec, EncodingStack, resolve
 
+# The order of these imports is the order of `names()`, on which tables and studies rely.
+# isort: off
+from tsformer.encodings.embed.fixed import FixedEncoding
+from tsformer.encodings.embed.learnable import LearnableEncoding
+from tsformer.encodings.embed.lspe import LSPE
+from tsformer.encodings.embed.tape import TAPE
+from tsformer.encodings.embed.fourier import FourierEncoding
+from tsformer.encodings.embed.time2vec import Time2Vec
+from tsformer.encodings.embed.cape import CAPE
+from tsformer.encodings.none import NoEncoding
+from tsformer.encodings.embed.conv import ConvEncoding
+from tsformer.encodings.bias.alibi import ALiBi
+from tsformer.encodings.bias.kerple import Kerple
+from tsformer.encodings.bias.gaussian import GaussianBias
+from tsformer.encodings.bias.fire import FIRE
+from tsformer.encodings.bias.shaw import Shaw
+from tsformer.encodings.bias.t5 import T5
+from tsformer.encodings.mix.erpe import ERPE
+from tsformer.encodings.rotate.rope import RoPE
+from tsformer.encodings.rotate.xpos import XPos
+from tsformer.encodings.rotate.spe import ConvSPE, SineSPE
+from tsformer.encodings.rotate.tupe import TUPE
+from tsformer.encodings.embed.wavelet import WaveletEncoding
+# isort: on
+
 __all__ = [
+    "CAPE",
+    "ERPE",
+    "FIRE",
+    "LSPE",
+    "T5",
+    "TAPE",
+    "TUPE",
+    "ALiBi",
+    "ConvEncoding",
+    "ConvSPE",
     "EncodingSpec",
     "EncodingStack",
+    "FixedEncoding",
+    "FourierEncoding",
+    "GaussianBias",
+    "Kerple",
+    "LearnableEncoding",
+    "NoEncoding",
     "PositionalEncoding",
+    "RoPE",
+    "Shaw",
+    "SineSPE",
     "Sum",
-    "absolute",
+    "Time2Vec",
+    "WaveletEncoding",
+    "XPos",
     "available",
-    "continuous",
-    "convolutional",
-    "fire",
-    "learned_bias",
-    "mixing",
     "names",
-    "relative",
     "resolve",
-    "rotary",
-    "stochastic",
-    "untied",
-    "wavelet",
+    "unregister",
 ]
+
+_moved.install()

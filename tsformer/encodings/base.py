@@ -1,4 +1,4 @@
-"""The extension point: what a positional encoding is, and how encodings are added up.
+"""The extension point: what a positional encoding is, and how encodings are summed.
 
 Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model width, `H` heads,
 `E` width of one head.
@@ -11,15 +11,18 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor, nn
 
+from tsformer._deprecation import warn_renamed
 from tsformer.encodings.registry import register
 
-__all__ = ["Chain", "Hooks", "PositionalEncoding", "SharedBias", "Sum"]
+__all__ = ["Chain", "Hooks", "PositionalEncoding", "SharedBias", "Sum", "overridden_hooks"]
 
-Beyond = Literal["extends", "clamps", "interpolates"]
+HOOKS = ("embed", "rotate", "bias", "mix")
+
+Extrapolation = Literal["extends", "clamps", "interpolates"]
 
 
 class Hooks(Protocol):
-    """The four places where an encoding can tell attention where a token is."""
+    """The four places where an encoding can tell attention where a token is in time."""
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor: ...
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]: ...
@@ -27,8 +30,22 @@ class Hooks(Protocol):
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None: ...
 
 
+class _RenamedAttribute:
+    """The attribute `extrapolation` under its old name, on classes as on instances."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        warn_renamed("PositionalEncoding.beyond", "PositionalEncoding.extrapolation")
+        return getattr(owner if instance is None else instance, "extrapolation")  # noqa: B009
+
+    def __set__(self, instance: object, value: Extrapolation) -> None:
+        # One frame more than on reading: torch.nn.Module.__setattr__ is in between.
+        old, new = "PositionalEncoding.beyond", "PositionalEncoding.extrapolation"
+        warn_renamed(old, new, stacklevel=4)
+        instance.extrapolation = value  # type: ignore[attr-defined]
+
+
 class PositionalEncoding(nn.Module):
-    """Base of all positional encodings: four hooks, each the identity until overridden.
+    """Base class of all positional encodings: four hooks, each the identity until overridden.
 
     Subclassing with a name registers the class, and the name then works wherever an
     encoding is asked for: ``class Ramp(PositionalEncoding, name="ramp")``. The signature of
@@ -36,34 +53,44 @@ class PositionalEncoding(nn.Module):
     number of tokens of the longest training series) as keywords, then the encoding's own options
     with their defaults.
 
-    Positions `t`, of shape ``[1 | B, N]``, are points in time and not indices: floats, one apart
-    from token to token of a regular series, anything that does not decrease otherwise. Padded
-    tokens come as zeros in `x` and `v` and repeat the last real time of their series. Compute from
-    `t` in float32 even under autocast: 16 bits know only 769 of the integers up to 4095.
+    Positions `t`, of shape ``[1 | B, N]``, are points in time and not indices: floats, 1 apart in a
+    regular series and non-decreasing in any other. Padded tokens are zero in `x` and `v`, and
+    repeat the last valid time of their series. Compute from `t` in float32 even under autocast:
+    bfloat16 can represent only 769 of the integers up to 4095.
 
     Attributes
     ----------
     kind : str
-        The hook that it overrides: "embed", "rotate", "bias" or "mix"; "none" for none.
-    beyond : str
-        Past the trained length it "extends" (the formula goes on), "clamps" (the last trained
-        value is repeated) or "interpolates" (trained values are stretched).
+        The hook that the class overrides: "embed", "rotate", "bias" or "mix"; several joined as in
+        "embed+bias", "none" if it overrides none. Derived, so a subclass need not state it; if it
+        does, the two must agree.
+    extrapolation : str
+        What happens past the trained length: the encoding "extends" (its formula goes on),
+        "clamps" (the last trained value is repeated) or "interpolates" (the trained values are
+        stretched over the series).
     symmetric : bool
-        Whether swapping past and future changes nothing, as for ``abs(j - i)``. With a
-        pointwise stem and mean pooling such an encoding cannot tell a rising series from a falling
-        one.
+        Whether swapping past and future changes nothing, as with ``abs(t_j - t_i)``. Behind a
+        pointwise stem and with mean pooling, such an encoding cannot tell a rising series from a
+        falling one.
     per_block : bool
         Whether each block owns its weights. Otherwise one instance serves the whole stack.
     bias_of_times : bool
-        Whether `bias` reads the times alone, and of `q` and `k` no more than their type. The blocks
-        that share an instance then share its bias, made once in a pass.
+        Whether `bias` depends on the times alone, and on `q` and `k` only through their dtype.
+        Blocks that share an instance then share its bias, computed once per forward pass.
     reference : str
         The paper.
+
+    Raises
+    ------
+    ValueError
+        When subclassing: if the name is not allowed or taken (``replace=True`` takes it over), or
+        if the class states a `kind` other than that of the hooks it overrides.
     """
 
     name: ClassVar[str] = ""
     kind: str = "none"
-    beyond: Beyond = "extends"
+    extrapolation: Extrapolation = "extends"
+    beyond = _RenamedAttribute()
     symmetric: bool = False
     per_block: ClassVar[bool] = False
     bias_of_times: ClassVar[bool] = False
@@ -71,32 +98,50 @@ class PositionalEncoding(nn.Module):
 
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        cls.name = name or ""  # never the parent's, whose name would then stand for this class
+        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
+        kind = "+".join(overridden_hooks(cls)) or "none"
+        stated = vars(cls).get("kind", kind)
+        if stated != kind:
+            raise ValueError(
+                f"{cls.__qualname__} states kind = {stated!r}, but the hooks it overrides make it "
+                f"{kind!r}; leave kind out, as it is derived, or override what it says"
+            )
+        cls.kind = kind
+        if "beyond" in vars(cls):
+            warn_renamed("PositionalEncoding.beyond", "PositionalEncoding.extrapolation")
+            if "extrapolation" not in vars(cls):
+                cls.extrapolation = vars(cls)["beyond"]
+            del cls.beyond
         if name is not None:
             register(name, cls, replace=replace)
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
-        """Map tokens `x` ``[B, N, D]`` at times `t` to tokens that know where they are."""
+        """Encode the times `t` into the tokens `x` ``[B, N, D]``; called once, after the stem."""
         return x
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Map queries and keys ``[B, H, N, E]`` to ``[B, H, N, E']``; `E'` may be wider."""
+        """Map queries and keys ``[B, H, N, E]`` to ``[B, H, N, E']``; `E'` may exceed `E`."""
         return q, k
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        """Return ``[1 | B, 1 | H, N, N]`` to add to the scaled scores, or None.
+        """Return what to add to the scaled scores, ``[1 | B, 1 | H, N, N]``, or None.
 
-        `q` and `k` ``[B, H, N, E]`` are as projected, before any rotation.
+        `q` and `k` ``[B, H, N, E]`` are as projected, before any `rotate`.
         """
         return None
 
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None:
-        """Return ``[B, H, N, E]`` to add to the output of attention over `v`, or None."""
+        """Return what to add to the output of attention over `v` ``[B, H, N, E]``, or None."""
         return None
 
 
+def overridden_hooks(cls: type) -> list[str]:
+    """Return which of the four hooks a class overrides, in the order in which they apply."""
+    return [hook for hook in HOOKS if getattr(cls, hook) is not getattr(PositionalEncoding, hook)]
+
+
 class Chain:
-    """Several encodings as one: each hook applies its parts in order; biases and mixes add up."""
+    """Several encodings as one: hooks apply part by part, in order; biases and mixes add up."""
 
     def __init__(self, parts: Sequence[Hooks]):
         self.parts = parts
@@ -119,23 +164,23 @@ class Chain:
 
 
 class SharedBias:
-    """A part's hooks in one pass through the blocks, with its bias made by the first of them."""
+    """The hooks of a part for one forward pass; the first block computes the bias for all."""
 
     def __init__(self, part: Hooks):
         self.embed = part.embed
         self.rotate = part.rotate
         self.mix = part.mix
         self._part = part
-        self._made: Tensor | None = None
+        self._computed: Tensor | None = None
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        if self._made is None:
-            self._made = self._part.bias(q, k, t)
-        return self._made
+        if self._computed is None:
+            self._computed = self._part.bias(q, k, t)
+        return self._computed
 
 
 class Sum(PositionalEncoding):
-    """A sum of encodings, as in ``"tape+erpe"``: the hooks of its parts in order."""
+    """A sum of encodings, as in ``"tape+erpe"``: the hooks of its parts, in order."""
 
     parts: nn.ModuleList
 
@@ -144,12 +189,13 @@ class Sum(PositionalEncoding):
         self.parts = nn.ModuleList(parts)
         self.kind = "+".join(part.kind for part in parts)
         self.symmetric = all(part.symmetric for part in parts)
-        # Past the trained length a sum is limited as its first limited part.
-        self.beyond = next((p.beyond for p in parts if p.beyond != "extends"), "extends")
+        # Past the trained length a sum behaves as its first part that does not extend.
+        limited = (part.extrapolation for part in parts if part.extrapolation != "extends")
+        self.extrapolation = next(limited, "extends")
         references = [part.reference for part in parts if part.reference]
         self.reference = "; ".join(dict.fromkeys(references))
 
-    # The composition is written once, in Chain, which needs only `self.parts`.
+    # Chain composes hooks, and needs only `self.parts`.
     embed = Chain.embed
     rotate = Chain.rotate
     bias = Chain.bias

@@ -1,4 +1,4 @@
-"""What the encodings cost, as measured and shipped in cost.csv."""
+"""What encodings cost, as measured and shipped in cost.csv."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ __all__ = ["time_ratios"]
 
 
 def time_ratios(length: int, device: str = "cpu") -> dict[str, float]:
-    """Return a training step's time for each encoding measured, in parts of that of `none`.
+    """Return the time of a training step with each encoding, relative to that with `none`.
 
     Parameters
     ----------
     length : int
-        Number of tokens: 64, 256, 1024 or 4096.
+        Number of tokens: measured are 64, 256, 1024 and 4096.
     device : str, default="cpu"
-        Where it was measured.
+        Device of the measurement.
 
     Returns
     -------
     dict of str to float
-        Empty where nothing was measured.
+        Ratio by encoding, without those that were not measured; empty if none were at this length
+        on this device.
 
     Examples
     --------

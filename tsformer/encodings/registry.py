@@ -1,25 +1,33 @@
-"""Encodings by name: register, list, look up."""
+"""Encodings by name: register, unregister, list, look up."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tsformer._deprecation import warn_renamed
 from tsformer._names import unknown
 
 if TYPE_CHECKING:
     from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["available", "find", "names", "register"]
+__all__ = ["available", "find", "names", "register", "unregister"]
 
 _REGISTRY: dict[str, type[PositionalEncoding]] = {}
 
 
 def register(name: str, cls: type[PositionalEncoding], *, replace: bool = False) -> None:
-    """Give an encoding class its name; a taken name raises ValueError unless `replace`."""
+    """Register an encoding class under a name.
+
+    Raises
+    ------
+    ValueError
+        If the name is empty, has whitespace at its ends or contains '+'; or if it is taken, unless
+        `replace` is true.
+    """
     if not name or "+" in name or name != name.strip():
         raise ValueError(
-            f"an encoding cannot be named {name!r}: a name is not empty, has no blank at its ends "
-            "and no '+', which joins names into a sum"
+            f"an encoding cannot be named {name!r}: a name must not be empty, start or end with "
+            "whitespace, or contain '+', which joins names into a sum"
         )
     if name in _REGISTRY and not replace:
         taken = _REGISTRY[name]
@@ -28,6 +36,37 @@ def register(name: str, cls: type[PositionalEncoding], *, replace: bool = False)
             "choose another, or pass replace=True beside name="
         )
     _REGISTRY[name] = cls
+
+
+def unregister(name: str) -> type[PositionalEncoding]:
+    """Remove an encoding from the registry, as between tests or to run a notebook cell again.
+
+    Parameters
+    ----------
+    name : str
+        Name of a registered encoding.
+
+    Returns
+    -------
+    type
+        The class that had the name.
+
+    Raises
+    ------
+    ValueError
+        If no encoding has that name, with the nearest match.
+
+    Examples
+    --------
+    >>> from tsformer.encodings import PositionalEncoding, names
+    >>> class Draft(PositionalEncoding, name="draft"):
+    ...     pass
+    >>> unregister("draft") is Draft, "draft" in names()
+    (True, False)
+    """
+    cls = find(name)
+    del _REGISTRY[name]
+    return cls
 
 
 def names() -> list[str]:
@@ -42,14 +81,14 @@ def find(name: str) -> type[PositionalEncoding]:
     return _REGISTRY[name]
 
 
-def available() -> list[dict[str, object]]:
-    """Return one row per registered encoding, as a table of what there is to choose from.
+def available() -> list[dict[str, Any]]:
+    """Return a table of the registered encodings, one row each.
 
     Returns
     -------
     list of dict
-        With the keys name, kind, beyond, symmetric, per_block, reference and summary (the
-        first line of the docstring).
+        With the keys name, kind, extrapolation, symmetric, per_block, reference and summary (the
+        first line of the docstring). `PositionalEncoding` says what they mean.
 
     Examples
     --------
@@ -57,14 +96,24 @@ def available() -> list[dict[str, object]]:
     ['rotate']
     """
     return [
-        {
-            "name": name,
-            "kind": cls.kind,
-            "beyond": cls.beyond,
-            "symmetric": cls.symmetric,
-            "per_block": cls.per_block,
-            "reference": cls.reference,
-            "summary": (cls.__doc__ or "").strip().partition("\n")[0],
-        }
+        _Row(
+            name=name,
+            kind=cls.kind,
+            extrapolation=cls.extrapolation,
+            symmetric=cls.symmetric,
+            per_block=cls.per_block,
+            reference=cls.reference,
+            summary=(cls.__doc__ or "").strip().partition("\n")[0],
+        )
         for name, cls in _REGISTRY.items()
     ]
+
+
+class _Row(dict[str, Any]):
+    """A row that still answers to the key "beyond" of 0.1."""
+
+    def __missing__(self, key: str) -> Any:
+        if key != "beyond":
+            raise KeyError(key)
+        warn_renamed('the key "beyond" of available()', '"extrapolation"')
+        return self["extrapolation"]

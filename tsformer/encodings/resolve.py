@@ -1,4 +1,4 @@
-"""From what a user writes, ``"tape+erpe"`` and a dict of options, to modules."""
+"""From what a user writes, such as ``"tape+erpe"`` and a dict of options, to modules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tsformer._deprecation import warn_renamed
 from tsformer._names import unknown
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
 from tsformer.encodings.registry import find
@@ -37,8 +38,8 @@ def resolve(
     max_len : int
         Number of tokens of the longest training series.
     **encoding_params
-        Options of the class. In a sum an option goes to the one part that has it; where
-        several have it, or to be explicit, nest it under the part's name:
+        Options of the class. In a sum an option goes to the one part that has it; if several
+        have it, or to be explicit, nest it under the name of the part:
         ``fixed={"base": 100.0}, rope={"base": 500.0}`` for "fixed+rope".
 
     Returns
@@ -48,8 +49,11 @@ def resolve(
 
     Raises
     ------
+    TypeError
+        If `encoding` is none of these, or a factory returns something else.
     ValueError
-        For an unknown name or option, with the nearest match and all choices.
+        If a name or an option is unknown, with the nearest match and all choices; if a sum names
+        a part twice; or if an option of a sum fits several parts.
 
     Examples
     --------
@@ -64,11 +68,21 @@ def resolve(
 
 
 class EncodingStack(nn.Module):
-    """An encoding as a stack of blocks uses it: shared parts once, per-block parts once a block.
+    """An encoding as a stack of blocks uses it: one instance per stack, or one per block.
 
-    Takes what `resolve` takes, `n_layers`, and `causal`: in a causal stack the parts that look at
-    neighbours, those with an option of that name, look at earlier ones only. ``stack.at(i)`` has
-    the four hooks for block `i`; ``stack.embed`` is applied once, before the first block.
+    A part whose class is `per_block` has an instance in each block; any other part has one that all
+    blocks share. ``stack.at(i)`` has the four hooks of block `i`; ``stack.embed`` is applied once,
+    before the first block.
+
+    Parameters
+    ----------
+    encoding, d_model, n_heads, max_len, **encoding_params
+        As in `resolve`.
+    n_layers : int
+        Number of blocks.
+    causal : bool, default=False
+        Whether the stack is causal. Parts that read neighbouring tokens, which are those with an
+        option of this name, then read earlier ones only.
     """
 
     def __init__(
@@ -93,11 +107,11 @@ class EncodingStack(nn.Module):
         self.symmetric = all(part[0].symmetric for part in self.parts)  # type: ignore[index]
 
     def at(self, block: int) -> Hooks:
-        """Return the hooks that block number `block` uses."""
+        """Return the hooks of block number `block`."""
         return _chained([part[min(block, len(part) - 1)] for part in self.parts])  # type: ignore[arg-type,index]
 
     def one_pass(self) -> list[Hooks]:
-        """Return the hooks of each block for one pass, in which a bias of times is made once."""
+        """Return the hooks of each block for one forward pass; a bias of times is computed once."""
         columns: list[list[Hooks]] = []
         for part in self.parts:
             copies: list[Any] = list(part)  # type: ignore[call-overload]
@@ -107,16 +121,22 @@ class EncodingStack(nn.Module):
             columns.append(copies)
         return [_chained(parts) for parts in zip(*columns, strict=True)]
 
-    def embed(self, x: Tensor, t: Tensor, keep: Tensor | None = None) -> Tensor:
+    def embed(
+        self, x: Tensor, t: Tensor, mask: Tensor | None = None, *, keep: Tensor | None = None
+    ) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
 
-        `keep` ``[B, N]`` is False where a token is padding. It is zero before each part: one
-        part's code of a padded token must not reach the neighbours that the next part sees.
+        `mask` ``[B, N]`` is False where a token is padding. Padding is zeroed after each part: what
+        one part adds to a padded token must not reach its neighbours through the next, as through
+        a convolution. `keep` is the deprecated name of `mask`.
         """
+        if keep is not None:
+            warn_renamed("keep", "mask")
+            mask = keep
         for part in self.parts:
             x = part[0].embed(x, t)  # type: ignore[index]
-            if keep is not None:
-                x = x * keep[..., None]
+            if mask is not None:
+                x = x * mask[..., None]
         return x
 
 
@@ -127,15 +147,15 @@ def _chained(parts: Sequence[Hooks]) -> Hooks:
 def _makers(
     encoding: EncodingSpec, params: Mapping[str, Any], *, causal: bool = False, **sizes: int
 ) -> list[Callable[[], PositionalEncoding]]:
-    """One function without arguments for each part of the sum."""
+    """Return a function without arguments for each part of the sum."""
     if not isinstance(encoding, str):
         if not callable(encoding):
             raise TypeError(
                 "encoding must be a name, a sum of names such as 'tape+erpe', a "
-                "PositionalEncoding "
-                f"class or a factory; got {encoding!r} of type {type(encoding).__name__}"
+                "PositionalEncoding class or a factory; "
+                f"got {encoding!r} of type {type(encoding).__name__}"
             )
-        return [partial(_make, encoding, _directed(encoding, params, causal), sizes)]
+        return [partial(_make, encoding, _with_direction(encoding, params, causal), sizes)]
     part_names = [name.strip() for name in encoding.split("+")]
     doubled = {name for name in part_names if part_names.count(name) > 1}
     if doubled:
@@ -143,13 +163,13 @@ def _makers(
     classes = [find(name) for name in part_names]
     shares = _share_out(part_names, classes, params)
     return [
-        partial(_make, cls, _directed(cls, own, causal), sizes)
+        partial(_make, cls, _with_direction(cls, own, causal), sizes)
         for cls, own in zip(classes, shares, strict=True)
     ]
 
 
-def _directed(factory: Any, params: Mapping[str, Any], causal: bool) -> Mapping[str, Any]:
-    """In a causal stack, tell a part that can be causal to be."""
+def _with_direction(factory: Any, params: Mapping[str, Any], causal: bool) -> Mapping[str, Any]:
+    """In a causal stack, make causal the parts that have the option."""
     takes = isinstance(factory, type) and "causal" in inspect.signature(factory).parameters
     return {**params, "causal": True} if causal and takes else params
 
@@ -159,7 +179,7 @@ def _share_out(
     classes: Sequence[type[PositionalEncoding]],
     params: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Give every option to the one part that has it."""
+    """Assign each option to the one part that has it."""
     if len(classes) == 1:
         return [dict(params)]
     shares: list[dict[str, Any]] = [{} for _ in classes]

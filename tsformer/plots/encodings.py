@@ -1,4 +1,4 @@
-"""What an encoding looks like: its values by position, and what it makes of two positions."""
+"""Pictures of an encoding: its values by position, and its effect on pairs of positions."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def plot_encoding(
     name: str = "",
     **encoding_params: Any,
 ) -> Figure:
-    """Draw an encoding, one row for each hook that it uses.
+    """Draw an encoding, one row for each hook that it overrides.
 
-    At the left are heat maps of its values: position x feature, or for what is added to pairs
-    (bias and mix) the matrix of each of the first heads. Beside them is what it makes of two
-    positions: the cosine between the codes added to them (embed), the score of a query and a key of
-    ones (rotate), the value by distance (rotate, bias and mix). What depends on the
-    tokens is shown on a fixed smooth random signal, or on queries of ones, as its title says.
+    On the left are heat maps of its values: position x feature or, for what is added to pairs
+    (bias and mix), the matrix of each of the first heads. Beside them is its effect on pairs of
+    positions: the cosine similarity of the codes added to them (embed), the score of a query and a
+    key of ones (rotate), and the value by distance (rotate, bias and mix). A hook that depends on
+    the tokens is shown for a fixed smooth random signal, or for queries of ones, as its title says.
 
     Parameters
     ----------
     encoding : str, or object with the four hooks
-        A name or sum, drawn as it is before any training (with random weights where that
-        is zero), or a module: what `tsformer.encodings.resolve` returns, or
+        A name or sum, drawn with its initial weights (or random ones if the encoding is initially
+        zero), or a module: what `tsformer.encodings.resolve` returns, or
         ``classifier.model_.encoding.at(0)``.
     n_positions : int
         Number of tokens `N`.
     d_model, n_heads : int
-        The sizes of the model it belongs to.
+        Sizes of the model it belongs to.
     name : str, optional
-        For the title; known where `encoding` is a name.
+        Name in the title; by default that of `encoding`.
     **encoding_params
         Options of an encoding given by name.
 
@@ -75,9 +75,9 @@ def plot_encoding_change(
     n_heads: int = 4,
     name: str = "",
 ) -> Figure:
-    """Draw an encoding before and after training, one row each, in the same colours.
+    """Draw an encoding before and after training, one row each, on the same colour scale.
 
-    What training left as it was, as in an encoding without parameters, has one row.
+    A hook that training did not change, as in an encoding without parameters, has one row.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _same(first: View, then: View) -> bool:
 
 
 def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
-    """One row for each view; its companion is what shares the colours."""
+    """Draw one row for each view, on a colour scale shared with its companion."""
     figure = new_figure(10, 3.6 * len(rows) + 0.4)
     figure.suptitle(f"Positional encoding {name}", fontsize=14)
     bands = np.ravel(figure.subfigures(len(rows), 1, squeeze=False))
@@ -174,7 +174,7 @@ def _draw_matrix(ax: Axes, view: View, companion: View) -> None:
 def _draw_curves(ax: Axes, view: View, companion: View) -> None:
     for color, (head, curve) in zip(HEAD_COLORS, view.curves.items(), strict=False):
         reach = len(curve) // 2
-        marker = None if reach else "o"  # a line through one point is nothing
+        marker = None if reach else "o"  # a line through a single point is invisible
         x = np.arange(-reach, reach + 1)
         ax.plot(x, curve, color=color, label=head, linewidth=1.6, marker=marker)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
@@ -186,26 +186,26 @@ def _draw_curves(ax: Axes, view: View, companion: View) -> None:
 
 
 def matrix_range(*views: View) -> tuple[float, float]:
-    """Return the lowest and the highest value of the matrices of `views`."""
+    """Return the range of the values of the matrices of `views`."""
     matrices = [view.matrix for view in views if view.matrix is not None]
     low, high = float(min(map(np.min, matrices))), float(max(map(np.max, matrices)))
-    # Colours for rounding errors would be a pattern of nothing.
+    # A colour scale of rounding errors would show a meaningless pattern.
     return (low, high) if high - low > 1e-3 else (high - 1.0, high)
 
 
 def curve_range(*views: View) -> tuple[float, float]:
-    """Return the lowest and the highest value that the curves of `views`, of one hook, show."""
+    """Return the range that the curves of `views`, all of one hook, are shown in."""
     curves = np.concatenate([curve for view in views for curve in view.curves.values()])
     low, high = float(curves.min()), float(curves.max())
     return _lowest_seen(views[0].hook, low, high), high
 
 
 def with_margin(low: float, high: float) -> tuple[float, float]:
-    """Return limits of an axis that shows the values `low` to `high`."""
+    """Return the limits of an axis that shows the values from `low` to `high`."""
     margin = 0.05 * (high - low) or 0.05
     return low - margin, high + margin
 
 
 def _lowest_seen(hook: str, low: float, high: float) -> float:
-    """Return `low`, but of a bias at least `high` - 12: e^-12 of its weight after the softmax."""
+    """Return `low`, for a bias at least `high` - 12, a factor of e^-12 after the softmax."""
     return max(low, high - 12.0) if hook == "bias" else low

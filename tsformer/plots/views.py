@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer.encodings import PositionalEncoding, resolve
+from tsformer.encodings import resolve
+from tsformer.encodings.base import overridden_hooks
 
 __all__ = ["View", "encoding_name", "encoding_views"]
 
 _MOST_HEADS = 4
-_HOOKS = ("embed", "rotate", "bias", "mix")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _with_random_weights(part: Any, n: int, d_model: int, n_heads: int) -> list[
 
 @torch.inference_mode()
 def _part_views(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
-    own = [h for h in _HOOKS if getattr(type(part), h) is not getattr(PositionalEncoding, h)]
+    own = overridden_hooks(type(part))
     name = encoding_name(part)
     t = torch.arange(float(n))[None]
     heads = torch.ones(1, n_heads, n, d_model // n_heads)

@@ -18,8 +18,7 @@ from small_problem import (
 )
 from torch import nn
 
-from tsformer.encodings import PositionalEncoding
-from tsformer.encodings.registry import _REGISTRY
+from tsformer.encodings import PositionalEncoding, unregister
 from tsformer.training import Callback, History, NonFiniteLossError, forward
 from tsformer.training.ensemble.train import train_ensemble
 
@@ -36,7 +35,7 @@ def reader():
             return x + float(x.mean())
 
     yield "reader"
-    _REGISTRY.pop("reader")
+    unregister("reader")
 
 
 def test_what_cannot_be_vectorised_trains_in_turn(reader):

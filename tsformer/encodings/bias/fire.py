@@ -1,7 +1,4 @@
-"""A trained function of the distance as part of the length, added to the scores: `fire`.
-
-`q`, `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
-"""
+"""`fire`: a trained function of the distance relative to the length of the series."""
 
 from __future__ import annotations
 
@@ -11,32 +8,33 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.relative import ahead
+from tsformer.encodings.bias.distances import relative_times
 
 __all__ = ["FIRE", "relu_network"]
 
 
 class FIRE(PositionalEncoding, name="fire"):
-    """Add to each score a small network of the distance as part of the whole length.
+    """Add to each score a small network of the distance relative to the length of the series.
 
     ``MLP(u, sign(t_j - t_i))`` with ``u = psi(abs(t_j - t_i)) / psi(max(L, T))``,
-    ``psi(x) = log(1 + c x)``, `T` the time from the first to the last step of the series and
-    ``c, L`` trained, above zero. In a series longer than the threshold `L` distances count as
-    parts of it, so that no input leaves the range that was trained. The network has one hidden
-    layer, ReLU, and an output for each head; one serves the whole stack.
+    ``psi(x) = log(1 + c x)``, where `T` is the time from the first to the last step of the series,
+    and `c` and `L` are trained and above zero. In a series longer than the threshold `L`, distances
+    are taken relative to its length, so that no input leaves the range seen in training. The
+    network has one hidden layer with ReLU and one output per head; all blocks share it.
 
-    The paper's model is causal and divides by the query's position; here attention looks both
-    ways and the longest distance is `T` for all queries. The sign as a second input is ours:
-    without it (``signed=False``) the encoding is symmetric.
+    The paper's model is causal and divides by the query's position; here attention is
+    bidirectional, and the longest distance is `T` for all queries. The sign, as a second input, is
+    our addition: without it (``signed=False``) the encoding is symmetric.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
-        Sizes; `d_model` is unused here. `L` starts at the longest trained distance, `max_len - 1`.
+        Sizes; `d_model` is unused here. Initially `L` is the longest trained distance,
+        `max_len - 1`.
     d_hidden : int, default=32
         Hidden width of the network.
     signed : bool, default=True
-        Whether the network is told which of the two is later.
+        Whether the network also sees which of the two tokens is later.
 
     References
     ----------
@@ -45,15 +43,16 @@ class FIRE(PositionalEncoding, name="fire"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import FIRE
     >>> encoding = FIRE(d_model=8, n_heads=2, max_len=5)
     >>> q = torch.zeros(1, 2, 5, 4)
     >>> encoding.bias(q, q, torch.arange(5.0)[None]).shape
     torch.Size([1, 2, 5, 5])
     """
 
-    kind = "bias"
     bias_of_times = True
-    beyond = "interpolates"
+    extrapolation = "interpolates"
     symmetric = False
     reference = "Li et al. 2024"
 
@@ -75,7 +74,7 @@ class FIRE(PositionalEncoding, name="fire"):
         self.out = nn.Linear(d_hidden, n_heads)
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        gap = ahead(t)[:, 0]
+        gap = relative_times(t)[:, 0]
         length = (t.amax(dim=1) - t[:, 0])[:, None, None]
         c = self.log_c.exp()
         longest = torch.maximum(self.log_threshold.exp(), length)
@@ -85,30 +84,30 @@ class FIRE(PositionalEncoding, name="fire"):
         if self.signed:
             sign = torch.arange(-1.0, 2.0, device=t.device)[:, None]
             case, offset = gap.sign().long() + 1, offset + sign * weight[:, 1]
-        with torch.autocast(t.device.type, enabled=False):  # a line's slope and height may cancel
+        with torch.autocast(t.device.type, enabled=False):  # slope and height may cancel
             return relu_network(u, case, weight[:, 0], offset, self.out).to(q.dtype)
 
 
 def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: nn.Linear) -> Tensor:
-    """Compute ``out(relu(weight u + offset[case]))`` of numbers `u` from 0 to 1, by segments.
+    """Compute ``out(relu(weight u + offset[case]))`` for numbers `u` from 0 to 1, by segments.
 
-    Such a network is a piecewise linear function: between two neighbouring points where a
-    hidden unit starts or stops, it is a line. Finding each number's segment and reading that line
-    gives the same values and gradients without the hidden units of every number, which take `F`
-    times the memory.
+    Such a network is piecewise linear: it is a line between two neighbouring points at which a
+    hidden unit turns on or off. Looking up the segment of each number and evaluating its line gives
+    the same values and gradients, without storing the hidden units of every number, which would
+    take `F` times the memory.
 
     Parameters
     ----------
     u : Tensor [B, N, N]
         Numbers from 0 to 1.
     case : Tensor [B, N, N] of int
-        Which row of `offset` holds for each.
+        The row of `offset` that applies to each number.
     weight : Tensor [F]
-        Of the hidden units.
+        Weights of the hidden units.
     offset : Tensor [S, F]
-        Of the hidden units, in each of `S` cases.
+        Biases of the hidden units, in each of `S` cases.
     out : nn.Linear
-        From `F` hidden units to `H` outputs.
+        Output layer, from `F` hidden units to `H` outputs.
 
     Returns
     -------
@@ -121,7 +120,7 @@ def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: n
         bounds = torch.cat([ends[:, :1], knots, ends[:, 1:]], dim=1)
         inside = (bounds[:, :-1] + bounds[:, 1:]) / 2  # a point in each of F + 1 segments
         active = inside[..., None] * weight + offset[:, None] > 0
-        # One search for all cases: case number s has its knots in [2 s, 2 s + 1].
+        # One search for all cases: the knots of case s are shifted to [2 s, 2 s + 1].
         shift = 2.0 * torch.arange(n_cases, device=u.device)
         all_knots = (knots + shift[:, None]).flatten()
         segment = torch.searchsorted(all_knots, u + 2.0 * case) + case

@@ -1,14 +1,15 @@
-"""Random codes whose products are, on average, a kernel of the distance: `sine_spe`, `conv_spe`.
+"""`sine_spe`, `conv_spe`: random codes whose expected products are a kernel of the distance.
 
-`q` and `k` are ``[B, H, N, E]``, `t` ``[1 | B, N]``. Stochastic positional encoding multiplies each
-feature `e` of a query by a random code ``Q_e`` of its token and adds the features up, and likewise
-keys by ``K_e``, in `R` independent realisations:
+`q` and `k` are ``[B, H, N, E]``, `t` is ``[1 | B, N]``. Stochastic positional encoding multiplies
+each feature `e` of a query by a random code ``Q_e`` of its token and sums over the features, and
+likewise for keys with ``K_e``, in `R` independent realisations:
 
     q'_i[r] = sum_e q_i[e] Q_e[i, r] / sqrt(R),    k'_j[r] = sum_e k_j[e] K_e[j, r] / sqrt(R)
 
-The codes of one feature are correlated with mean product ``P_e(t_i - t_j)``, those of two features
-are independent, so that the mean of ``q'_i . k'_j`` is ``sum_e q_i[e] k_j[e] P_e(t_i - t_j)``: a
-relative encoding without a matrix of distances, in memory that grows linearly with `N`.
+The codes of one feature have the expected product ``P_e(t_i - t_j)``, and those of different
+features are independent, so the expectation of ``q'_i . k'_j`` is
+``sum_e q_i[e] k_j[e] P_e(t_i - t_j)``: a relative encoding without a matrix of distances, whose
+memory grows linearly with `N`.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import at_least_float32
 
 __all__ = ["ConvSPE", "SineSPE"]
 
 
 class StochasticEncoding(PositionalEncoding):
-    """What the two share: noise that a seed gives again, new draws in training, and the gate.
+    """Base class of both: reproducible noise, resampling in training, and the gate.
 
-    A trained share `g` of each feature passes without position: its codes are
-    ``sqrt(1 - g) Q_e + sqrt(g) z`` with one `z` for queries, keys and all tokens, and its kernel
-    is ``(1 - g) P_e + g``.
+    A trained share `g` of each feature bypasses the encoding: its codes are
+    ``sqrt(1 - g) Q_e + sqrt(g) z`` with the same `z` for queries, keys and all tokens, and its
+    kernel is ``(1 - g) P_e + g``.
     """
 
-    kind = "rotate"
-    beyond = "extends"
+    extrapolation = "extends"
     symmetric = False
     reference = "Liutkus et al. 2021"
 
@@ -58,7 +59,7 @@ class StochasticEncoding(PositionalEncoding):
         _at_least_one(self.name, n_realizations=n_realizations)
         self.gate = nn.Parameter(torch.randn(n_heads, width))
         generator = torch.Generator().manual_seed(seed)
-        # Not persistent: the seed gives them again, so a checkpoint holds what is learned alone.
+        # Not persistent: the seed reproduces them, so a checkpoint holds only what is trained.
         for name, shape in (
             ("gate_noise", (n_heads, width, n_realizations)),
             ("noise", (*noise_shape, n_realizations)),
@@ -66,7 +67,7 @@ class StochasticEncoding(PositionalEncoding):
             self.register_buffer(name, torch.randn(shape, generator=generator), persistent=False)
 
     def _draws(self) -> tuple[Tensor, Tensor]:
-        """Return the codes' noise and the gate's."""
+        """Return the noise of the codes and that of the gate."""
         if self.training and self.resample:
             return torch.randn_like(self.noise), torch.randn_like(self.gate_noise)
         return self.noise, self.gate_noise
@@ -82,29 +83,30 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
 
     Feature `e` of a head has the kernel
     ``P_e(d) = sum_k a_k^2 cos(2 pi f_k d + o_k) / S`` over `S` = `n_sines` sines with trained
-    frequencies `f`, in cycles per token and below 1/2, offsets `o` and gains `a` above zero, each
+    frequencies `f`, in cycles per token and below 1/2, offsets `o`, and gains `a` above zero, each
     ``[H, E, S]``. Its codes are ``Q_e[i, r] = sum_k a_k (cos(2 pi f_k t_i + o_k) z_kr +
-    sin(2 pi f_k t_i + o_k) z'_kr) / sqrt(S)``, and ``K_e`` the same without offset, of the normal
-    noise `z`, `z'`. The gate of the paper, which lets a share of each feature pass without
-    position, is part of it. Computed from real times, hence for any length.
+    sin(2 pi f_k t_i + o_k) z'_kr) / sqrt(S)``, and ``K_e`` is the same without the offset, where
+    `z` and `z'` are standard normal noise. The paper's gate, through which a share of each feature
+    bypasses the encoding, is included. It depends on real-valued times, and is defined for any
+    length.
 
-    The noise comes from `seed`, so that two predictions agree. The authors draw it anew in each
-    training step (``resample=True``); kept, as by default, the model learns to work with the one
-    draw that it predicts with.
+    The noise is drawn from `seed`, so predictions are deterministic. The authors resample it in
+    each training step (``resample=True``); with the default, the model learns to work with the
+    very noise that it predicts with.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `max_len` is unused here.
     n_sines : int, default=1
-        Sines `S` a feature.
+        Number of sines `S` per feature.
     n_realizations : int, optional
-        Realisations `R`, the width of a head inside attention; `E` by default. A product
-        departs from its mean by about ``1 / sqrt(R)`` of the norms of query and key.
+        Number of realisations `R`, the width of a head inside attention; `E` by default. A score
+        deviates from its expectation by about ``1 / sqrt(R)`` times the norms of query and key.
     resample : bool, default=False
-        Whether each training step draws its own noise.
+        Whether each training step draws new noise.
     seed : int, default=0
-        Of the noise.
+        Seed of the noise.
 
     References
     ----------
@@ -113,6 +115,8 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import SineSPE
     >>> encoding = SineSPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
@@ -141,14 +145,15 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
             seed=seed,
         )
         shape = (n_heads, width, n_sines)
-        # As the authors: low frequencies, of the order of a hundred tokens a cycle.
+        # As in the authors' code: low frequencies, on the order of a hundred tokens per cycle.
         self.frequency_raw = nn.Parameter(torch.randn(shape) - 4)
         self.offset = nn.Parameter(torch.randn(shape))
         self.gain_raw = nn.Parameter(torch.full(shape, log(EULER - 1)))  # softplus of it is one
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        t = t if t.dtype == torch.float64 else t.float()
-        angle = pi * self.frequency_raw.sigmoid()[:, None] * t[:, None, :, None, None]
+        angle = (
+            pi * self.frequency_raw.sigmoid()[:, None] * at_least_float32(t)[:, None, :, None, None]
+        )
         noise, gate_noise = self._draws()
         coded, passed = self._shares()
         n_sines, n_realizations = angle.shape[-1], noise.shape[-1]
@@ -167,28 +172,29 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
 class ConvSPE(StochasticEncoding, name="conv_spe"):
     """Multiply queries and keys by filtered noise, whose products are the filters' correlation.
 
-    Feature `e` of a head has the kernel ``P_e(i - j) = sum_p f_Q[p] f_K[p + i - j]``, of two
-    trained filters `f_Q`, `f_K` ``[H, E, K]``, and zero past `K` tokens. Its codes are
-    ``Q_e[i, r] = sum_p f_Q[p] z_e[i + p, r]``, and ``K_e`` the same with `f_K`, of normal noise
-    `z`, one for all heads. The gate of the paper, which lets a share of each feature pass without
-    position, is part of it. It counts tokens, not time.
+    Feature `e` of a head has the kernel ``P_e(i - j) = sum_p f_Q[p] f_K[p + i - j]`` of two trained
+    filters `f_Q` and `f_K` ``[H, E, K]``, which is zero past `K` tokens. Its codes are
+    ``Q_e[i, r] = sum_p f_Q[p] z_e[i + p, r]``, and ``K_e`` is the same with `f_K`, where `z` is
+    standard normal noise that all heads share. The paper's gate, through which a share of each
+    feature bypasses the encoding, is included. It counts tokens, and does not see real-valued
+    times.
 
-    The noise comes from `seed` and is as long as the trained length; in a longer series it repeats,
-    so that tokens a whole trained length apart pass for neighbours. The authors draw it anew in
-    each training step (``resample=True``).
+    The noise is drawn from `seed` and is as long as the trained length; in a longer series it
+    repeats, so tokens that are a whole trained length apart look like neighbours. The authors
+    resample it in each training step (``resample=True``).
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes.
     kernel_size : int, default=33
-        Length `K` of the filters in tokens; the authors' code has 200.
+        Length `K` of the filters in tokens; 200 in the authors' code.
     n_realizations : int, optional
-        As in `sine_spe`; `E` by default.
+        Number of realisations `R`, as in `sine_spe`; `E` by default.
     resample : bool, default=False
-        Whether each training step draws its own noise.
+        Whether each training step draws new noise.
     seed : int, default=0
-        Of the noise.
+        Seed of the noise.
 
     References
     ----------
@@ -197,6 +203,8 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import ConvSPE
     >>> encoding = ConvSPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
@@ -224,7 +232,8 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
             resample=resample,
             seed=seed,
         )
-        # As the authors: positive, so that neighbours start alike; with the kernel near 1 at zero.
+        # As in the authors' code: positive, so that neighbours start out similar, and of a scale
+        # that makes the kernel near 1 at a distance of zero.
         shape = (n_heads, width, kernel_size)
         self.filter_q = nn.Parameter(2 * kernel_size**-0.5 * torch.rand(shape))
         self.filter_k = nn.Parameter(2 * kernel_size**-0.5 * torch.rand(shape))
@@ -243,7 +252,7 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
             n_heads, width, kernel_size = weight.shape
             kernel = (weight * coded * scale).transpose(0, 1).reshape(-1, 1, kernel_size)
             codes = F.conv1d(noise, kernel, groups=width).unflatten(1, (width, n_heads))
-            # One product [B, E] [E, R] for each head and token; in order, or each would be copied.
+            # One product [B, E] [E, R] for each head and token; contiguous, or bmm copies each.
             codes = codes.permute(2, 3, 1, 0).to(x.dtype).contiguous().flatten(0, 1)
             tokens = x.permute(1, 2, 0, 3).contiguous().flatten(0, 1)
             coded_x = torch.bmm(tokens, codes).unflatten(0, x.shape[1:3]).permute(2, 0, 1, 3)

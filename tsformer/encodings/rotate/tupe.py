@@ -1,12 +1,12 @@
-"""Positions that attend to positions, apart from what the tokens hold: `tupe`."""
+"""`tupe`: positions attend to positions, separately from the contents of the tokens."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.absolute import interpolated_rows
 from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import interpolated_rows
 
 __all__ = ["TUPE"]
 
@@ -14,16 +14,16 @@ __all__ = ["TUPE"]
 class TUPE(PositionalEncoding, name="tupe"):
     """Add to each score the product of the two positions: ``(q k + p_q p_k) / sqrt(2 E)``.
 
-    The untied positional encoding: ``p = LayerNorm(P[t])`` ``[N, D]`` with `P` a trained row per
-    position as in `learnable`, interpolated between positions and for longer series, and
-    ``p_q = p U_q``, ``p_k = p U_k`` with projections ``U_q, U_k`` ``[D, D]`` of their own, cut into
-    heads. One `P`, `U_q`, `U_k` serves all blocks, and tokens carry no position.
+    The untied positional encoding: ``p = LayerNorm(P[t])`` ``[N, D]``, where `P` is a table of
+    trained vectors, interpolated as in `learnable`, and ``p_q = p U_q`` and ``p_k = p U_k`` have
+    projections ``U_q, U_k`` ``[D, D]`` of their own and are split into heads. `P`, `U_q` and `U_k`
+    are shared by all blocks, and nothing is added to the tokens.
 
-    The sum of the two products is one product of heads twice as wide, ``[q, p_q]`` and
-    ``[k, p_k]``, so the fused attention kernel stays and memory grows linearly with `N`.
+    The sum of the two products is a single product of heads twice as wide, ``[q, p_q]`` and
+    ``[k, p_k]``, so the fused attention kernel still applies and memory grows linearly with `N`.
 
-    The paper's special treatment of a class token is left out: there is none. Its second
-    model adds relative biases: ``"tupe+t5"``.
+    The paper's special treatment of a class token is left out, as there is no such token. Its
+    second model, with relative biases, is ``"tupe+t5"``.
 
     Parameters
     ----------
@@ -38,14 +38,15 @@ class TUPE(PositionalEncoding, name="tupe"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import TUPE
     >>> encoding = TUPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
     torch.Size([3, 2, 5, 8])
     """
 
-    kind = "rotate"
-    beyond = "interpolates"
+    extrapolation = "interpolates"
     symmetric = False
     reference = "Ke et al. 2021"
 
@@ -62,6 +63,6 @@ class TUPE(PositionalEncoding, name="tupe"):
             half.unflatten(-1, (self.n_heads, -1)).transpose(1, 2).to(q.dtype)
             for half in position.chunk(2, dim=-1)
         )
-        # Attention divides by sqrt(E); the rest of sqrt(2 E) goes into the queries.
+        # Attention divides by sqrt(E); the remaining sqrt(2) goes into the queries.
         wide_q = torch.cat([q, p_q.expand(q.shape[0], -1, -1, -1)], dim=-1) * 2**-0.5
         return wide_q, torch.cat([k, p_k.expand(k.shape[0], -1, -1, -1)], dim=-1)

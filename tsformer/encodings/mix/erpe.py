@@ -1,7 +1,4 @@
-"""Weights of the distance added to attention after the softmax: `erpe`.
-
-`v` is ``[B, H, N, E]``, `t` ``[1 | B, N]``; `i` is the query's token, `j` the key's.
-"""
+"""`erpe`: a trained weight for each distance, added after the softmax."""
 
 from __future__ import annotations
 
@@ -14,25 +11,25 @@ __all__ = ["ERPE"]
 
 
 class ERPE(PositionalEncoding, name="erpe"):
-    """Add a trained weight per distance to the attention weights, after the softmax.
+    """Add a trained weight for each distance to the attention weights, after the softmax.
 
     The efficient relative position encoding of ConvTran:
-    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]``, `w` ``[H, 2 M - 1]`` for
-    `M` = `max_len`, zero at the start, one table per block. A distance past `M - 1` takes the
-    outermost weight.
+    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]`` and `w` ``[H, 2 M - 1]`` for
+    `M` = `max_len`, initially zero, one table per block. Distances past `M - 1` take the outermost
+    weight.
 
-    The second term is a depthwise convolution over `v`, done by FFT: no matrix of
-    weights is made, the fused attention kernel stays, and memory grows linearly with `N`.
+    The second term is a depthwise convolution of `v`, computed by FFT: no matrix of weights is
+    formed, the fused attention kernel still applies, and memory grows linearly with `N`.
 
-    It counts tokens, not time: with irregular times combine it with an encoding that sees
-    them, as in "tape+erpe".
+    It counts tokens, and does not see real-valued times: for irregular times, combine it with an
+    encoding that does, as in "tape+erpe".
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` is unused here.
     causal : bool, default=False
-        Whether only earlier tokens, and the query's own, get a weight.
+        Whether only earlier tokens and the query's own have a weight.
 
     References
     ----------
@@ -42,13 +39,14 @@ class ERPE(PositionalEncoding, name="erpe"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import ERPE
     >>> encoding = ERPE(d_model=4, n_heads=1, max_len=3)
     >>> encoding.mix(torch.randn(1, 1, 3, 4), torch.arange(3.0)[None]).abs().sum().item()
     0.0
     """
 
-    kind = "mix"
-    beyond = "clamps"
+    extrapolation = "clamps"
     symmetric = False
     per_block = True
     reference = "Foumani et al. 2024"
@@ -61,13 +59,13 @@ class ERPE(PositionalEncoding, name="erpe"):
     def mix(self, v: Tensor, t: Tensor) -> Tensor:
         n = v.shape[-2]
         reach = self.table.shape[-1] // 2
-        # The circular kernel of length 2 n holds the distances 0 .. n-1, one unused, -(n-1) .. -1.
+        # The circular kernel of length 2 n: distances 0 .. n-1, one unused entry, -(n-1) .. -1.
         distance = torch.arange(2 * n, device=v.device)
         distance = torch.where(distance < n, distance, distance - 2 * n)
         kernel = self.table.index_select(1, distance.clamp(-reach, reach) + reach)
         if self.causal:
             kernel = kernel * (distance >= 0)
-        with torch.autocast(v.device.type, enabled=False):  # FFTs know no 16-bit types
+        with torch.autocast(v.device.type, enabled=False):  # FFTs do not support 16-bit types
             wide = v if v.dtype == torch.float64 else v.float()
             spectrum = torch.fft.rfft(kernel.to(wide.dtype)[..., None], n=2 * n, dim=-2)
             mixed = torch.fft.irfft(

@@ -1,4 +1,4 @@
-"""An encoding made from the series itself, scale by scale: `wavelet`."""
+"""`wavelet`: trained codes of scales, weighted by a wavelet transform of the series."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ WAVELETS = {
 
 
 def multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
-    """Split signals into what each level of a wavelet transform holds of them.
+    """Decompose signals into their components at each level of a wavelet transform.
 
-    Row 0 is what is left after `n_levels` smoothings, row `j` the detail between
-    smoothing number ``n_levels - j`` and the next; the rows add up to the signal. Zeros stand past
-    both ends.
+    Row 0 is what remains after `n_levels` smoothings, row `j` the detail between smoothing number
+    ``n_levels - j`` and the next; the rows add up to the signal, which is padded with zeros at both
+    ends.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
     smooth = [approximation]
     for _ in range(n_levels):
         lengths.append(approximation.shape[-1])
-        # An even offset, with all windows that touch the signal: nothing of it is lost at the ends.
+        # An even offset and all windows that touch the signal, so that nothing is lost at the ends.
         approximation = F.conv1d(
             F.pad(approximation, _margins(lengths[-1], low_pass)), kernel, stride=2
         )
         smoothed = approximation
         for length in reversed(lengths):
             smoothed = F.conv_transpose1d(smoothed, kernel, stride=2)
-            before = len(low_pass) - 2  # cut by a negative pad: exported, a slice compares lengths
+            before = len(low_pass) - 2  # a negative pad, as a slice would export a length check
             smoothed = F.pad(smoothed, (-before, before + length - smoothed.shape[-1]))
         smooth.append(smoothed)
     details = [finer - coarser for finer, coarser in pairwise(smooth)]
@@ -81,10 +81,10 @@ def _margins(length: int, low_pass: Tensor) -> tuple[int, int]:
 
 
 def causal_multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
-    """Split signals by scale as `multiresolution` does, from the present and the past alone.
+    """Decompose signals as `multiresolution` does, from present and past values only.
 
-    Without leaving out every other value: smoothing number `j` is a mean of values ``2^(j - 1)``
-    steps apart, weighted by the filter, up to the present one. The rows add up to the signal too.
+    The transform is undecimated: smoothing number `j` is a mean, weighted by the filter, of the
+    present value and earlier ones ``2^(j - 1)`` steps apart. The rows add up to the signal.
 
     Parameters
     ----------
@@ -105,34 +105,35 @@ def causal_multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> T
 
 
 class WaveletEncoding(PositionalEncoding, name="wavelet"):
-    """Add trained codes of scales, each as strong as that scale is in the series at that token.
+    """Add trained codes of scales, weighted by how strong each scale is at that token.
 
     The dynamic wavelet positional encoding: ``x + sum_j g_j s_j``, where ``s = w . x`` is the
-    series of tokens projected to one channel, ``s_j`` ``[B, N]`` what level `j` of a wavelet
-    transform holds of it (`J` details and the smooth rest) and ``g_j = sigmoid(U e_j) tanh(V e_j)``
-    ``[D]`` the gated code of that level, with ``w, e, U, V`` trained. The paper multiplies the
-    wavelet coefficients by `g` and transforms back; the transform is linear, so this is the same.
+    sequence of tokens projected to one channel, ``s_j`` ``[B, N]`` its component at level `j` of a
+    wavelet transform (`J` details and the smooth remainder) and
+    ``g_j = sigmoid(U e_j) tanh(V e_j)`` ``[D]`` the gated code of that level, with ``w, e, U, V``
+    trained. The paper multiplies the wavelet coefficients by `g` and transforms back; as the
+    transform is linear, the result is the same.
 
-    It is made from what the tokens hold and how they follow each other, not from their
-    times: a constant series gets no code but at its ends. With the symmetric "haar", where the
-    length is a multiple of ``2^J``, it cannot tell a series from its reverse.
+    It depends on the contents of the tokens and on their order, not on their times: a constant
+    series gets no code except at its ends. With the symmetric "haar", and a length that is a
+    multiple of ``2^J``, it cannot tell a series from its reverse.
 
-    Here `s` is made of the tokens, where the paper projects the values. Padding stays zero, so
-    the projection has no constant, and zeros stand past the ends where the authors' code reflects
-    the series.
+    Here `s` is a projection of the tokens, whereas the paper projects the values. The projection
+    has no bias, so that padding stays zero, and the series is padded with zeros, where the authors'
+    code reflects it.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` is unused here.
     n_levels : int, optional
-        Levels `J`; by default ``log2(max_len) - 2`` rounded down, as its authors advise, at
+        Levels `J`; by default ``log2(max_len) - 2`` rounded down, as the authors advise, and at
         least 1.
     wavelet : {"haar", "db2", "db4"}, default="db4"
         Daubechies' wavelet with 1, 2 or 4 vanishing moments.
     causal : bool, default=False
-        Whether a token's scales are those of the tokens up to it, by a transform that
-        keeps every value.
+        Whether a token's code depends only on the tokens up to it; the transform is then
+        undecimated.
 
     Raises
     ------
@@ -146,13 +147,14 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
 
     Examples
     --------
+    >>> import torch
+    >>> from tsformer.encodings import WaveletEncoding
     >>> encoding = WaveletEncoding(d_model=8, n_heads=2, max_len=20)
     >>> encoding.embed(torch.randn(2, 20, 8), torch.arange(20.0)[None]).shape
     torch.Size([2, 20, 8])
     """
 
-    kind = "embed"
-    beyond = "extends"
+    extrapolation = "extends"
     symmetric = False
     reference = "Irani and Metsis 2026"
 

@@ -1,0 +1,191 @@
+"""Names, sums, options and factories: from what a user writes to hooks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from user_encodings import define
+
+from tsformer import ModelConfig, TSTransformer
+from tsformer.encodings import EncodingStack, PositionalEncoding, resolve
+
+SIZES = {"d_model": 8, "n_heads": 2, "max_len": 6}
+
+
+@pytest.mark.parametrize("name", ["lpse", "LSPE", "tape+lpse", "lspee"])
+def test_an_unknown_name_gets_the_nearest(name):
+    with pytest.raises(ValueError, match=r"unknown encoding '.*did you mean 'lspe'\? .*'rope'"):
+        resolve(name, **SIZES)
+
+
+def test_a_name_like_nothing_lists_all():
+    with pytest.raises(ValueError, match="Choose from: 'fixed', 'learnable'"):
+        resolve("zzzzzz", **SIZES)
+    with pytest.raises(ValueError, match="unknown encoding ''"):
+        resolve("tape+", **SIZES)
+
+
+@pytest.mark.parametrize("spec", [3, None, ["tape", "erpe"]])
+def test_anything_but_an_encoding_is_refused(spec):
+    with pytest.raises(TypeError, match=r"encoding must be a name, .* got "):
+        resolve(spec, **SIZES)
+
+
+def test_unknown_options_get_the_nearest():
+    with pytest.raises(ValueError, match=r"unknown option of lspe 'd_hiden': .*'d_hidden'"):
+        resolve("lspe", **SIZES, d_hiden=3)
+    with pytest.raises(ValueError, match=r"unknown option of tape\+lspe 'd_hiden': .*'d_hidden'"):
+        resolve("tape+lspe", **SIZES, d_hiden=3)
+    with pytest.raises(ValueError, match="none takes no options; got 'base'"):
+        resolve("none", **SIZES, base=3)
+    with pytest.raises(ValueError, match=r"apply_to of lspe 'sums': did you mean 'sum'"):
+        resolve("lspe", **SIZES, apply_to="sums")
+
+
+def test_sum_applies_hooks_in_order():
+    scale = define("scale")
+    scale.embed = lambda self, x, t: x * 3
+    define("ramp")
+    x, t = torch.ones(1, 6, 8), torch.arange(6.0)[None]
+    first_scaled = resolve("scale+ramp", **SIZES, ramp={"size": 10.0}).embed(x, t)
+    torch.testing.assert_close(first_scaled, 3 * x + t[..., None])
+    then_scaled = resolve(" ramp + scale ", **SIZES, ramp={"size": 10.0}).embed(x, t)
+    torch.testing.assert_close(then_scaled, 3 * (x + t[..., None]))
+
+
+@pytest.mark.parametrize(
+    "make", [resolve, lambda *a, **k: EncodingStack(*a, n_layers=2, **k).at(1)]
+)
+def test_sum_of_all_four_hooks(make):
+    class Later(PositionalEncoding, name="later"):
+        def __init__(self, *, d_model, n_heads, max_len):
+            super().__init__()
+
+        def bias(self, q, k, t):
+            return (t[:, None, None, :] - t[:, None, :, None]).expand(1, 1, -1, -1)
+
+    torch.manual_seed(0)
+    hooks = make("alibi+tape+erpe+rope+later", **SIZES)
+    parts = {part.name: part for part in hooks.parts}
+    nn.init.normal_(parts["erpe"].table)
+    x, t = torch.randn(2, 6, 8), torch.arange(6.0)[None]
+    q, k, v = torch.randn(3, 2, 2, 6, 4)
+    assert torch.equal(hooks.embed(x, t), parts["tape"].embed(x, t))
+    assert torch.equal(hooks.rotate(q, k, t)[1], parts["rope"].rotate(q, k, t)[1])
+    expected = parts["alibi"].bias(q, k, t) + parts["later"].bias(q, k, t)
+    assert torch.equal(hooks.bias(q, k, t), expected)
+    assert torch.equal(hooks.mix(v, t), parts["erpe"].mix(v, t))
+
+
+def test_sum_says_what_it_is():
+    both = resolve("tape+erpe", **SIZES)
+    assert both.kind == "embed+mix"
+    assert both.reference == "Foumani et al. 2024"
+    assert resolve("tape+fixed", **SIZES).reference == "Foumani et al. 2024; Vaswani et al. 2017"
+    assert not both.symmetric
+    assert not resolve("alibi+tape", **SIZES).symmetric
+    assert resolve("alibi+none", **SIZES).symmetric
+
+
+def test_sum_routes_options_to_the_part_that_has_them():
+    both = resolve("lspe+rope", **SIZES, d_hidden=3, fraction=0.5)
+    assert both.parts[0].ffn[0].out_features == 3
+    assert both.parts[1].rotated == 2
+    nested = resolve(
+        "fixed+rope", **SIZES, fixed={"base": 7.0}, rope={"base": 9.0, "fraction": 0.5}
+    )
+    assert (nested.parts[0].base, nested.parts[1].base, nested.parts[1].rotated) == (7.0, 9.0, 2)
+    with pytest.raises(ValueError, match=r"unknown option of rope 'bse': did you mean 'base'"):
+        resolve("fixed+rope", **SIZES, rope={"bse": 9.0})
+
+
+def test_an_ambiguous_option_is_refused():
+    with pytest.raises(
+        ValueError, match=r"'base' fits several parts, \['fixed', 'rope'\]; say which"
+    ):
+        resolve("fixed+rope", **SIZES, base=7.0)
+
+
+def test_a_doubled_part_is_refused():
+    with pytest.raises(ValueError, match="names 'tape' twice"):
+        resolve("tape+erpe+tape", **SIZES)
+
+
+def test_a_class_or_a_factory_is_an_encoding():
+    ramp = define(None)
+    assert resolve(ramp, **SIZES, size=4).size == 4
+    assert resolve(lambda **sizes_and_options: ramp(**sizes_and_options), **SIZES, size=4).size == 4
+    with pytest.raises(ValueError, match="unknown option of Ramp 'sise': did you mean 'size'"):
+        resolve(ramp, **SIZES, sise=4)
+    config = ModelConfig(n_channels=1, n_outputs=2, max_len=6, encoding=ramp, stem="linear")
+    assert TSTransformer(config)(torch.zeros(2, 6, 1)).shape == (2, 2)
+
+
+@pytest.mark.parametrize("made", [None, nn.Linear(2, 2)])
+def test_a_factory_must_return_an_encoding(made):
+    with pytest.raises(
+        TypeError, match=f"returned {type(made).__name__}; it must return a Positional"
+    ):
+        resolve(lambda **sizes: made, **SIZES)
+
+
+def test_each_block_owns_a_per_block_part_and_shares_the_others():
+    stack = EncodingStack("lspe+erpe", n_layers=3, **SIZES)
+    shapes = {key: tuple(value.shape) for key, value in stack.state_dict().items()}
+    tables = [key for key in shapes if "table" in key]
+    assert len(tables) == 3
+    assert {shapes[key] for key in tables} == {(2, 11)}
+    assert sum("ffn.0.weight" in key for key in shapes) == 1
+    lspe, erpe = zip(*(stack.at(block).parts for block in range(3)), strict=True)
+    assert len(set(map(id, lspe))) == 1
+    assert len(set(map(id, erpe))) == 3
+    assert len(EncodingStack("erpe", n_layers=0, **SIZES).state_dict()) == 1
+
+
+def test_padding_is_zero_between_parts_also_under_its_old_keyword():
+    stack = EncodingStack("fixed+conv", n_layers=1, **SIZES)
+    x, t = torch.randn(2, 6, 8), torch.arange(6.0)[None]
+    mask = torch.arange(6)[None] < torch.tensor([[4], [6]])
+    coded = stack.embed(x * mask[..., None], t, mask)
+    assert not coded[0, 4:].any()
+    short = stack.embed(x[:1, :4], t[:, :4])
+    torch.testing.assert_close(coded[:1, :4], short)
+    with pytest.warns(FutureWarning, match="keep was renamed to mask"):
+        assert torch.equal(stack.embed(x * mask[..., None], t, keep=mask), coded)
+
+
+def test_embed_runs_once_whatever_the_depth():
+    calls = []
+    ramp = define(None)
+    ramp.embed = lambda self, x, t: calls.append(tuple(t.shape)) or x
+    sizes = {"n_channels": 1, "n_outputs": 2, "max_len": 6, "stem": "linear", "n_layers": 3}
+    TSTransformer(ModelConfig(**sizes, encoding=ramp))(torch.zeros(2, 6, 1))
+    assert calls == [(1, 6)]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("owned", ["stack", "block"])
+def test_a_bias_of_times_is_made_once_in_a_pass(shares, owned):
+    calls = []
+
+    class Distance(PositionalEncoding):
+        bias_of_times = shares
+        per_block = owned == "block"
+
+        def __init__(self, *, d_model, n_heads, max_len):
+            super().__init__()
+            self.slope = nn.Parameter(torch.ones(()))
+
+        def bias(self, q, k, t):
+            calls.append(1)
+            return (t[:, None, None, :] - t[:, None, :, None]) * self.slope
+
+    sizes = {"n_channels": 1, "n_outputs": 2, "max_len": 6, "stem": "linear", "n_layers": 3}
+    model = TSTransformer(ModelConfig(**sizes, encoding=Distance)).eval()
+    x = torch.randn(2, 6, 1)
+    first = model(x)
+    assert len(calls) == (1 if shares and owned == "stack" else 3)
+    assert torch.equal(model(x), first)
+    assert torch.equal(model(x, times=torch.arange(6.0)[None]), first)
+    assert not torch.equal(model(x, times=2 * torch.arange(6.0)[None]), first), "not kept for long"

@@ -1,0 +1,77 @@
+"""`shaw`: trained vectors of the distance."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.bias.distances import checked_max_distance, relative_times
+
+__all__ = ["Shaw"]
+
+
+class Shaw(PositionalEncoding, name="shaw"):
+    """Add to each score the query's product with a trained vector of the distance.
+
+    ``q_i . a[clip(t_j - t_i, -K, K)] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table per block,
+    which its heads share, as in the paper. Distances are rounded to whole tokens.
+
+    The paper also adds vectors of the distance to the values and finds that they make no
+    difference; they are left out.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes.
+    max_distance : int, optional
+        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is
+        smaller, so that every vector is trained.
+    init_std : float, default=0.02
+        Standard deviation of the initial vectors.
+
+    Raises
+    ------
+    ValueError
+        If `max_distance` is below 1.
+
+    References
+    ----------
+    Shaw, Uszkoreit and Vaswani, "Self-Attention with Relative Position Representations", NAACL
+    2018.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import Shaw
+    >>> encoding = Shaw(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(3, 2, 5, 4)
+    >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
+    torch.Size([3, 2, 5, 5])
+    """
+
+    extrapolation = "clamps"
+    symmetric = False
+    per_block = True
+    reference = "Shaw et al. 2018"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        max_distance: int | None = None,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        self.max_distance = checked_max_distance("shaw", max_distance, min(16, max_len - 1))
+        self.table = nn.Parameter(
+            init_std * torch.randn(2 * self.max_distance + 1, d_model // n_heads)
+        )
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        products = q @ self.table.to(q.dtype).T * self.table.shape[1] ** -0.5
+        row = relative_times(t).round().clamp(-self.max_distance, self.max_distance).long()
+        row = (row + self.max_distance).expand(*q.shape[:2], -1, -1)
+        return products.gather(-1, row)

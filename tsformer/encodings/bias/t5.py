@@ -1,0 +1,96 @@
+"""`t5`: trained values of buckets of the distance."""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.bias.distances import checked_max_distance, relative_times
+
+__all__ = ["T5"]
+
+
+class T5(PositionalEncoding, name="t5"):
+    """Add to each score a trained value for the bucket of the distance and the head.
+
+    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later keys and half for earlier ones. Of
+    the `m` buckets on one side, half are exact, one for each whole distance below ``m / 2``; the
+    others widen logarithmically up to `max_distance`, and the last also holds everything beyond.
+    Fractional distances are rounded towards zero. All blocks share one table ``[2 m - 1, H]``.
+
+    The authors' layout also has a bucket for a distance of zero among the later keys, which is
+    never used; it is left out.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `d_model` is unused here.
+    n_buckets : int, default=32
+        Number of buckets, twice `m`: even and at least 4.
+    max_distance : int, optional
+        Where the last bucket begins; by default 128 as in the paper, or `max_len - 1` if that is
+        smaller, so that the last bucket is trained.
+    init_std : float, default=0.02
+        Standard deviation of the initial values.
+
+    Raises
+    ------
+    ValueError
+        If `n_buckets` is odd or below 4, or `max_distance` is below 1.
+
+    References
+    ----------
+    Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    Transformer", JMLR 21, 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import T5
+    >>> encoding = T5(d_model=8, n_heads=2, max_len=200)
+    >>> encoding.bucket(torch.tensor([-3.0, -2.5, 0.0, 1.0, 20.0, 127.0, 1000.0]))
+    tensor([ 3,  2,  0, 16, 25, 30, 30])
+    """
+
+    bias_of_times = True
+    extrapolation = "clamps"
+    symmetric = False
+    reference = "Raffel et al. 2020"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        n_buckets: int = 32,
+        max_distance: int | None = None,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        if n_buckets < 4 or n_buckets % 2:
+            raise ValueError(f"n_buckets of t5 must be even and at least 4; got {n_buckets!r}")
+        self.n_side = n_buckets // 2
+        self.max_distance = checked_max_distance("t5", max_distance, min(128, max_len - 1))
+        self.table = nn.Parameter(init_std * torch.randn(2 * self.n_side - 1, n_heads))
+
+    def bucket(self, gap: Tensor) -> Tensor:
+        """Return the index of the bucket of each gap ``t_j - t_i``, from 0 to ``2 m - 2``."""
+        distance = gap.abs().floor().clamp(max=self.max_distance)
+        n_exact = self.n_side // 2
+        n_wide = self.n_side - n_exact
+        # Clamped before the logarithm: that of zero, minus infinity, has no integer value.
+        log_ratio = (distance.clamp(min=n_exact) / n_exact).log()
+        reach = log(max(self.max_distance, n_exact + 1) / n_exact)
+        wide = (n_exact + (log_ratio / reach * n_wide).floor()).clamp(max=self.n_side - 1)
+        side = distance.where(distance < n_exact, wide)
+        return (side + (self.n_side - 1) * ((gap > 0) & (side > 0))).long()
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        bucket = self.bucket(relative_times(t))[:, 0]
+        # Head by head, so that the kernel reads memory contiguously.
+        values = self.table.T.index_select(1, bucket.flatten()).unflatten(1, bucket.shape)
+        return values.transpose(0, 1).to(q.dtype)

@@ -1,0 +1,105 @@
+"""`cape`: the sinusoid of times that are augmented in training."""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from torch import Tensor
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import sinusoid
+
+__all__ = ["CAPE"]
+
+
+class CAPE(PositionalEncoding, name="cape"):
+    """Add the sinusoid of times that are randomly shifted, jittered and stretched in training.
+
+    ``x + PE(t')`` with ``t' = (t + shift + jitter) scale``: in each forward pass in training, one
+    `shift` and one `scale` are drawn per series and one `jitter` per token, the scale log-uniformly
+    and the others uniformly. At prediction time ``t' = t``, so predictions are deterministic. The
+    model cannot rely on absolute times, only on their differences. There are no parameters.
+
+    The paper also centres the positions of a text before it augments them; here times start at
+    zero, as everywhere in this package.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `n_heads` is unused here.
+    max_shift : float, optional
+        Largest shift in either direction, in tokens; by default a tenth of the trained length.
+    max_jitter : float, default=0.5
+        Largest jitter in either direction, in tokens; up to 0.5, the steps of a regular series keep
+        their order.
+    max_scale : float, default=1.1
+        Largest stretching factor; the smallest is its inverse, and 1 means none.
+    base : float, default=10000.0
+        As in `fixed`.
+
+    Raises
+    ------
+    ValueError
+        If a range is negative, or `max_scale` below 1.
+
+    References
+    ----------
+    Likhomanenko et al., "CAPE: Encoding Relative Positions with Continuous Augmented Positional
+    Embeddings", NeurIPS 2021.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import CAPE
+    >>> encoding = CAPE(d_model=4, n_heads=1, max_len=3).eval()
+    >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, 0]
+    tensor([0., 1., 0., 1.])
+    """
+
+    extrapolation = "extends"
+    symmetric = False
+    reference = "Likhomanenko et al. 2021"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        max_shift: float | None = None,
+        max_jitter: float = 0.5,
+        max_scale: float = 1.1,
+        base: float = 10000.0,
+    ):
+        super().__init__()
+        max_shift = max_len / 10 if max_shift is None else max_shift
+        for name, value, least in (
+            ("max_shift", max_shift, 0),
+            ("max_jitter", max_jitter, 0),
+            ("max_scale", max_scale, 1),
+        ):
+            if not value >= least:
+                raise ValueError(f"{name} of cape must be at least {least}; got {value!r}")
+        self.d_model = d_model
+        self.max_shift = max_shift
+        self.max_jitter = max_jitter
+        self.max_scale = max_scale
+        self.base = base
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        if self.training:
+            t = self.augmented(t.expand(x.shape[:2]))
+        return x + sinusoid(t, self.d_model, base=self.base).to(x.dtype)
+
+    def augmented(self, t: Tensor) -> Tensor:
+        """Return the times `t` ``[B, N]`` of a training batch, randomly augmented."""
+        shift = self.max_shift * _uniform(t[:, :1])
+        jitter = self.max_jitter * _uniform(t)
+        scale = (log(self.max_scale) * _uniform(t[:, :1])).exp()
+        return (t + shift + jitter) * scale
+
+
+def _uniform(like: Tensor) -> Tensor:
+    """Draw from the uniform distribution on [-1, 1), with the shape of a tensor."""
+    return 2 * torch.rand_like(like) - 1

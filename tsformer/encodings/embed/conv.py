@@ -1,0 +1,75 @@
+"""`conv`: a depthwise convolution of the tokens."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+
+__all__ = ["ConvEncoding"]
+
+
+class ConvEncoding(PositionalEncoding, name="conv"):
+    """Add a trained depthwise convolution of the tokens: ``x + DepthwiseConv_k(x)``.
+
+    The conditional positional encoding: to each feature of a token ``[D]`` it adds a weighted sum
+    of that feature over the `k` tokens around it, and a constant. Zero padding at both ends, also
+    next to padded tokens, tells the ends from the middle. Tokens more than ``k // 2`` away are not
+    ordered. It counts tokens, and does not see real-valued times.
+
+    The paper convolves over the two axes of an image, after the first block; here the convolution
+    is over time and comes before the first block, where encodings apply.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `n_heads` and `max_len` are unused here.
+    kernel_size : int, default=9
+        Width `k` of the convolution in tokens; must be odd, which preserves the length.
+    causal : bool, default=False
+        Whether the sum is over a token and the ``k - 1`` before it rather than those around it.
+
+    Raises
+    ------
+    ValueError
+        If `kernel_size` is even or below 1.
+
+    References
+    ----------
+    Chu et al., "Conditional Positional Encodings for Vision Transformers", ICLR 2023 (CPVT).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import ConvEncoding
+    >>> encoding = ConvEncoding(d_model=8, n_heads=2, max_len=5)
+    >>> encoding.embed(torch.randn(2, 5, 8), torch.arange(5.0)[None]).shape
+    torch.Size([2, 5, 8])
+    """
+
+    extrapolation = "extends"
+    symmetric = False
+    reference = "Chu et al. 2023"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        kernel_size: int = 9,
+        causal: bool = False,
+    ):
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(
+                f"kernel_size of conv must be odd, to preserve the length; got {kernel_size!r}"
+            )
+        self.causal = causal
+        self.conv = nn.Conv1d(d_model, d_model, kernel_size, groups=d_model)
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        reach = self.conv.kernel_size[0] - 1
+        margins = (reach, 0) if self.causal else (reach // 2, reach // 2)
+        return x + self.conv(F.pad(x.transpose(1, 2), margins)).transpose(1, 2)

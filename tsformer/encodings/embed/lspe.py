@@ -1,0 +1,88 @@
+"""`lspe`: the sinusoid passed through a small network."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import sinusoid
+
+__all__ = ["LSPE"]
+
+
+class LSPE(PositionalEncoding, name="lspe"):
+    """Add the sinusoid passed through a small network: ``x + FFN(PE(t))``.
+
+    The learnable sinusoidal positional encoding: ``FFN(p) = dropout(sigmoid(p W1 + b1)) W2 + b2``
+    with `PE` ``[1 | B, N, D]`` the sinusoid of `fixed`, `W1` ``[D, F]`` and `W2` ``[F, D]``. Only
+    `W1`, `b1`, `W2` and `b2` are trained; the sinusoid itself is not added. It is defined for any
+    real-valued time, hence for any length.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `n_heads` and `max_len` are unused here.
+    d_hidden : int, optional
+        Hidden width `F`; `D` by default.
+    dropout : float, default=0.1
+        On the hidden layer, in training.
+    apply_to : {"encoding", "sum"}, default="encoding"
+        "encoding" is the paper's ``x + FFN(PE(t))``; "sum" applies the network after the sum,
+        ``FFN(x + PE(t))``, as some implementations do.
+    base : float, default=10000.0
+        Sets the wavelengths of the sinusoid.
+
+    Raises
+    ------
+    ValueError
+        If `apply_to` is neither.
+
+    References
+    ----------
+    Wang et al., "A Simple yet Effective Learnable Positional Encoding Method for Improving
+    Document Transformer Model", Findings of AACL-IJCNLP 2022.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import LSPE
+    >>> encoding = LSPE(d_model=4, n_heads=1, max_len=3)
+    >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None]).shape
+    torch.Size([2, 3, 4])
+    """
+
+    extrapolation = "extends"
+    symmetric = False
+    reference = "Wang et al. 2022"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        d_hidden: int | None = None,
+        dropout: float = 0.1,
+        apply_to: str = "encoding",
+        base: float = 10000.0,
+    ):
+        super().__init__()
+        if apply_to not in ("encoding", "sum"):
+            raise ValueError(unknown("apply_to of lspe", apply_to, ("encoding", "sum")))
+        self.d_model = d_model
+        self.apply_to = apply_to
+        self.base = base
+        d_hidden = d_model if d_hidden is None else d_hidden
+        self.ffn = nn.Sequential(
+            nn.Linear(d_model, d_hidden),
+            nn.Sigmoid(),
+            nn.Dropout(dropout),
+            nn.Linear(d_hidden, d_model),
+        )
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        position = sinusoid(t, self.d_model, base=self.base).to(x.dtype)
+        if self.apply_to == "sum":
+            return self.ffn(x + position)
+        return x + self.ffn(position)

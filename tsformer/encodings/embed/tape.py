@@ -1,0 +1,54 @@
+"""`tape`: the sinusoid, scaled to the length of the series."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.functional import sinusoid
+
+__all__ = ["TAPE"]
+
+
+class TAPE(PositionalEncoding, name="tape"):
+    """Add the sinusoid with wavelengths scaled to the length of the series: ``x + PE(t D / L)``.
+
+    The time absolute position encoding of ConvTran. Its angles are ``t w_k D / L`` with the trained
+    length `L` = `max_len`, also at prediction time, so that a step has the same code in half a
+    series as in the whole.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `n_heads` is unused here.
+    base : float, default=10000.0
+        As in `fixed`.
+
+    References
+    ----------
+    Foumani, Tan, Webb and Salehi, "Improving Position Encoding of Transformers for
+    Multivariate Time Series Classification", Data Mining and Knowledge Discovery 38, 2024
+    (ConvTran).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import TAPE
+    >>> encoding = TAPE(d_model=4, n_heads=1, max_len=8)
+    >>> encoding.embed(torch.zeros(1, 8, 4), torch.arange(8.0)[None]).shape
+    torch.Size([1, 8, 4])
+    """
+
+    extrapolation = "extends"
+    symmetric = False
+    reference = "Foumani et al. 2024"
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):
+        super().__init__()
+        self.d_model = d_model
+        self.max_len = max_len
+        self.base = base
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        stretched = t * (self.d_model / self.max_len)
+        return x + sinusoid(stretched, self.d_model, base=self.base).to(x.dtype)

@@ -1,0 +1,91 @@
+"""`xpos`: rotary position embedding with exponential scaling."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tsformer.encodings.rotate.rope import RoPE
+
+__all__ = ["XPos"]
+
+
+class XPos(RoPE, name="xpos"):
+    """Rotate as `rope` does, and scale each pair by how much later the query is than the key.
+
+    In addition to the rotation, pair `k` of a query at `t_i` is multiplied by ``z_k^(t_i / s)`` and
+    that of a key at `t_j` by ``z_k^(-t_j / s)`` with ``z_k = (2 k / R + gamma) / (1 + gamma)``, so
+    that its term of the inner product is scaled by ``z_k^((t_i - t_j) / s)``: pairs of higher
+    frequency decay faster.
+
+    In the paper's causal model, a key is never later than the query, and the factor only decays.
+    Attention here is bidirectional, and towards later keys the same factor grows; this follows from
+    the formula and tells past from future, and a single product cannot decay in both directions.
+    To keep the factor close to one, `s` is the trained length by default; the paper uses 512 for
+    texts of 1,024 tokens. Times are counted from the middle of the series, which changes no inner
+    product and keeps the factors small.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes. ``d_model / n_heads`` must be at least 2.
+    base : float, default=10000.0
+        As in `rope`.
+    fraction : float, default=1.0
+        As in `rope`.
+    gamma : float, default=0.4
+        The larger, the slower all pairs decay.
+    scale_base : float, optional
+        The distance `s` in tokens; `max_len` by default.
+
+    Raises
+    ------
+    ValueError
+        As for `rope`, and if `gamma` or `scale_base` is not above zero.
+
+    References
+    ----------
+    Sun et al., "A Length-Extrapolatable Transformer", ACL 2023.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import XPos
+    >>> encoding = XPos(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(1, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([1, 2, 5, 4])
+    """
+
+    extrapolation = "extends"
+    symmetric = False
+    reference = "Sun et al. 2023"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        base: float = 10000.0,
+        fraction: float = 1.0,
+        gamma: float = 0.4,
+        scale_base: float | None = None,
+    ):
+        super().__init__(
+            d_model=d_model, n_heads=n_heads, max_len=max_len, base=base, fraction=fraction
+        )
+        scale_base = float(max_len) if scale_base is None else scale_base
+        for name, value in (("gamma", gamma), ("scale_base", scale_base)):
+            if not value > 0:
+                raise ValueError(f"{name} of xpos must be above 0; got {value!r}")
+        self.gamma = gamma
+        self.scale_base = scale_base
+
+    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = self._cos_sin(t)
+        middle = (t[:, :1] + t.amax(dim=1, keepdim=True)) / 2  # the same with and without padding
+        after = ((t - middle) / self.scale_base).to(cos.dtype)[:, None, :, None]
+        pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=cos.dtype)
+        scale = ((pair / self.rotated + self.gamma) / (1 + self.gamma)) ** after
+        return self._turn(q, cos * scale, sin * scale), self._turn(k, cos / scale, sin / scale)
