@@ -1,8 +1,8 @@
 """MLflow's pages in a headless Chromium: for the tests in tests/ui and for screenshots.
 
-    python experiments/browser.py
+    python tools/browser.py
 
-prints where Chromium is, or says that there is none and exits with 1.
+prints the path of Chromium, or says that there is none and exits with 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def find_chromium() -> str | None:
-    """Return the path of a Chromium: $CHROMIUM, the system's, or the one Playwright brought."""
+    """Return the path of Chromium: $CHROMIUM, the system's, or the one Playwright installed."""
     named = os.environ.get("CHROMIUM")
     if named:
         return named
@@ -45,10 +45,10 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterator[Page]:
-    """Open an empty page, and close the browser at the end."""
+    """Open an empty page, and close the browser on exit."""
     from playwright.sync_api import sync_playwright
 
-    # Root, as in a container, has no sandbox; the pages are all of this machine.
+    # Root, as in a container, has no sandbox; all pages are served by this machine.
     flags = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
@@ -62,7 +62,7 @@ def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterat
 
 @contextmanager
 def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
-    """Run `tsformer ui` on a free port; yield the addresses that it prints, once they answer."""
+    """Run `tsformer ui` on a free port; yield the addresses that it prints, once it responds."""
     port = _free_port()
     command = [sys.executable, "-m", "tsformer", "ui", "--tracking-uri", store]
     server = subprocess.Popen(
@@ -71,7 +71,7 @@ def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
         stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        start_new_session=True,  # a process group of its own, to be ended as a whole
+        start_new_session=True,  # its own process group, to be terminated as a whole
     )
     try:
         addresses = _read_addresses(server)
@@ -91,10 +91,10 @@ def _read_addresses(server: subprocess.Popen[str]) -> dict[str, str]:
     assert server.stdout is not None
     while select.select([server.stdout], [], [], 90)[0]:
         line = server.stdout.readline()
-        if "http://" not in line:  # after the addresses, or at the end of a server that failed
+        if "http://" not in line:  # after the addresses, or when the server has failed
             break
-        shown, address = line.split("http://")
-        addresses[shown.strip()] = f"http://{address.strip()}"
+        page, address = line.split("http://")
+        addresses[page.strip()] = f"http://{address.strip()}"
     if not addresses:
         raise RuntimeError(f"`tsformer ui` printed no address; its exit code is {server.poll()}")
     return addresses
@@ -119,5 +119,5 @@ def _free_port() -> int:
 
 if __name__ == "__main__":
     found = find_chromium()
-    print(found or "no Chromium here")
+    print(found or "Chromium was not found")
     sys.exit(0 if found else 1)

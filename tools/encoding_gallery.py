@@ -1,15 +1,17 @@
-"""Draw every encoding side by side, and the two pictures that papers of this field open with.
+"""Draw every encoding side by side, and the two figures that papers in this field open with.
 
-    python experiments/encoding_gallery.py
+    python tools/encoding_gallery.py [--commit]
 
-Writes results/encoding_gallery.png, one tile an encoding, and results/encoding_habit.png, how alike
-positions are under `fixed` and `lspe` and what the sinusoid looks like. All are as they are before
-training, under seed 0.
+Writes encoding_gallery.png, one tile per encoding, and encoding_habit.png: the similarity of
+positions under `fixed` and `lspe`, and the sinusoid. All encodings are shown before training, under
+seed 0.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,37 +20,39 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
+
+from experiments.output import add_output_options
 from tsformer.encodings import available
 from tsformer.plots.encodings import curve_range, matrix_range, with_margin
 from tsformer.plots.figures import HEAD_COLORS
 from tsformer.plots.views import View, encoding_views
 
-RESULTS = Path(__file__).parent / "results"
 POSITIONS, D_MODEL, N_HEADS = 128, 64, 4
-#: The kinds in the order of the page: what they do, and how to read their tiles.
+#: The kinds in the order of the figure: what they do, and how to read their tiles.
 KINDS = {
     "embed": (
         "embed: added to the tokens",
         "left, what is added, position (down) by feature, red above zero; "
         "right, cosine similarity of two positions",
     ),
-    "none": ("none: the control", "all positions are alike"),
+    "none": ("none: the control", "all positions are the same"),
     "rotate": (
         "rotate: turns or widens queries and keys",
         "score of a query and a key of ones, 1 without the encoding; "
-        "left, query (down) by key in the first head; right, mean by distance, a line a head",
+        "left, query (down) by key in the first head; right, mean by distance, one line per head",
     ),
     "bias": (
         "bias: added to the scores, before the softmax",
-        "what is added, by distance from query to key, a line a head; cut 12 below the highest",
+        "what is added, by distance from query to key, one line per head; cut 12 below the highest",
     ),
     "mix": (
         "mix: added to the attention weights, after the softmax",
-        "what is added, by distance from query to key, a line a head",
+        "what is added, by distance from query to key, one line per head",
     ),
 }
 
-# Pixels of the picture. A panel has one for each position, so that nothing is resampled.
+# Pixels of the figure. A panel has one per position, so that nothing is resampled.
 DPI = 150
 PAGE, MARGIN, COLUMNS = 1500, 20, 5
 PANEL, GAP = POSITIONS, 16
@@ -80,7 +84,7 @@ def placed(
 ) -> Iterator[tuple[int, int, dict[str, Any], bool]]:
     """Yield row, column and encoding of each tile, and whether it is the first of its kind.
 
-    A kind goes on in the row where the one before ends, if all of it fits in there.
+    A kind continues the row in which the previous one ends if all of it fits there.
     """
     place = 0
     for kind in KINDS:
@@ -93,7 +97,7 @@ def placed(
 
 
 def _tile(figure: Figure, x: float, y: float, view: View) -> None:
-    """Draw one or two panels whose lower left corner is at `x`, `y`, and their ranges below."""
+    """Draw one or two panels with the lower left corner at `x`, `y`, and their ranges below."""
     right = x + PANEL + GAP
     if view.matrix is None:
         _curves(figure, x, y, right + PANEL - x, view)
@@ -146,7 +150,7 @@ def _text(figure: Figure, x: float, y: float, text: str, **style: Any) -> None:
 
 
 def habit() -> Figure:
-    """Draw how alike positions are, and the sinusoid itself, at the sizes that are customary."""
+    """Draw the similarity of positions, and the sinusoid itself, at the customary sizes."""
     figure = Figure(figsize=(10, 3.6), dpi=DPI, layout="constrained")
     *similarities, heat_map = figure.subplots(1, 3)
     for ax, name in zip(similarities, ("fixed", "lspe"), strict=True):
@@ -163,12 +167,20 @@ def habit() -> Figure:
     return figure
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_output_options(parser, "encoding_gallery")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    folder = arguments(argv).out
+    folder.mkdir(parents=True, exist_ok=True)
     for name, figure in {"gallery": gallery(available()), "habit": habit()}.items():
-        path = RESULTS / f"encoding_{name}.png"
+        path = folder / f"encoding_{name}.png"
         file = io.BytesIO()
         figure.savefig(file, dpi=DPI)
-        # 256 colours: nobody sees it, and the file is a third of the size.
+        # 256 colours: the difference is invisible, and the file is a third of the size.
         Image.open(file).convert("RGB").quantize(256).save(path, optimize=True)
         print(path)
 

@@ -1,4 +1,4 @@
-"""Markdown from rows and from docstrings, so much of it as the docs of this project need."""
+"""Markdown from rows and from numpydoc docstrings."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from math import isnan
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; a column whose name starts with a blank is set to the right."""
+    """Return a table; a column whose name starts with a space is right-aligned."""
     rule = ["---:" if name.startswith(" ") else "---" for name in header]
     lines = [[name.strip() for name in header], rule, *rows]
     return "".join(f"| {' | '.join(_cell(value) for value in line)} |\n" for line in lines)
 
 
 def _cell(value: object) -> str:
-    # A bar ends a cell. Docstrings mark code by two backticks, Markdown by one or two.
+    # An unescaped bar would end the cell.
     return str(value).replace("|", "\\|")
 
 
 def mean_and_spread(mean: float, spread: float, digits: int = 3) -> str:
-    """Return "0.950 ± 0.071", the mean alone where there is no spread, "–" for no number."""
+    """Return "0.950 ± 0.071"; the mean alone if `spread` is NaN, "–" if `mean` is."""
     if isnan(mean):
         return "–"
     return f"{mean:.{digits}f}" + ("" if isnan(spread) else f" ± {spread:.{digits}f}")
 
 
 def sections(docstring: str) -> dict[str, str]:
-    """Split a numpydoc docstring, cleaned of its indent, into its sections; the first is ""."""
+    """Split a dedented numpydoc docstring into its sections; the first is called ""."""
     parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", docstring, flags=re.MULTILINE)
     titles = ["", *parts[1::2]]
     return dict(zip(titles, (part.strip() for part in parts[0::2]), strict=True))

@@ -1,25 +1,26 @@
-"""The tables of `results/speed.csv`: medians over rounds, and ratios taken within rounds.
+"""The tables of `speed.csv`: medians over rounds, and ratios taken within rounds.
 
-On one thread of a CPU the time is the processor's: nothing here waits for anything else, and other
-programs on the machine then count less. Anywhere else it is the time on the wall.
+With one thread on a CPU the times are CPU times: nothing here waits for anything else, and other
+programs on the machine then matter less. Otherwise they are wall-clock times.
 """
 
 from __future__ import annotations
 
-import markdown_text as md
 import pandas as pd
-from speed_methods import METHODS, OURS
+
+from experiments.speed.methods import METHODS, OURS
+from tools import markdown_text as md
 
 QUANTITIES = ("training", "inference", "one series")
 
 
 def unit(results: pd.DataFrame) -> str:
-    """Return the unit of the seconds that count: all rows are of one device."""
+    """Return the unit of the times to compare; all rows are of one device."""
     return "CPU s" if set(results["device"]) == {"cpu"} and set(results["threads"]) == {1} else "s"
 
 
 def seconds(results: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return the seconds of `what`: a row a case and round, a column a method."""
+    """Return the seconds of `what`: one row per case and round, one column per method."""
     rows = results[(results["what"] == what) & (results["unit"] == unit(results))]
     order = list(dict.fromkeys(rows["case"]))
     table = rows.pivot_table("value", ["case", "round"], "method", sort=False)
@@ -27,7 +28,7 @@ def seconds(results: pd.DataFrame, what: str) -> pd.DataFrame:
 
 
 def ratios(results: pd.DataFrame, what: str, ours: str) -> pd.DataFrame:
-    """Return how many times as long each other method takes: a row a case, a column a method."""
+    """Return how many times as long other methods take: one row per case, one column each."""
     taken = seconds(results, what)
     if ours not in taken:
         return pd.DataFrame()
@@ -37,7 +38,7 @@ def ratios(results: pd.DataFrame, what: str, ours: str) -> pd.DataFrame:
 
 
 def ratio_table(results: pd.DataFrame) -> str:
-    """One row a case and stem: how many times as fast as each other method."""
+    """One row per case and stem: how many times as long each other method takes."""
     measured = {(what, ours): ratios(results, what, ours) for what in QUANTITIES for ours in OURS}
     others = [name for name in METHODS if any(name in table for table in measured.values())]
     rows = [
@@ -58,7 +59,7 @@ def ratio_table(results: pd.DataFrame) -> str:
 
 
 def full_table(results: pd.DataFrame) -> str:
-    """One row a case and method: series a second, milliseconds for one series, and memory."""
+    """One row per case and method: series per second, milliseconds per series, peak memory."""
     rows = []
     for case in dict.fromkeys(results.loc[results["case"] != "all", "case"]):
         here = results[results["case"] == case]
@@ -83,12 +84,15 @@ def full_table(results: pd.DataFrame) -> str:
                     "",
                 )
             )
-    header = (" trains, series/s", " predicts, series/s", " one series, ms", " peak MiB", "skipped")
+    header = (
+        *(" training, series/s", " inference, series/s", " one series, ms", " peak MiB"),
+        "skipped",
+    )
     return md.table(("series × channels × steps", "method", *header), rows)
 
 
 def rest_table(results: pd.DataFrame) -> str:
-    """One row a quantity that is about no case: imports, padding, parts of a GPU's peak."""
+    """One row per quantity that belongs to no case: imports, padding, shares of a GPU's peak."""
     rows = results[(results["case"] == "all") & results["value"].notna()]
     cells = [
         (
@@ -116,7 +120,7 @@ def _sizes(case: str) -> str:
 
 
 def trials_table(trials: pd.DataFrame, name: str) -> str:
-    """One row a variant of the trial: how many times as fast it is, a column a length."""
+    """One row per variant of the trial, one column per length: the speed-up."""
     rows = trials[trials["trial"] == name]
     table = rows.pivot_table("faster", "variant", "length", sort=False).sort_index(axis=1)
     cells = (
@@ -127,7 +131,7 @@ def trials_table(trials: pd.DataFrame, name: str) -> str:
 
 
 def profile_table(shares: pd.DataFrame) -> str:
-    """One row a part of a step: its share of the time, a column a stem and length."""
+    """One row per part of a step, one column per stem and length: the share of the time."""
     table = shares.pivot_table("share", "part", ["stem", "length"], sort=False)
     header = (f" {stem}, {length} steps" for stem, length in table)
     cells = (
@@ -138,7 +142,7 @@ def profile_table(shares: pd.DataFrame) -> str:
 
 
 def compile_table(trials: pd.DataFrame) -> str:
-    """One row a stem and length: what compiling takes, gives, and after how many steps it pays."""
+    """One row per stem and length: what compiling costs and gains, and when it pays off."""
     rows = []
     for (name, length), pair in trials[trials["trial"].str.startswith("compile")].groupby(
         ["trial", "length"], sort=False
@@ -148,5 +152,5 @@ def compile_table(trials: pd.DataFrame) -> str:
         pays = f"{1000 * compiled['first_call_s'] / saved:,.0f}" if saved > 0 else "never"
         first = f"{compiled['first_call_s']:.0f}"
         rows.append((name.split(", ")[1], length, first, f"{compiled['faster']:.2f}", pays))
-    header = (" steps", " s to compile", " times as fast", " pays after so many steps")
+    header = (" steps", " seconds to compile", " speed-up", " pays off after steps")
     return md.table(("stem", *header), rows)

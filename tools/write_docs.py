@@ -1,23 +1,28 @@
-"""Write what is generated of the docs: the tables of README.md, and the page docs/encodings.md.
+"""Write the generated parts of the documentation from the committed results.
 
-    python experiments/write_docs.py
+    python tools/write_docs.py
 
-A table of README.md, or of the results' README.md, stands between two comments,
-``<!-- table: name -->`` and ``<!-- end of table -->``; docs/encodings.md is written whole, by
-`encodings_page.py`.
+These are the tables of README.md, experiments/results/README.md and speed_notes.md, each between
+the comments ``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of
+docs/encodings.md, which `encodings_page.py` composes.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-import encodings_page
-import language_model
-import markdown_text as md
 import pandas as pd
-import speed_tables
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
+
+from experiments.language import language_model
+from experiments.output import COMMITTED
+from tools import encodings_page, speed_tables
+from tools import markdown_text as md
 from tsformer.studies.findings import find
 from tsformer.studies.report_sections import side_by_side
 from tsformer.studies.scores import read_study
@@ -25,20 +30,21 @@ from tsformer.studies.scores import read_study
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGE = ROOT / "docs/encodings.md"
-RESULTS_README = ROOT / "experiments/results/README.md"
-MISSING = ROOT / "experiments/results/missing_values.csv"
-RESULTS = ROOT / "experiments/results/default_accuracy.csv"
-PUBLISHED = ROOT / "experiments/results/published.csv"
-STUDY = ROOT / "experiments/results/which_encoding/results.csv"
-CATALOGUE_STUDY = ROOT / "experiments/results/whole_catalogue/results.csv"
-SPEED = ROOT / "experiments/results/speed.csv"
-SPEED_TRIALS = ROOT / "experiments/results/speed_trials.csv"
-SPEED_PROFILE = ROOT / "experiments/results/speed_profile.csv"
-SPEED_NOTES = ROOT / "experiments/results/speed_notes.md"
+RESULTS_README = COMMITTED / "README.md"
+MISSING = COMMITTED / "missing_values.csv"
+LANGUAGE = COMMITTED / "language_model.csv"
+RESULTS = COMMITTED / "default_accuracy.csv"
+PUBLISHED = COMMITTED / "published.csv"
+STUDY = COMMITTED / "which_encoding/results.csv"
+CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
+SPEED = COMMITTED / "speed.csv"
+SPEED_TRIALS = COMMITTED / "speed_trials.csv"
+SPEED_PROFILE = COMMITTED / "speed_profile.csv"
+SPEED_NOTES = COMMITTED / "speed_notes.md"
 
 
 def encodings_table() -> str:
-    """One row an encoding, from the classes' own attributes."""
+    """One row per encoding, from the attributes of the classes."""
     rows = (
         (
             encodings_page.link(row["name"], page="docs/encodings.md"),
@@ -56,7 +62,7 @@ def encodings_table() -> str:
 
 
 def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
-    """One row a data set: mean and spread over seeds, beside what others published."""
+    """One row per data set: mean and spread over seeds, beside published accuracies."""
     by_dataset = pd.read_csv(results).groupby("dataset", sort=False)
     fits = by_dataset.agg(
         accuracy=("accuracy", "mean"),
@@ -74,12 +80,12 @@ def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         )
         for fit in fits.itertuples()
     )
-    header = ("data set", "tsformer", " seconds a fit", *(f" {name}" for name in names.values()))
+    header = ("data set", "tsformer", " seconds per fit", *(f" {name}" for name in names.values()))
     return md.table(header, rows)
 
 
-def language_table(results: Path = language_model.CSV) -> str:
-    """One row a model: perplexities after the last epoch, and how far from `none`."""
+def language_table(results: Path = LANGUAGE) -> str:
+    """One row per model: perplexities after the last epoch, and the difference from `none`."""
     rows = (
         (
             row.model,
@@ -91,12 +97,12 @@ def language_table(results: Path = language_model.CSV) -> str:
         .set_axis(["model", "valid", "spread", "train", "seeds", "apart", "error"], axis=1)
         .itertuples()
     )
-    header = ("model", " perplexity", " on its own text", " less that of none, with error")
+    header = ("model", " perplexity", " on the training text", " difference from none ± error")
     return md.table(header, rows)
 
 
 def missing_table(results: Path = MISSING) -> str:
-    """One row a data set and pattern: mean accuracy under each way to read gaps."""
+    """One row per data set and pattern: mean accuracy for each way to handle gaps."""
     fits = pd.read_csv(results)
     means = fits.pivot_table("accuracy", ["pattern", "dataset"], "reader", sort=False, margins=True)
     readers = fits["reader"].unique()
@@ -108,19 +114,19 @@ def missing_table(results: Path = MISSING) -> str:
 
 
 def study_table(results: Path = STUDY) -> str:
-    """One row an encoding: mean rank, mean score and mean gain over none behind either stem."""
+    """One row per encoding: mean rank, score and gain over `none` behind either stem."""
     table = side_by_side(find(read_study(results), baseline="none"))
     return md.table([header.replace(": ", ", ") for header in table.header], table.rows)
 
 
 def speed_table(results: Path = SPEED, device: str = "cpu") -> str:
-    """One row a case and stem: how many times as fast as what people use."""
+    """One row per case and stem: how many times as long other implementations take."""
     rows = pd.read_csv(results)
     return speed_tables.ratio_table(rows[rows["device"] == device])
 
 
 def speed_notes(text: str, results: Path = SPEED, trials: Path = SPEED_TRIALS) -> str:
-    """Return the notes on speed with their tables replaced."""
+    """Return the notes on speed with their tables filled in."""
     measured, tried = pd.read_csv(results), pd.read_csv(trials)
     measured = measured[measured["device"] == "cpu"]
     text = filled(text, "speed", speed_table(results))
@@ -143,7 +149,8 @@ def filled(text: str, name: str, table: str) -> str:
     return new
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(argv)
     text = README.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
     text = filled(text, "results", results_table())

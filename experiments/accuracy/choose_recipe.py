@@ -1,30 +1,34 @@
 """How the default recipe was chosen: cross-validation on train splits, one change at a time.
 
-    TSFORMER_DATA=/folder/of/the/archive python experiments/choose_recipe.py [--jobs 2]
+    TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/choose_recipe.py [--jobs 2]
 
-Every fold is a row of results/choose_recipe.csv, written when it ends; starting again goes on with
-what is missing. No test split is read. The mean accuracy of each variant is printed at the end.
+Writes one row per fold to choose_recipe.csv, as soon as the fold ends; running the script again
+resumes with the folds that are missing. No test split is read. The mean accuracy of each variant is
+printed at the end.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from resumable import fit_missing
 from sklearn.model_selection import StratifiedKFold
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+from experiments.output import add_output_options, fit_missing
 from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.training.plan import epochs_for
 
-CSV = Path(__file__).parent / "results" / "choose_recipe.csv"
 DATASETS = ["ECG200", "OSULeaf", "NATOPS", "SelfRegulationSCP1", "ArrowHead", "FaceFour"]
 FOLDS = 3
-# What each variant says; `steps` is the budget of optimizer steps. The first is the default.
+# Parameters of each variant; `steps` is the number of optimizer steps. The first is the default.
 _BATCH_16 = {"batch_size": 16, "steps": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
     "lspe": {**_BATCH_16, "encoding": "lspe"},
@@ -36,7 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def fit(variant: str, dataset: str, fold: int) -> dict[str, object]:
-    """Train on all folds of the train split but one, and score that one."""
+    """Train on all folds of the train split except one, and score that one."""
     torch.set_num_threads(1)
     X, y = load_dataset(dataset, split="train")
     splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=7)
@@ -61,12 +65,18 @@ def _take(X: Any, index: Any) -> Any:
     return [X[i] for i in index] if isinstance(X, list) else X[index]
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=1, help="fits side by side, one thread each")
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
+    add_output_options(parser, "choose_recipe")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     cells = ((v, d, f) for d, v, f in itertools.product(DATASETS, VARIANTS, range(FOLDS)))
-    folds = fit_missing(CSV, ["variant", "dataset", "fold"], cells, fit, jobs)
+    path = options.out / "choose_recipe.csv"
+    folds = fit_missing(path, ["variant", "dataset", "fold"], cells, fit, options.jobs)
     table = folds.pivot_table("accuracy", "variant", "dataset")
     print(table.assign(mean=table.mean(axis=1)).round(3).to_string())
 

@@ -1,10 +1,10 @@
 """How good the default is: TSTransformerClassifier(random_state=s) on ten problems, three seeds.
 
-    TSFORMER_DATA=/folder/of/the/archive python experiments/default_accuracy.py [--jobs 2]
+    TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/default_accuracy.py [--jobs 2]
 
-Every fit is a row of results/default_accuracy.csv, written when it ends; starting again goes on
-with what is missing. The table beside the published figures of ROCKET and ConvTran is printed at
-the end.
+Writes one row per fit to default_accuracy.csv, as soon as the fit ends; running the script again
+resumes with the fits that are missing. Mean accuracies are printed at the end, beside the published
+ones of ROCKET and ConvTran.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from __future__ import annotations
 import argparse
 import itertools
 import platform
+import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import joblib
 import pandas as pd
 import torch
-from resumable import fit_missing
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
+from experiments.output import COMMITTED, add_output_options, fit_missing
 from tsformer import TSTransformerClassifier, load_dataset
 
-RESULTS = Path(__file__).parent / "results"
-CSV = RESULTS / "default_accuracy.csv"
 DATASETS = [
     "NATOPS",
     "BasicMotions",
@@ -63,31 +65,38 @@ def fit(dataset: str, seed: int, threads: int) -> dict[str, object]:
     }
 
 
-def table() -> pd.DataFrame:
-    """Mean accuracy over seeds beside the published figures."""
-    ours = pd.read_csv(CSV).groupby("dataset")
-    published = pd.read_csv(RESULTS / "published.csv", index_col="dataset")[["rocket", "convtran"]]
+def table(fits: pd.DataFrame) -> pd.DataFrame:
+    """Return mean accuracies over seeds beside the published ones."""
+    ours = fits.groupby("dataset")
+    published = pd.read_csv(COMMITTED / "published.csv", index_col="dataset")
     columns = {
         "tsformer": ours.accuracy.mean(),
         "spread": ours.accuracy.std(),
         "seeds": ours.size(),
         "seconds": ours.fit_seconds.max(),
     }
-    return pd.DataFrame(columns).join(published).reindex(DATASETS).dropna(how="all")
+    beside = pd.DataFrame(columns).join(published[["rocket", "convtran"]])
+    return beside.reindex(DATASETS).dropna(how="all")
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "--jobs", type=int, default=1, help="fits side by side, the cores shared out"
+        "--jobs", type=int, default=1, help="fits run in parallel, the cores shared among them"
     )
-    jobs = parser.parse_args().jobs
-    threads = max(joblib.cpu_count() // jobs, 1)
+    add_output_options(parser, "default_accuracy")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    threads = max(joblib.cpu_count() // options.jobs, 1)
     cells = itertools.product(DATASETS, SEEDS)
-    frame = fit_missing(CSV, ["dataset", "seed"], cells, partial(fit, threads=threads), jobs)
-    frame = frame.sort_values(["dataset", "seed"])
-    frame.to_csv(CSV, index=False)
-    print(table().round(4).to_string())
+    path = options.out / "default_accuracy.csv"
+    fit_in_share = partial(fit, threads=threads)
+    fits = fit_missing(path, ["dataset", "seed"], cells, fit_in_share, options.jobs)
+    fits.sort_values(["dataset", "seed"]).to_csv(path, index=False)
+    print(table(fits).round(4).to_string())
 
 
 if __name__ == "__main__":

@@ -1,36 +1,40 @@
-"""How gaps are best read: cross-validation on train splits, three values in ten taken away.
+"""How gaps are best handled: cross-validation on train splits with 30 % of the values removed.
 
-    TSFORMER_DATA=/folder/of/the/archive python experiments/missing_values.py [--jobs 2]
+    TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/missing_values.py [--jobs 2]
 
-Values go one by one ("points"), or as three runs of a tenth of the length ("blocks"), in each
-channel on its own. Every fold is a row of results/missing_values.csv, written when it ends;
-starting again goes on with what is missing. No test split is read.
+Values are removed one by one ("points") or in three runs, each a tenth of the series long
+("blocks"), independently in each channel. Writes one row per fold to missing_values.csv, as soon as
+the fold ends; running the script again resumes with the folds that are missing. No test split is
+read.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import torch
-from resumable import fit_missing
 from sklearn.model_selection import StratifiedKFold
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+from experiments.output import add_output_options, fit_missing
 from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.scaling import Scaler, make_panel
 
-CSV = Path(__file__).parent / "results" / "missing_values.csv"
 DATASETS = ["ItalyPowerDemand", "GunPoint", "ECG200", "ArrowHead", "NATOPS", "BasicMotions"]
 PATTERNS = ["points", "blocks"]
 FOLDS, EPOCHS = 3, 40
 
 
 class WithoutFlags(Scaler):
-    """Fills gaps as the package does, and does not say where they were."""
+    """Fills gaps as the package does, but does not flag them."""
 
     def fit(self, series: Padded) -> Scaler:
         super().fit(series)
@@ -39,7 +43,7 @@ class WithoutFlags(Scaler):
 
 
 class LargeFlags(Scaler):
-    """Fills gaps as the package does, with flags as large as values are."""
+    """Fills gaps as the package does, with flags on the scale of the values."""
 
     def transform(self, series: Padded) -> Panel:
         with mock.patch("tsformer.data.scaling.GAP", -1.0):
@@ -47,7 +51,7 @@ class LargeFlags(Scaler):
 
 
 class Masked(Scaler):
-    """Fills gaps with the mean, says so by channels of 0 and 1, masks steps without any value."""
+    """Fills gaps with the mean, flags them by 0 and 1, and masks steps without any value."""
 
     def transform(self, series: Padded) -> Panel:
         observed = series.there[..., None] & ~np.isnan(series.values)
@@ -66,7 +70,7 @@ READERS = {
 
 
 def taken(shape: tuple[int, ...], pattern: str) -> np.ndarray:
-    """Return which values are taken away."""
+    """Return which values are removed."""
     rng = np.random.default_rng(0)
     if pattern == "points":
         return rng.random(shape) < 0.3
@@ -96,12 +100,18 @@ def fit(reader: str, dataset: str, pattern: str, fold: int) -> dict[str, object]
     }
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=1, help="fits side by side, one thread each")
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
+    add_output_options(parser, "missing_values")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     cells = itertools.product(READERS, DATASETS, PATTERNS, range(FOLDS))
-    fits = fit_missing(CSV, ["reader", "dataset", "pattern", "fold"], cells, fit, jobs)
+    keys = ["reader", "dataset", "pattern", "fold"]
+    fits = fit_missing(options.out / "missing_values.csv", keys, cells, fit, options.jobs)
     table = fits.pivot_table("accuracy", ["pattern", "dataset"], "reader", sort=False, margins=True)
     print(table.round(3).to_string())
 

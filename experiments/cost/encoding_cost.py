@@ -1,20 +1,22 @@
-"""What each encoding costs: time and peak memory of a training step, in parts of those of `none`.
+"""What each encoding costs: time and peak memory of a training step relative to `none`.
 
-    python experiments/encoding_cost.py [--device cuda] [--lengths 64,256] [--seconds 120]
+    python experiments/cost/encoding_cost.py [--device cuda] [--lengths 64,256] [--seconds 120]
 
-Time: all encodings take turns in one process, round after round; a ratio is that of one encoding's
-step to the step of `none` in the same round, and the row has the median over rounds with its
-quartiles. Memory: the most that the tensors of one step hold, above what was there before it.
-A length's rows are written when it ends, in place of earlier ones for that device and length.
+Time: all encodings take turns in one process, round after round; a ratio is the time of one
+encoding's step over that of `none` in the same round, and a row holds the median over rounds with
+its quartiles. Memory: the most that the tensors of one step hold beyond what was allocated before
+it. The rows of a length are written to encoding_cost.csv as soon as it is measured, in place of
+earlier ones for the same device and length; encoding_cost.png is drawn at the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
-import platform
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -22,17 +24,18 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+from experiments.machine import machine
+from experiments.output import add_output_options, replace_rows
 from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import available, names, resolve
 
-ROOT = Path(__file__).parents[1]
-CSV = ROOT / "tsformer/encodings/cost.csv"  # shipped, for `tsformer encodings`
-FIGURE = ROOT / "experiments/results/encoding_cost.png"
 LENGTHS = (64, 256, 1024, 4096)
-TOKENS = 8192  # in a batch, about, at every length
+TOKENS = 8192  # per batch, approximately, at every length
 SIZES = {"d_model": 64, "n_heads": 4}
 MIB = 2**20
-# At 1,024 steps on a CPU, by what an encoding is; names go before kinds.
+# Time ratios aimed at for 1,024 steps on a CPU, by name or else by kind.
 TARGETS = {"tupe": 1.6, "sine_spe": 1.6, "conv_spe": 1.6, "embed": 1.1, "rotate": 1.1, "mix": 1.25}
 CONSTANT_BIAS, TRAINED_BIAS = 1.5, 3.0
 
@@ -42,7 +45,7 @@ def batch_for(length: int) -> int:
 
 
 def training_step(encoding: str, length: int, device: str) -> Callable[[], None]:
-    """Return a function that runs one forward and backward pass of the default model's blocks."""
+    """Return a function that runs one forward and backward pass behind the linear stem."""
     torch.manual_seed(0)
     config = ModelConfig(
         n_channels=3, n_outputs=4, max_len=length, encoding=encoding, stem="linear", **SIZES
@@ -61,7 +64,7 @@ def training_step(encoding: str, length: int, device: str) -> Callable[[], None]
 
 
 def time_ratios(encodings: list[str], length: int, device: str, seconds: float) -> pd.DataFrame:
-    """Return a row a round and a column an encoding: its step's time over that of `none`."""
+    """Return step times relative to `none`: one row per round, one column per encoding."""
     steps = {name: training_step(name, length, device) for name in encodings}
     for step in steps.values():
         step()
@@ -78,9 +81,10 @@ def time_ratios(encodings: list[str], length: int, device: str, seconds: float) 
 
 
 def peak_memory(encoding: str, length: int, device: str) -> float:
-    """Return the MiB that one step holds at most above what was there before it."""
+    """Return the most MiB that one step holds beyond what was allocated before it."""
     step = training_step(encoding, length, device)
-    step()  # libraries load what they need
+    step()  # warm-up: libraries allocate what they keep
+    gc.collect()  # what is collected during the step would count as freed by it
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -94,10 +98,10 @@ def peak_memory(encoding: str, length: int, device: str) -> float:
     return max(itertools.accumulate(sizes)) / MIB
 
 
-def measure(length: int, encodings: list[str], arguments: argparse.Namespace) -> pd.DataFrame:
+def measure(length: int, encodings: list[str], options: argparse.Namespace) -> pd.DataFrame:
     """Return the rows of one length."""
-    device, kinds = arguments.device, {row["name"]: row["kind"] for row in available()}
-    ratios = time_ratios(encodings, length, device, arguments.seconds)
+    device, kinds = options.device, {row["name"]: row["kind"] for row in available()}
+    ratios = time_ratios(encodings, length, device, options.seconds)
     memory = {name: peak_memory(name, length, device) for name in encodings}
     rows = []
     for name in encodings:
@@ -116,33 +120,13 @@ def measure(length: int, encodings: list[str], arguments: argparse.Namespace) ->
                 "rounds": len(ratios),
                 "memory_mib": round(memory[name], 1),
                 "memory_ratio": round(memory[name] / memory["none"], 3),
-                "threads": arguments.threads,
+                "threads": options.threads,
                 "machine": machine(device),
                 "torch": torch.__version__,
                 "date": date.today().isoformat(),
             }
         )
     return pd.DataFrame(rows)
-
-
-def machine(device: str) -> str:
-    if device == "cuda":
-        return torch.cuda.get_device_name()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def write(new: pd.DataFrame, path: Path) -> None:
-    """Put the rows in place of those for the same device and length."""
-    key = ["device", "length"]
-    if path.exists():
-        old = pd.read_csv(path)
-        fresh = set(new[key].itertuples(index=False, name=None))
-        kept = [pair not in fresh for pair in old[key].itertuples(index=False, name=None)]
-        new = pd.concat([old[kept], new])
-    new.sort_values(key, kind="stable").to_csv(path, index=False)
 
 
 def target(name: str, kind: str) -> float | None:
@@ -161,8 +145,8 @@ def report(cost: pd.DataFrame) -> str:
     for device, rows in cost.groupby("device"):
         table = rows.pivot_table("time_ratio", "encoding", "length", sort=False)
         growth = rows.pivot_table("memory_mib", "encoding", "length", sort=False)
-        lines += [f"time on {device}, in parts of none", table.to_string()]
-        lines += ["", "MiB of a step with as many tokens", growth.to_string(), ""]
+        lines += [f"time on {device}, relative to none", table.to_string()]
+        lines += ["", "peak MiB of a step, tokens per batch equal", growth.to_string(), ""]
     at = cost[(cost["device"] == "cpu") & (cost["length"] == 1024)]
     for row in at.itertuples():
         aim = target(row.encoding, row.kind)
@@ -173,7 +157,7 @@ def report(cost: pd.DataFrame) -> str:
 
 
 def draw(cost: pd.DataFrame, path: Path) -> None:
-    """Draw time and memory against length, a panel a hook, on the CPU."""
+    """Draw time and memory against length on the CPU, one column of panels per hook."""
     from tsformer.plots import encoding_color
     from tsformer.plots.figures import new_figure
 
@@ -195,30 +179,36 @@ def draw(cost: pd.DataFrame, path: Path) -> None:
         column[0].set_title(kind)
         column[0].legend(fontsize=8, frameon=False)
         column[1].set_xlabel("steps")
-    panels[0, 0].set_ylabel("time in parts of none")
-    panels[1, 0].set_ylabel("peak memory in parts of none")
+    panels[0, 0].set_ylabel("time relative to none")
+    panels[1, 0].set_ylabel("peak memory relative to none")
     figure.savefig(path)
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
     every = ",".join([*names(), "tape+erpe"])
-    parser.add_argument("--encodings", default=every, help="none is always among them")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of rounds at each length")
+    parser.add_argument("--encodings", default=every, help="`none` is always included")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time budget per length")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=CSV)
-    parser.add_argument("--figure", type=Path, default=FIGURE)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    encodings = ["none", *(name for name in arguments.encodings.split(",") if name != "none")]
-    for length in map(int, arguments.lengths.split(",")):
-        write(measure(length, encodings, arguments), arguments.out)
+    add_output_options(parser, "encoding_cost")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    torch.set_num_threads(options.threads)
+    encodings = ["none", *(name for name in options.encodings.split(",") if name != "none")]
+    # The committed file is a link to tsformer/encodings/cost.csv, which `tsformer encodings` reads.
+    path, key = options.out / "encoding_cost.csv", ["device", "length"]
+    for length in map(int, options.lengths.split(",")):
+        rows = replace_rows(measure(length, encodings, options), path, key)
+        rows.sort_values(key, kind="stable").to_csv(path, index=False)
         print(f"{length} steps: done", flush=True)
-    cost = pd.read_csv(arguments.out)
+    cost = pd.read_csv(path)
     print(report(cost))
-    draw(cost, arguments.figure)
+    draw(cost, options.out / "encoding_cost.png")
 
 
 if __name__ == "__main__":

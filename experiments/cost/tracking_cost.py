@@ -1,27 +1,31 @@
-"""Measure what tracking costs: the same fits with and without MLflowTracker, in turn.
+"""What tracking costs: the same fits with and without MLflowTracker, taking turns.
 
-    python experiments/tracking_cost.py
+    python experiments/cost/tracking_cost.py
 
-Writes results/tracking_cost.csv, a row a data set: the median CPU seconds of a fit, and how many
-times as many it takes with tracking, without its pictures and with them; each ratio is the median
-over rounds of fits made one after the other. CPU time, for other work on a machine changes no ratio
-of it. Making the store's tables, once a store, is not counted.
+Writes one row per data set to tracking_cost.csv: the median CPU seconds of an untracked fit, and
+how many times as long fits take that are tracked, without and with pictures; each ratio is a median
+over rounds of consecutive fits. CPU time is used because other work on the machine hardly changes
+it. Creating the tables of the store, which happens once per store, is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 
 import pandas as pd
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+from experiments.output import add_output_options
 from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.tracking import MLflowTracker, prepare_store
 
-RESULTS = Path(__file__).parent / "results" / "tracking_cost.csv"
 KINDS = ("plain", "tracked", "pictures")
 
 
@@ -53,13 +57,17 @@ def measure(dataset: str, *, epochs: int | None, repeats: int, store: str) -> di
     }
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--datasets", default="ItalyPowerDemand,JapaneseVowels")
-    parser.add_argument("--epochs", type=int, help="the default's own if not given")
-    parser.add_argument("--repeats", type=int, default=4, help="rounds of three fits a data set")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
+    parser.add_argument("--epochs", type=int, help="by default those of the estimator")
+    parser.add_argument("--repeats", type=int, default=4, help="rounds of three fits per data set")
+    add_output_options(parser, "tracking_cost")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     torch.set_num_threads(1)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +78,9 @@ def main() -> None:
                 measure(dataset, epochs=options.epochs, repeats=options.repeats, store=store)
             )
             print(rows[-1], flush=True)
-    pd.DataFrame(rows).to_csv(options.out, index=False, lineterminator="\n")
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "tracking_cost.csv"
+    pd.DataFrame(rows).to_csv(path, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

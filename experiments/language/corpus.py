@@ -1,4 +1,4 @@
-"""Text as tokens, and what counting alone says of it: perplexity of unigrams and trigrams."""
+"""Text as tokens, and the perplexity of n-gram models of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ END, UNKNOWN = "<eos>", "<unk>"
 
 @dataclass(frozen=True)
 class Corpus:
-    """Two texts as numbers of words. `vocabulary` holds the words, of the training text alone."""
+    """Two texts as word indices. `vocabulary` holds the words of the training text alone."""
 
     name: str
     vocabulary: list[str]
@@ -26,12 +26,12 @@ class Corpus:
 
 
 def read_corpus(paths: Sequence[Path], n_tokens: int, min_count: int) -> Corpus:
-    """Read a text to train on and a text to judge by.
+    """Read a text to train on and a text to evaluate on.
 
-    No path: the English text that Python brings, the help topics of pydoc. One: a folder with files
-    named train and valid (or test), of any suffix. Two: the files themselves. Files hold words
-    between blanks; a line ends with a token of its own. Words seen fewer than `min_count` times in
-    the training text become one unknown word.
+    No path: the English text that comes with Python, the help topics of pydoc. One: a folder with
+    files named train and valid (or test), with any suffix. Two: the files themselves. Words are
+    separated by whitespace; the end of a line is a token. Words that occur fewer than `min_count`
+    times in the training text become one unknown word.
     """
     if not paths:
         name, (train, valid) = "pydoc topics", _pydoc()
@@ -54,15 +54,18 @@ def windows(text: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """Cut a text ``[n]`` into inputs and targets ``[n // length, length]``, one token apart."""
     n = (len(text) - 1) // length
     if n < 1:
-        raise SystemExit(f"a text of {len(text)} tokens has no window of {length} and the next one")
+        raise SystemExit(
+            f"a text of {len(text)} tokens is too short for a window of {length} and a next token"
+        )
     return text[: n * length].view(n, length), text[1 : n * length + 1].view(n, length)
 
 
 def ngram_perplexity(train: Tensor, valid: Tensor, vocab_size: int, order: int) -> float:
-    """Return the perplexity of n-grams with Witten and Bell's smoothing.
+    """Return the perplexity of an n-gram model with Witten-Bell smoothing.
 
-    A context seen `c` times with `u` different words after it gives its own counts the weight
-    ``c / (c + u)`` and the rest to the context shorter by one; below unigrams all words are alike.
+    A context that occurs `c` times, followed by `u` different words, gives its own counts the
+    weight ``c / (c + u)`` and the rest to the context shorter by one; below unigrams all words are
+    equally likely.
     """
     words, text = train.tolist(), valid.tolist()
     counts = [
@@ -92,7 +95,7 @@ def _pydoc() -> tuple[list[str], list[str]]:
     texts = [topics[name] for name in sorted(topics)]
     words = [re.findall(r"\w+|[^\w\s]|\n", text.lower()) for text in texts]
     words = [[END if word == "\n" else word for word in text] for text in words]
-    # Every fourth topic judges, from all over the alphabet.
+    # Every fourth topic is held out, so that both texts span the alphabet.
     return (
         [word for i, text in enumerate(words) if i % 4 != 3 for word in text],
         [word for i, text in enumerate(words) if i % 4 == 3 for word in text],
@@ -111,8 +114,8 @@ def _files(paths: Sequence[Path]) -> tuple[Path, Path]:
     other = found.get("valid", found.get("test"))
     if "train" not in found or other is None:
         raise SystemExit(
-            f"{paths[0]} needs a file named train and one named valid or test, of any suffix; it "
-            f"has {', '.join(sorted(found)) or 'none'}. Give the two files themselves instead"
+            f"{paths[0]} needs a file named train and one named valid or test, with any suffix; it "
+            f"has {', '.join(sorted(found)) or 'none'}. Pass the two files themselves instead"
         )
     return found["train"], other
 

@@ -1,13 +1,14 @@
-"""The encodings in a causal language model: loss and perplexity after each epoch.
+"""Encodings in a causal language model: loss and perplexity after each epoch.
 
-    python experiments/language_model.py --epochs 10 --encoding lspe
-    python experiments/language_model.py --encodings none,fixed,learnable,lspe --seeds 5 --jobs 2
-    python experiments/language_model.py --corpus folder/valid.txt folder/test.txt
+    python experiments/language/language_model.py --epochs 10 --encoding lspe
+    python experiments/language/language_model.py --encodings none,lspe,rope --seeds 5 --jobs 2
+    python experiments/language/language_model.py --corpus folder/valid.txt folder/test.txt
 
-Trains on the first text and judges by the second, beside unigrams and trigrams of the same words.
-A fit's rows go to the CSV when it ends, and starting again goes on with what is missing; each fit
-is a run in MLflow with its curves and the encoding before and after. `--corpus` is a folder with
-files named train and valid, or two files; without it, the text that Python itself brings.
+Trains on the first text and evaluates on the second, beside unigrams and trigrams of the same
+words. The rows of a fit, one per epoch, are appended to language_model.csv when the fit ends;
+running the same command again resumes with the fits that are missing. Each fit is an MLflow run
+with its curves and the encoding before and after. `--corpus` is a folder with files named train and
+valid, or two files; the default is the text that comes with Python.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,19 @@ import joblib
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from corpus import Corpus, ngram_perplexity, read_corpus, windows
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+from experiments.language.corpus import Corpus, ngram_perplexity, read_corpus, windows
+from experiments.output import add_output_options, append_rows
 from tsformer.data.panel import Panel
 from tsformer.model import TokenTransformer
 from tsformer.training import Callback, TrainingPlan, TrainingState, train
 from tsformer.training.plan import resolve_device
 from tsformer.training.seeds import seeded
 
-CSV = Path(__file__).parent / "results" / "language_model.csv"
-#: What must agree for a row of the CSV to stand for a fit.
+#: Settings that must agree for a row of the CSV to be a result of the fit that is asked for.
 SETTINGS = (
     *("d_model", "n_layers", "n_heads", "dropout", "batch_size", "length", "epochs"),
     *("learning_rate", "tokens", "min_count"),
@@ -45,18 +48,18 @@ COLUMNS = (
     *("corpus", "encoding", "seed", "epoch", "train_loss", "valid_loss"),
     *("train_perplexity", "valid_perplexity", "fit_seconds", *SETTINGS),
 )
-#: Models that count words in place of learning: name -> length of the n-grams.
+#: Models that count words instead of learning: name -> length of the n-grams.
 BY_COUNTING = {"unigram": 1, "trigram": 3}
 
 
 def losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy of each window, in nats a token."""
+    """Return the mean cross-entropy of each window, in nats per token."""
     each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
     return each.view_as(targets).mean(dim=1)
 
 
-class Judge(Callback):
-    """Adds the loss on the second text to each epoch's row, and prints the row."""
+class Evaluation(Callback):
+    """Adds the loss on the second text to each epoch's row of the history, and prints the row."""
 
     def __init__(self, label: str, inputs: Tensor, targets: Tensor):
         self.label = label
@@ -82,7 +85,7 @@ class Judge(Callback):
 def evaluate(
     model: torch.nn.Module, inputs: Tensor, targets: Tensor, device: torch.device
 ) -> float:
-    """Return the mean loss a token, in eval mode."""
+    """Return the mean loss per token, in eval mode."""
     was_training = model.training
     model.eval()
     total = torch.zeros((), device=device)
@@ -95,7 +98,7 @@ def evaluate(
 def fit(
     corpus: Corpus, encoding: str, seed: int, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Train one model; return a row an epoch."""
+    """Train one model; return one row per epoch."""
     if options.device == "cpu":
         torch.set_num_threads(1)
     with seeded(seed, torch.device("cpu")):
@@ -119,8 +122,8 @@ def fit(
         device=resolve_device(options.device),
         seed=seed,
     )
-    judge = Judge(f"{encoding} seed {seed}", *windows(corpus.valid, options.length))
-    callbacks: list[Callback] = [judge]
+    evaluation = Evaluation(f"{encoding} seed {seed}", *windows(corpus.valid, options.length))
+    callbacks: list[Callback] = [evaluation]
     if options.track:
         from tsformer.tracking import MLflowTracker
 
@@ -134,42 +137,47 @@ def fit(
     seconds = round(time.perf_counter() - start, 1)
     same = {name: getattr(options, name) for name in SETTINGS}
     head = {"corpus": corpus.name, "encoding": encoding, "seed": seed}
-    if len(judge.rows) < options.epochs:
-        raise KeyboardInterrupt  # what was trained of it is no result
-    return [{**head, **row, "fit_seconds": seconds, **same} for row in judge.rows]
+    if len(evaluation.rows) < options.epochs:
+        raise KeyboardInterrupt  # a fit that was cut short is not a result
+    return [{**head, **row, "fit_seconds": seconds, **same} for row in evaluation.rows]
 
 
-def arguments() -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--corpus", type=Path, nargs="+", default=[])
     parser.add_argument("--encoding", "--encodings", dest="encodings", default="lspe")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--tokens", type=int, default=100_000, help="of each text, at most")
-    parser.add_argument("--min-count", type=int, default=5, help="rarer words are one unknown word")
+    parser.add_argument("--tokens", type=int, default=100_000, help="at most, of each text")
+    parser.add_argument(
+        "--min-count", type=int, default=5, help="rarer words become one unknown word"
+    )
     parser.add_argument("--d-model", type=int, default=200)
     parser.add_argument("--n-layers", type=int, default=2)
     parser.add_argument("--n-heads", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--batch-size", type=int, default=20)
-    parser.add_argument("--length", type=int, default=35, help="tokens of a window")
+    parser.add_argument("--length", type=int, default=35, help="tokens per window")
     parser.add_argument("--learning-rate", type=float, default=0.0005)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--jobs", type=int, default=1, help="fits side by side, one thread each")
-    parser.add_argument("--no-track", dest="track", action="store_false", help="leave MLflow out")
-    parser.add_argument("--out", type=Path, default=CSV)
-    return parser.parse_args()
+    parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
+    parser.add_argument(
+        "--no-track", dest="track", action="store_false", help="do not track in MLflow"
+    )
+    add_output_options(parser, "language_model")
+    return parser.parse_args(argv)
 
 
-def main() -> None:
-    options = arguments()
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    path = options.out / "language_model.csv"
     corpus = read_corpus(options.corpus, options.tokens, options.min_count)
     sizes = f"{len(corpus.train):,} and {len(corpus.valid):,} tokens"
     print(f"{corpus.name}: {sizes}, {len(corpus.vocabulary):,} words", flush=True)
     same = {"corpus": corpus.name, **{name: getattr(options, name) for name in SETTINGS}}
-    done = results(options.out, same)
+    done = results(path, same)
     finished = set(done[["encoding", "seed"]].itertuples(index=False, name=None))
-    # Seed by seed, so that a run that is stopped has compared all encodings alike.
+    # Seed by seed, so that a run that is stopped has as many seeds of each encoding.
     cells = [(e, s) for s in range(options.seeds) for e in options.encodings.split(",")]
     if options.track:
         from tsformer.tracking import prepare_store
@@ -179,15 +187,14 @@ def main() -> None:
         joblib.delayed(fit)(corpus, *cell, options) for cell in cells if cell not in finished
     )
     for rows in itertools.chain(counted(corpus, finished, same, options.epochs), fits):
-        new = not options.out.exists()
-        pd.DataFrame(rows, columns=COLUMNS).to_csv(options.out, mode="a", header=new, index=False)
-    print(table(results(options.out, same)).round(2).to_string(index=False))
+        append_rows(pd.DataFrame(rows, columns=COLUMNS), path)
+    print(table(results(path, same)).round(2).to_string(index=False))
 
 
 def counted(
     corpus: Corpus, finished: set[tuple[str, int]], same: dict[str, Any], epoch: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the perplexity of counting words, as one row each."""
+    """Yield one row per n-gram model, with its perplexity."""
     for name, order in BY_COUNTING.items():
         if (name, 0) not in finished:
             value = ngram_perplexity(corpus.train, corpus.valid, len(corpus.vocabulary), order)
@@ -196,7 +203,7 @@ def counted(
 
 
 def results(path: Path, same: dict[str, Any]) -> pd.DataFrame:
-    """Return the rows of earlier fits on the same text with the same settings."""
+    """Return the rows of earlier fits to the same text with the same settings."""
     if not path.exists():
         return pd.DataFrame(columns=["encoding", "seed"])
     rows = pd.read_csv(path)
@@ -204,9 +211,9 @@ def results(path: Path, same: dict[str, Any]) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the perplexities after the last epoch, best first, beside those of counting.
+    """Return the perplexities after the last epoch, best first, n-gram models included.
 
-    A difference is from `none` under the same seed, with the standard error of its mean.
+    Differences are from `none` under the same seed, with the standard error of their mean.
     """
     last = rows[rows["epoch"] == rows["epoch"].max()]
     by_seed = last.pivot_table(index="seed", columns="encoding", values="valid_perplexity")
@@ -232,4 +239,4 @@ if __name__ == "__main__":
     except (OSError, ValueError) as error:
         sys.exit(f"language_model.py: {error}")
     except KeyboardInterrupt:
-        sys.exit("stopped; the fits that had ended are kept, and the same command goes on")
+        sys.exit("stopped; completed fits are kept, and the same command resumes")

@@ -1,14 +1,15 @@
-"""How fast tsformer trains and predicts, beside what people use today.
+"""How fast tsformer trains and predicts, beside the implementations in use today.
 
-    python experiments/speed.py [--device cuda] [--quick] [--only 256x6x100] [--json speed.json]
+    python experiments/speed/benchmark.py [--device cuda] [--quick] [--only 256x6x100]
 
-Each method has a process of its own. After a warm-up they take turns, round by round: a round
-trains each on all series, runs each over all series, and over one series. Ratios are taken within
-rounds, and tables hold their medians; the CSV holds every round. The long case is for peak memory:
-one round, of what fits. Rows for a device and a case replace earlier ones.
+Each method runs in its own process. After a warm-up they take turns, round by round: in a round
+each method trains on all series, predicts all series, and predicts a single series. Ratios are
+taken within rounds, and the tables show their medians; speed.csv holds every round. The long case
+measures peak memory, in one round, of the methods that fit. Rows replace earlier ones for the same
+device and case.
 
-`tsai` needs an environment of its own; its Python goes to `--tsai-python`. What is not
-installed is skipped, with the reason in the table.
+`tsai` needs its own environment, whose Python interpreter is passed as `--tsai-python`. A method
+that is not installed is skipped, and the table gives the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
@@ -30,18 +31,19 @@ from typing import Any, Self
 
 import pandas as pd
 import torch
-from encoding_cost import machine
-from speed_ceiling import ceiling_rows
-from speed_imports import import_rows
-from speed_methods import METHODS, OURS, Case
-from speed_padding import padding_rows
-from speed_tables import full_table, ratio_table
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
+from experiments.machine import machine
+from experiments.output import add_output_options, replace_rows
+from experiments.speed.gpu_peak import peak_rows
+from experiments.speed.imports import import_rows
+from experiments.speed.methods import METHODS, OURS, Case
+from experiments.speed.padding import padding_rows
+from tools.speed_tables import full_table, ratio_table
 
-HERE = Path(__file__).parent
-CSV = HERE / "results/speed.csv"
-#: By what the rows are about; a run replaces its own.
+#: What rows are about; a run replaces earlier rows about the same.
 KEYS = ("device", "case")
 
 #: Multivariate and univariate, short and long, as in the archives (NATOPS, BasicMotions, ...).
@@ -53,18 +55,18 @@ CASES = (
 )
 #: As long as those of EigenWorms.
 LONG = Case(16, 6, 17_984, epochs=1)
-#: The linear stem keeps a token a step, and takes minutes for a few such series.
+#: The linear stem keeps one token per step, and takes minutes for a few such series.
 LONG_LINEAR = replace(LONG, n=4, batch=4)
 
 
 class Worker:
-    """A method in a process of its own; `skipped` says why there is none."""
+    """A method in its own process; `skipped` is the reason if it cannot run."""
 
-    def __init__(self, name: str, case: Case, arguments: argparse.Namespace):
+    def __init__(self, name: str, case: Case, options: argparse.Namespace):
         self.name = name
-        python = arguments.tsai_python if name.startswith("tsai") else sys.executable
-        threads = str(arguments.threads)
-        command = [python, HERE / "speed_worker.py", name, arguments.device, threads]
+        python = options.tsai_python if name.startswith("tsai") else sys.executable
+        threads = str(options.threads)
+        command = [python, Path(__file__).with_name("worker.py"), name, options.device, threads]
         self.process = subprocess.Popen(
             [*command, json.dumps(case.described())],
             stdin=subprocess.PIPE,
@@ -120,16 +122,16 @@ def label(case: Case) -> str:
 
 
 def measure(
-    case: Case, methods: Iterable[str], arguments: argparse.Namespace, *, once: bool = False
+    case: Case, methods: Iterable[str], options: argparse.Namespace, *, once: bool = False
 ) -> list[dict]:
-    """Return the rows of one case: seconds by method and round, and peaks of memory.
+    """Return the rows of one case: seconds by method and round, and peak memory.
 
-    With `once` all is done one time, without a warm-up.
+    With `once` there is a single round, without a warm-up.
     """
-    rounds, singles = (1, 1) if once else (arguments.rounds, 10)
+    rounds, singles = (1, 1) if once else (options.rounds, 10)
     rows = []
     with ExitStack() as stack:
-        started = [stack.enter_context(Worker(name, case, arguments)) for name in methods]
+        started = [stack.enter_context(Worker(name, case, options)) for name in methods]
         workers = [worker for worker in started if worker.skipped is None]
         rows += [
             row(case, method=worker.name, what="skipped", note=worker.skipped)
@@ -170,12 +172,12 @@ def memory_rows(case: Case, worker: Worker) -> list[dict]:
     ]
 
 
-def measure_long(arguments: argparse.Namespace) -> list[dict]:
-    """Return the rows of the longest series: ours, and what a matrix of scores would take."""
+def measure_long(options: argparse.Namespace) -> list[dict]:
+    """Return the rows of the longest series: ours, and the memory of a matrix of scores."""
     rows = []
     for name, case in zip(OURS, (LONG, LONG_LINEAR), strict=True):
         rows += [
-            {**line, "case": label(LONG)} for line in measure(case, [name], arguments, once=True)
+            {**line, "case": label(LONG)} for line in measure(case, [name], options, once=True)
         ]
     need = f"one matrix of scores of a batch takes {LONG.score_gib:.0f} GiB"
     others = [name for name in METHODS if name not in OURS]
@@ -183,17 +185,17 @@ def measure_long(arguments: argparse.Namespace) -> list[dict]:
 
 
 def measure_rest(device: str) -> list[dict]:
-    """Return the rows that are about no case: imports, padding, and how near a GPU's peak."""
-    found = (*import_rows(), *padding_rows(), *ceiling_rows(device))
+    """Return the rows that belong to no case: imports, padding, and the share of a GPU's peak."""
+    found = (*import_rows(), *padding_rows(), *peak_rows(device))
     return [row(None, **content) for content in found]
 
 
-def stamped(rows: list[dict], arguments: argparse.Namespace) -> pd.DataFrame:
-    """Return the rows with where and when they were measured."""
+def stamped(rows: list[dict], options: argparse.Namespace) -> pd.DataFrame:
+    """Return the rows with the machine, the versions and the date."""
     return pd.DataFrame(rows).assign(
-        device=arguments.device,
-        threads=arguments.threads,
-        machine=machine(arguments.device),
+        device=options.device,
+        threads=options.threads,
+        machine=machine(options.device),
         python=platform.python_version(),
         torch=torch.__version__,
         tsformer=tsformer.__version__,
@@ -202,65 +204,64 @@ def stamped(rows: list[dict], arguments: argparse.Namespace) -> pd.DataFrame:
 
 
 def write(new: pd.DataFrame, path: Path) -> None:
-    """Put the rows in place of those for the same device and case."""
-    if path.exists():
-        old = pd.read_csv(path)
-        fresh = set(new[list(KEYS)].itertuples(index=False, name=None))
-        pairs = old[list(KEYS)].itertuples(index=False, name=None)
-        new = pd.concat([old[[pair not in fresh for pair in pairs]], new])
-    new["value"] = new["value"].map(lambda value: float(f"{value:.4g}"))
-    new.sort_values(["device", "length"], kind="stable").to_csv(path, index=False)
+    """Replace the rows for the same device and case by the new ones."""
+    rows = replace_rows(new, path, KEYS)
+    rows["value"] = rows["value"].map(lambda value: float(f"{value:.4g}"))
+    rows.sort_values(["device", "length"], kind="stable").to_csv(path, index=False)
 
 
-def chosen(arguments: argparse.Namespace) -> list[Case]:
-    if not arguments.quick:
+def chosen(options: argparse.Namespace) -> list[Case]:
+    if not options.quick:
         return list(CASES)
     return [replace(case, n=min(case.n, 32), epochs=1) for case in CASES]
 
 
-def parsed() -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--quick", action="store_true", help="32 series, one epoch, two rounds")
-    parser.add_argument("--rounds", type=int, help="3 by default, 2 with --quick")
+    parser.add_argument("--rounds", type=int, help="by default 3, with --quick 2")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", help="a case such as 256x6x100, long, or all: the rest")
-    parser.add_argument("--methods", default=";".join(METHODS), help="set apart by semicolons")
-    parser.add_argument("--tsai-python", default=sys.executable)
-    parser.add_argument("--out", type=Path, default=CSV)
-    parser.add_argument("--json", type=Path, help="write the rows of this run as JSON too")
-    arguments = parser.parse_args()
-    arguments.rounds = arguments.rounds or (2 if arguments.quick else 3)
-    arguments.methods = arguments.methods.split(";")
-    unknown = [name for name in arguments.methods if name not in METHODS]
+    parser.add_argument(
+        "--only", help="a case such as 256x6x100, `long`, or `all`: what belongs to no case"
+    )
+    parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
+    parser.add_argument("--tsai-python", default=sys.executable, help="an interpreter with tsai")
+    parser.add_argument("--json", type=Path, help="also write the rows of this run as JSON")
+    add_output_options(parser, "speed")
+    options = parser.parse_args(argv)
+    options.rounds = options.rounds or (2 if options.quick else 3)
+    options.methods = options.methods.split(";")
+    unknown = [name for name in options.methods if name not in METHODS]
     if unknown:
         parser.error(f"unknown methods {unknown}; there are {list(METHODS)}")
-    labels = [*(label(case) for case in chosen(arguments)), "long", "all"]
-    if arguments.only not in (None, *labels):
-        parser.error(f"no case {arguments.only!r}; there are {labels}")
-    return arguments
+    labels = [*(label(case) for case in chosen(options)), "long", "all"]
+    if options.only not in (None, *labels):
+        parser.error(f"no case {options.only!r}; there are {labels}")
+    return options
 
 
-def main() -> None:
-    arguments = parsed()
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    path = options.out / "speed.csv"
     jobs = [
-        (label(case), lambda case=case: measure(case, arguments.methods, arguments))
-        for case in chosen(arguments)
+        (label(case), lambda case=case: measure(case, options.methods, options))
+        for case in chosen(options)
     ]
-    if not arguments.quick or arguments.only == "long":
-        jobs.append(("long", lambda: measure_long(arguments)))
-    jobs.append(("all", lambda: measure_rest(arguments.device)))
+    if not options.quick or options.only == "long":
+        jobs.append(("long", lambda: measure_long(options)))
+    jobs.append(("all", lambda: measure_rest(options.device)))
     measured = []
     for name, job in jobs:
-        if arguments.only in (None, name):
-            frame = stamped(job(), arguments)
-            write(frame, arguments.out)
+        if options.only in (None, name):
+            frame = stamped(job(), options)
+            write(frame, path)
             measured += frame.to_dict("records")
             print(f"{name}: done", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(measured, indent=1), encoding="utf-8")
-    results = pd.read_csv(arguments.out)
-    results = results[results["device"] == arguments.device]
+    if options.json:
+        options.json.write_text(json.dumps(measured, indent=1), encoding="utf-8")
+    results = pd.read_csv(path)
+    results = results[results["device"] == options.device]
     print(f"\n{full_table(results)}\n{ratio_table(results)}")
 
 

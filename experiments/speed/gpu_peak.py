@@ -1,7 +1,7 @@
-"""What part of the measured peak of matrix products a wide block reaches on a GPU.
+"""Which share of a GPU's measured peak of matrix multiplication a wide block reaches.
 
-Operations are those of the products alone, forward and twice that backward; what is done again
-in the backward pass, or beside products, counts as time and not as work.
+Operations are those of the matrix products alone, once forward and twice that backward; what the
+backward pass recomputes, and all other operations, count as time but not as work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PEAK_SIZE = 8192
 
 
 def seconds(call: Callable[[], object], device: str, repeats: int = 20) -> float:
-    """Return the median time of a call, from start to the end of its work on the device."""
+    """Return the median time of a call, until its work on the device is done."""
 
     def wait() -> None:
         if device == "cuda":
@@ -43,13 +43,13 @@ def seconds(call: Callable[[], object], device: str, repeats: int = 20) -> float
 
 
 def peak(size: int, device: str) -> float:
-    """Return the operations a second of a product of square bf16 matrices."""
+    """Return the operations per second of a product of square bf16 matrices."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     return 2 * size**3 / seconds(lambda: a @ b, device)
 
 
 def operations(d: int, length: int, batch: int, hidden: int) -> dict[str, int]:
-    """Return how many there are in the products of a forward pass, by part of the block."""
+    """Return the operations in the matrix products of a forward pass, by part of the block."""
     return {
         "attention": 4 * batch * length * d * (2 * d + length),
         "feed-forward": 4 * batch * length * d * hidden,
@@ -59,7 +59,7 @@ def operations(d: int, length: int, batch: int, hidden: int) -> dict[str, int]:
 def reached(
     device: str, d: int = D, length: int = L, batch: int = B, heads: int = HEADS
 ) -> dict[str, float]:
-    """Return the operations a second of attention and of the feed-forward network, in training."""
+    """Return the operations per second of attention and the feed-forward network in training."""
     hidden = 2 * d
     block = TransformerBlock(d, heads, hidden, 0.1, norm_first=True).to(device).train()
     encoding = EncodingStack("none", n_layers=1, d_model=d, n_heads=heads, max_len=length)
@@ -82,8 +82,8 @@ def reached(
     }
 
 
-def ceiling_rows(device: str) -> Iterator[dict[str, Any]]:
-    """Yield the peak and the parts of it that are reached; nothing without a GPU."""
+def peak_rows(device: str) -> Iterator[dict[str, Any]]:
+    """Yield the peak and the shares of it that are reached; nothing without a GPU."""
     if device != "cuda":
         return
     top = peak(PEAK_SIZE, device)

@@ -1,4 +1,4 @@
-"""How long `import tsformer` takes beyond torch: processor time, each time in a fresh process."""
+"""How long `import tsformer` takes beyond torch: CPU time in fresh processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(time.process_time() - start)
 
 
 def import_rows(repeats: int = 5) -> Iterator[dict[str, Any]]:
-    """Yield the median seconds of each statement after torch; they take turns."""
+    """Yield the median seconds of each statement after `import torch`; they take turns."""
     seconds: dict[str, list[float]] = {what: [] for what in _STATEMENTS}
     for _ in range(repeats):
         for what, statement in _STATEMENTS.items():

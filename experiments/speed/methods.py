@@ -1,8 +1,8 @@
-"""The ways to train a transformer on series that `speed.py` sets side by side: ours and others'.
+"""The implementations that `benchmark.py` compares: ours and others'.
 
-All have width 64, two blocks (ConvTran has one by design) with hidden layers of 128, and the heads,
-batch, epochs and series asked for. A method is imported only where it is used, so that each may
-have an environment of its own.
+All have width 64 and two blocks (ConvTran one, by design) with hidden layers of 128; heads, batch
+size, epochs and series are those of the case. A method is imported only where it is used, so that
+each can run in its own environment.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Case:
     heads: int = 4
 
     def data(self) -> tuple[Values, npt.NDArray[np.int64]]:
-        """Return the series, the same for all methods, and a label for each."""
+        """Return the series, the same for every method, and a label for each."""
         generator = np.random.default_rng(0)
         X = generator.standard_normal((self.n, self.n_channels, self.length), dtype=np.float32)
         return X, np.arange(self.n) % CLASSES
 
     @property
     def score_gib(self) -> float:
-        """GiB of one float32 matrix of scores, of a batch: [B, H, L, L]."""
+        """GiB of the attention scores ``[B, H, L, L]`` of a batch, in float32."""
         return 4 * self.batch * self.heads * self.length**2 / 2**30
 
     def described(self) -> dict[str, int]:
@@ -47,7 +47,7 @@ class Case:
 
 
 class Method(Protocol):
-    """What is measured: `predict_proba` gives a row for each series."""
+    """What is measured; `predict_proba` returns one row per series."""
 
     def fit(self, X: Values, y: npt.NDArray[np.int64]) -> Any: ...
 
@@ -66,13 +66,13 @@ def tsformer_default(case: Case, device: str) -> Method:
 
 
 def tsformer_linear(case: Case, device: str) -> Method:
-    """The architecture of the plain loop: a token a step, a sinusoid, post-norm."""
+    """The architecture of the plain loop: one token per step, a sinusoid, post-norm."""
     model: Any = tsformer_default(case, device)
     return model.set_params(stem="linear", encoding="fixed", norm_first=False)
 
 
 class PlainLoop:
-    """A network, trained and run as the notebooks do: a DataLoader, Adam, `.item()` each step."""
+    """A network in the training loop of the notebooks: DataLoader, Adam, `.item()` every step."""
 
     def __init__(self, network: Callable[[int, int], Any], case: Case, device: str):
         self.network, self.case, self.device = network, case, device
@@ -118,7 +118,7 @@ class PlainLoop:
 
 
 def plain_loop(case: Case, device: str) -> Method:
-    """A sinusoid, and post-norm blocks around `nn.MultiheadAttention` as it is by default."""
+    """A sinusoid and post-norm blocks around `nn.MultiheadAttention` with its defaults."""
     import torch
     from torch import nn
 
@@ -179,7 +179,7 @@ def sktime_convtran(case: Case, device: str) -> Method:
 
 
 def tsai_tst(case: Case, device: str) -> Method:
-    """tsai's network in the plain loop; its own learner needs fastai's data loaders on top."""
+    """tsai's network in the plain loop; its own learner would also need fastai's data loaders."""
     from tsai.models.TST import TST
 
     def network(n_channels: int, length: int) -> Any:

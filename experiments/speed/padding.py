@@ -1,4 +1,4 @@
-"""How much of a batch is padding where series differ in length: ours against plain shuffling."""
+"""How much of a batch is padding where series differ in length: ours versus plain shuffling."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from torch import Tensor
 from tsformer import load_dataset
 from tsformer.data.batching import shuffled
 
-#: Problems of the UCR archive whose lengths differ most.
+#: The problems of the UCR archive whose lengths differ most.
 PROBLEMS = ("PLAID", "GestureMidAirD1")
 BATCH = 16
 EPOCHS = 10
 
 
 def share(lengths: Tensor, batches: Iterable[Tensor]) -> float:
-    """Return the part of all steps in these batches that is padding."""
-    total = there = 0
+    """Return the share of all steps in these batches that is padding."""
+    total = valid = 0
     for index in batches:
         total += len(index) * int(lengths[index].max())
-        there += int(lengths[index].sum())
-    return 1 - there / total
+        valid += int(lengths[index].sum())
+    return 1 - valid / total
 
 
 def padding_rows(problems: Iterable[str] = PROBLEMS) -> Iterator[dict[str, Any]]:
-    """Yield the share of padding over ten epochs of each train split, if the archive is here."""
+    """Yield the share of padding over ten epochs of each train split, if there is an archive."""
     for problem in problems:
         if "TSFORMER_DATA" not in os.environ:
             yield {"method": problem, "what": "skipped", "note": "TSFORMER_DATA is not set"}

@@ -1,27 +1,31 @@
-"""Where the time of a training step goes, by what it is spent on.
+"""Where the time of a training step goes.
 
-    python experiments/speed_profile.py
+    python experiments/speed/step_profile.py
 
-On one thread, from torch's profiler: the self time of each operator, forward and backward, put
-together by `PARTS`. What a part cannot be faster than gone is the most a change to it can give.
+Writes speed_profile.csv: the self times of operators, forward and backward, from torch's profiler
+on one thread, summed by `PARTS`. The share of a part bounds what a change to it can gain.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 import pandas as pd
 import torch
-from encoding_cost import machine
-from speed import CASES
-from speed_methods import Case
-from speed_trials import step
 
-CSV = Path(__file__).parent / "results/speed_profile.csv"
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
-#: Part of a step -> how names of operators of it go on after "aten::".
+from experiments.machine import machine
+from experiments.output import add_output_options
+from experiments.speed.benchmark import CASES
+from experiments.speed.methods import Case
+from experiments.speed.trials import step
+
+#: Part of a step -> how the names of its operators start, after "aten::".
 PARTS = {
     "attention": ("_scaled_dot_product",),
     "convolutions": ("convolution", "mkldnn_convolution", "_convolution"),
@@ -36,7 +40,7 @@ REST = "the rest"
 
 
 def part_of(operator: str) -> str:
-    """Return the part of a step that an operator belongs to: the longest name that fits."""
+    """Return the part of a step that an operator belongs to, by the longest matching start."""
     name = operator.removeprefix("aten::")
     fitting = [
         (len(start), part)
@@ -62,20 +66,25 @@ def shares(case: Case, stem: str, steps: int) -> dict[str, float]:
     return {part: time / total for part, time in spent.items()}
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=CSV)
-    arguments = parser.parse_args()
+    parser.add_argument("--steps", type=int, default=10, help="profiled for each stem and length")
+    add_output_options(parser, "speed_profile")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     torch.set_num_threads(1)
     rows = [
         {"stem": stem, "length": case.length, "part": part, "share": round(share, 4)}
         for stem in ("linear", "conv")
         for case in CASES
-        for part, share in shares(case, stem, arguments.steps).items()
+        for part, share in shares(case, stem, options.steps).items()
     ]
     stamp = {"machine": machine("cpu"), "torch": torch.__version__, "date": date.today()}
-    pd.DataFrame(rows).assign(**stamp).to_csv(arguments.out, index=False)
+    options.out.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).assign(**stamp).to_csv(options.out / "speed_profile.csv", index=False)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
-"""What single changes give: to a whole training step, and to the pieces that cost most.
+"""What single changes gain: in a whole training step, and in the parts that cost most.
 
-    python experiments/speed_trials.py [--only step|attention|dropout|stem] [--seconds 20]
+    python experiments/speed/trials.py [--only step|attention|dropout|stem] [--seconds 20]
 
-Variants take turns on one thread; a figure is the median over rounds of the processor time of the
-first one, which is how the package does it, over that of the variant in the same round: above 1 the
-variant is faster. `results/speed_notes.md` says what was predicted, and what was kept.
+Writes speed_trials.csv. Variants take turns on one thread. The first of them is what the package
+does; a speed-up is the median over rounds of its CPU time over that of the variant in the same
+round, so that above 1 the variant is faster. `experiments/results/speed_notes.md` says what was
+expected and what was kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
@@ -20,16 +22,17 @@ from typing import Any
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from encoding_cost import machine
-from speed import CASES
-from speed_methods import CLASSES, HIDDEN, WIDTH, Case
-from speed_pieces import attention_variants, dropout_variants, stem_variants
 from torch import Tensor, nn
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+from experiments.machine import machine
+from experiments.output import add_output_options, replace_rows
+from experiments.speed.benchmark import CASES
+from experiments.speed.methods import CLASSES, HIDDEN, WIDTH, Case
+from experiments.speed.variants import attention_variants, dropout_variants, stem_variants
 from tsformer import ModelConfig, TSTransformer
 from tsformer.model import attention
-
-CSV = Path(__file__).parent / "results/speed_trials.csv"
 
 Variants = dict[str, Callable[[], object]]
 
@@ -48,7 +51,7 @@ def step(
 ) -> Callable[[], None]:
     """Return a function that takes one training step, with one thing changed.
 
-    `clip` is whether clipping takes all gradients together; None does not clip.
+    `clip` is whether all gradients are clipped in one call; None does not clip.
     """
     torch.manual_seed(0)
     config = ModelConfig(
@@ -104,7 +107,7 @@ def autocast() -> AbstractContextManager[object]:
 
 
 @contextmanager
-def autocast_but_attention() -> Iterator[None]:
+def autocast_except_attention() -> Iterator[None]:
     """Autocast to bf16 with the attention kernel left in float32."""
     kernel = attention.attend
 
@@ -131,7 +134,7 @@ def step_variants(case: Case, stem: str) -> Variants:
         "no dropout": step(case, stem, dropout=0.0),
         "encoding none": step(case, stem, encoding="none"),
         "bf16 autocast": step(case, stem, around=autocast),
-        "bf16 autocast, attention in float32": step(case, stem, around=autocast_but_attention),
+        "bf16 autocast, attention in float32": step(case, stem, around=autocast_except_attention),
         "matmul precision medium": step(case, stem, around=lambda: matmul_precision("medium")),
         "matmul precision high": step(case, stem, around=lambda: matmul_precision("high")),
         "denormals flushed": step(case, stem, around=no_denormals),
@@ -143,7 +146,7 @@ def compile_variants(case: Case, stem: str) -> Variants:
 
 
 def race(variants: Variants, seconds: float) -> pd.DataFrame:
-    """Return a row a variant: seconds of its first call, its median, and the first's over it."""
+    """Return one row per variant: its median time, its speed-up over the first, its first call."""
     first = {}
     for name, call in variants.items():
         start = time.perf_counter()
@@ -172,7 +175,7 @@ def race(variants: Variants, seconds: float) -> pd.DataFrame:
     )
 
 
-#: What is tried -> its variants for a case.
+#: Name of a trial -> its variants for a case.
 TRIALS: dict[str, Callable[[Case], Variants]] = {
     "step, linear stem": lambda case: step_variants(case, "linear"),
     "step, convolution stem": lambda case: step_variants(case, "conv"),
@@ -184,29 +187,31 @@ TRIALS: dict[str, Callable[[Case], Variants]] = {
 }
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", help="how the names of the trials start")
-    parser.add_argument("--length", type=int, help="of the one case to try")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of rounds, each trial")
-    parser.add_argument("--out", type=Path, default=CSV)
-    arguments = parser.parse_args()
+    parser.add_argument("--only", default="", help="run the trials whose names start like this")
+    parser.add_argument("--length", type=int, help="run the case of this length only")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="time budget per trial and case"
+    )
+    add_output_options(parser, "speed_trials")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    path = options.out / "speed_trials.csv"
     torch.set_num_threads(1)
     for name, variants in TRIALS.items():
         for case in CASES:
-            if not name.startswith(arguments.only) or arguments.length not in (None, case.length):
+            if not name.startswith(options.only) or options.length not in (None, case.length):
                 continue
-            rows = race(variants(case), arguments.seconds)
+            rows = race(variants(case), options.seconds)
             rows.insert(0, "trial", name)
             rows.insert(1, "length", case.length)
             rows["machine"], rows["torch"] = machine("cpu"), torch.__version__
             rows["date"] = date.today().isoformat()
-            if arguments.out.exists():
-                old = pd.read_csv(arguments.out)
-                rows = pd.concat(
-                    [old[(old["trial"] != name) | (old["length"] != case.length)], rows]
-                )
-            rows.to_csv(arguments.out, index=False)
+            replace_rows(rows, path, ["trial", "length"]).to_csv(path, index=False)
             print(f"{name}, {case.length} steps: done", flush=True)
 
 

@@ -1,7 +1,7 @@
 """Other ways to compute what costs most in a step: dropout, attention and the convolutions.
 
-The first variant of each is what the package or torch does; `speed_trials.py` times them forward
-and backward, and tests/test_speed.py shows that those meant to be equal are.
+The first variant of each is what the package or torch does. `trials.py` times them forward and
+backward; tests/experiments/test_speed.py shows that those meant to be equivalent are.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from speed_methods import WIDTH, Case
 from torch import Tensor, nn
 
+from experiments.speed.methods import WIDTH, Case
 from tsformer.model.stems import ConvStem
 
 Variants = dict[str, Callable[[], object]]
 
 
 class FewBitsDropout(torch.autograd.Function):
-    """Dropout with 8 or 16 random bits an element, eight or four of them from one draw.
+    """Dropout with 8 or 16 random bits per element, eight or four elements from one draw.
 
-    torch draws each element on its own. The rate is rounded to the bits, and the scale is exact for
+    torch makes one draw per element. The rate is rounded to the bits, and the scale is exact for
     the rounded rate.
     """
 
@@ -54,7 +54,7 @@ def dropout_variants(case: Case) -> Variants:
 
 
 class ChunkedAttention(torch.autograd.Function):
-    """Attention by plain products, a few heads at a time, made anew in the backward pass."""
+    """Attention by plain products, a few heads at a time, recomputed in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int) -> Tensor:
@@ -121,7 +121,7 @@ def attention_variants(case: Case) -> Variants:
 
 
 class StemVariant(nn.Module):
-    """The convolution stem with the weights of `stem` and another way to convolve."""
+    """The convolution stem with the weights of `stem` and a different convolution."""
 
     def __init__(self, stem: ConvStem, convolve: Callable[[Tensor, nn.Module], Tensor]):
         super().__init__()
@@ -149,7 +149,7 @@ def _offsets(branch: nn.Module) -> list[int]:
 
 
 def one_product(x: Tensor, layer: Any) -> Tensor:
-    """Convolve all dilations as one product, whose weights are zero where one has no tap."""
+    """Convolve all dilations as one product; weights are zero where a dilation has no tap."""
     union = sorted({offset for branch in layer.branches for offset in _offsets(branch)})
     weights = []
     for branch in layer.branches:
@@ -160,8 +160,8 @@ def one_product(x: Tensor, layer: Any) -> Tensor:
     return out.view(len(x), -1, out.shape[-1])
 
 
-def product_a_branch(x: Tensor, layer: Any) -> Tensor:
-    """Convolve each dilation as a product of its windows."""
+def product_per_branch(x: Tensor, layer: Any) -> Tensor:
+    """Convolve each dilation as a product with its windows."""
     parts = [
         _windows(x, layer, _offsets(branch)) @ branch.weight.permute(2, 1, 0).flatten(0, 1)
         for branch in layer.branches
@@ -189,7 +189,7 @@ def stem_variants(case: Case) -> Variants:
     variants = {
         "channels first": channels_first,
         "one product": one_product,
-        "a product a dilation": product_a_branch,
+        "a product a dilation": product_per_branch,  # named as in speed_trials.csv
     }
     others = {name: StemVariant(stem, convolve) for name, convolve in variants.items()}
     return {

@@ -1,11 +1,11 @@
-"""One method in a process of its own: `speed.py` tells it what to do, line by line, and waits.
+"""One method in its own process, which `benchmark.py` tells what to do, line by line.
 
-So methods take turns round by round, each has a peak of memory of its own, and may have an
-environment of its own. Idle workers take no processor.
+Methods can then take turns, and each has its own peak memory and, if need be, its own environment.
+Idle workers use no CPU time.
 
-    speed_worker.py METHOD DEVICE THREADS CASE
+    worker.py METHOD DEVICE THREADS CASE
 
-reads actions on standard input and answers each with a line of JSON.
+reads actions from standard input and answers each with a line of JSON.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 
 
 def peak_mib() -> float:
-    """Return the most memory this process has held, in MiB."""
+    """Return the peak memory of this process, in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status has no VmHWM; peak memory is measured on Linux only")
+    raise RuntimeError("/proc/self/status has no VmHWM; peak memory can be measured on Linux only")
 
 
 def device_peak_mib(device: str) -> float | None:
@@ -36,7 +36,7 @@ def device_peak_mib(device: str) -> float | None:
 
 def main() -> None:
     name, device, threads, described = sys.argv[1:]
-    # What libraries print must not come between the answers.
+    # What libraries print must not get in between the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -45,7 +45,9 @@ def main() -> None:
 
     try:
         import torch
-        from speed_methods import METHODS, Case
+
+        sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+        from experiments.speed.methods import METHODS, Case
 
         torch.set_num_threads(int(threads))
         case = Case(**json.loads(described))
@@ -63,7 +65,7 @@ def main() -> None:
         method.fit(X, y)
 
     def warm_up() -> None:
-        """Let libraries load and set up what they need, on two batches."""
+        """Let libraries load and set up what they need, with two batches."""
         few = min(2 * case.batch, case.n)
         make(replace(case, n=few, epochs=1), device).fit(X[:few], y[:few]).predict_proba(X[:few])
 

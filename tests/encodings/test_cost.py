@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import os
 import subprocess
 import sys
@@ -12,24 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from experiments.cost import encoding_cost
 from tsformer.encodings import available, names
 from tsformer.encodings.cost import time_ratios
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def encoding_cost():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "experiments")
-        module = importlib.import_module("encoding_cost")
-        yield module
-
-
 @pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
-def test_memory_of_a_step_grows_linearly_but_for_a_matrix_of_scores(
-    row, encoding_cost, monkeypatch
-):
+def test_memory_of_a_step_grows_linearly_but_for_a_matrix_of_scores(row, monkeypatch):
     """One series twice as long takes twice the memory; a matrix of scores takes four times."""
     monkeypatch.setattr(encoding_cost, "TOKENS", 1)  # one series whatever its length
     short, long = (encoding_cost.peak_memory(row["name"], length, "cpu") for length in (512, 1024))
@@ -40,7 +30,7 @@ def test_memory_of_a_step_grows_linearly_but_for_a_matrix_of_scores(
 
 
 def test_every_encoding_has_its_figure():
-    assert set(names()) <= set(time_ratios(1024)), "run experiments/encoding_cost.py"
+    assert set(names()) <= set(time_ratios(1024)), "run experiments/cost/encoding_cost.py --commit"
     assert time_ratios(1024)["none"] == 1.0
     assert time_ratios(12345) == {}
     assert time_ratios(1024, device="abacus") == {}
@@ -54,9 +44,9 @@ def test_the_figures_are_linked_among_the_results():
 
 
 def test_the_script_measures_prints_and_draws(tmp_path):
-    out, figure = tmp_path / "cost.csv", tmp_path / "cost.png"
-    command = [sys.executable, ROOT / "experiments/encoding_cost.py", "--seconds", "0"]
-    command += ["--out", out, "--figure", figure]
+    out, figure = tmp_path / "encoding_cost.csv", tmp_path / "encoding_cost.png"
+    command = [sys.executable, ROOT / "experiments/cost/encoding_cost.py", "--seconds", "0"]
+    command += ["--out", tmp_path]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def run(*arguments: str) -> str:
@@ -80,7 +70,7 @@ def test_the_script_measures_prints_and_draws(tmp_path):
     assert figure.stat().st_size > 10_000
 
 
-def test_targets(encoding_cost):
+def test_targets():
     kinds = {row["name"]: row["kind"] for row in available()}
     targets = {name: encoding_cost.target(name, kind) for name, kind in kinds.items()}
     assert targets["none"] is None

@@ -1,8 +1,7 @@
-"""The language model experiment: its texts, what counting says of them, and the script."""
+"""The language model experiment: its texts, n-gram models of them, and the script."""
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import os
@@ -14,26 +13,16 @@ import pandas as pd
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[1]
+from experiments.language import corpus, language_model
+
+SCRIPT = Path(__file__).parents[2] / "experiments/language/language_model.py"
 SMALL = (
     *("--tokens", "1500", "--d-model", "16", "--n-layers", "1", "--length", "10"),
     *("--epochs", "2", "--min-count", "2"),
 )
 
 
-@pytest.fixture(scope="module")
-def corpus():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "experiments")
-        yield importlib.import_module("corpus")
-
-
-@pytest.fixture(scope="module")
-def language_model(corpus):
-    return importlib.import_module("language_model")
-
-
-def test_the_text_that_python_brings(corpus):
+def test_the_text_that_python_brings():
     read = corpus.read_corpus([], 4000, 2)
     assert len(read.train) == len(read.valid) == 4000
     assert read.vocabulary[0] == "<unk>"
@@ -42,7 +31,7 @@ def test_the_text_that_python_brings(corpus):
     assert not torch.equal(read.train, read.valid)
 
 
-def test_a_folder_or_two_files(corpus, tmp_path):
+def test_a_folder_or_two_files(tmp_path):
     (tmp_path / "train.txt").write_text("a b a c\n\n a a b\n", encoding="utf-8")
     (tmp_path / "valid.txt").write_text("b d a\n", encoding="utf-8")
     read = corpus.read_corpus([tmp_path], 100, 2)
@@ -54,22 +43,22 @@ def test_a_folder_or_two_files(corpus, tmp_path):
     assert files.valid.tolist() == [3, 1, 3]
 
 
-def test_what_is_no_corpus_is_refused(corpus, tmp_path):
+def test_what_is_no_corpus_is_refused(tmp_path):
     with pytest.raises(SystemExit, match="needs a file named train and one named valid or test"):
         corpus.read_corpus([tmp_path], 10, 1)
     with pytest.raises(SystemExit, match="takes a folder with a train and a valid file, or two"):
         corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
-    with pytest.raises(SystemExit, match="a text of 5 tokens has no window of 5"):
+    with pytest.raises(SystemExit, match="a text of 5 tokens is too short for a window of 5"):
         corpus.windows(torch.arange(5), 5)
 
 
-def test_windows_are_one_token_apart(corpus):
+def test_windows_are_one_token_apart():
     inputs, targets = corpus.windows(torch.arange(11), 5)
     assert inputs.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     assert torch.equal(targets, inputs + 1)
 
 
-def test_ngrams_by_hand(corpus):
+def test_ngrams_by_hand():
     """Counts of `0 1 0 2`, smoothed as Witten and Bell do, worked out on paper."""
     train, valid = torch.tensor([0, 1, 0, 2]), torch.tensor([0, 1])
     # Unigrams: 4 seen, 3 different. P(0) = (2 + 3/4) / 7, P(1) = (1 + 3/4) / 7 with 4 words.
@@ -82,7 +71,7 @@ def test_ngrams_by_hand(corpus):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_ngram_chances_add_up_to_one(corpus, order):
+def test_ngram_chances_add_up_to_one(order):
     """Over all texts of four words."""
     train = torch.tensor([0, 1, 2, 0, 1, 1, 0, 2, 2, 0])
     total = 0.0
@@ -92,7 +81,7 @@ def test_ngram_chances_add_up_to_one(corpus, order):
     assert total == pytest.approx(1.0)
 
 
-def test_loss_of_a_window(language_model):
+def test_loss_of_a_window():
     torch.manual_seed(0)
     logits, targets = torch.randn(3, 5, 7), torch.randint(7, (3, 5))
     chances = logits.softmax(-1).gather(-1, targets[..., None])[..., 0]
@@ -100,8 +89,8 @@ def test_loss_of_a_window(language_model):
 
 
 def test_script_trains_tracks_prints_and_goes_on(tmp_path):
-    out = tmp_path / "results.csv"
-    script = [sys.executable, ROOT / "experiments/language_model.py", *SMALL, "--out", out]
+    out = tmp_path / "out"
+    script = [sys.executable, SCRIPT, *SMALL, "--out", out]
 
     def run(*arguments: str) -> str:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -118,7 +107,7 @@ def test_script_trains_tracks_prints_and_goes_on(tmp_path):
     printed = run("--encodings", "none,rope")
     assert "none seed 0" not in printed, "it was there already"
     assert "rope seed 0" in printed
-    rows = pd.read_csv(out)
+    rows = pd.read_csv(out / "language_model.csv")
     counted = rows["encoding"].isin(["unigram", "trigram"])
     assert rows.loc[counted, "epoch"].tolist() == [2, 2], "counted once"
     rows = rows[~counted].reset_index()
@@ -154,7 +143,7 @@ def test_script_trains_tracks_prints_and_goes_on(tmp_path):
 )
 def test_what_is_wrong_is_said_in_a_line(tmp_path, arguments, message):
     done = subprocess.run(
-        [sys.executable, ROOT / "experiments/language_model.py", *SMALL, "--no-track", *arguments],
+        [sys.executable, SCRIPT, *SMALL, "--no-track", *arguments],
         **{"cwd": tmp_path, "capture_output": True, "text": True},
     )
     assert done.returncode == 1

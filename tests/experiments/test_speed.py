@@ -1,8 +1,9 @@
-"""The benchmarks of speed: the script end to end, its tables, and the variants it tries."""
+"""The speed benchmarks: the script end to end, and the variants that are tried."""
 
 from __future__ import annotations
 
-import importlib
+import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,24 +18,17 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from experiments.speed import benchmark, gpu_peak, methods, padding, trials, variants
 from tsformer.encodings import EncodingStack
 from tsformer.model.blocks import TransformerBlock
 from tsformer.model.stems import ConvStem
 
-ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def experiment():
-    """Import a module of experiments/ by its name."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "experiments")
-        yield importlib.import_module
+ROOT = Path(__file__).parents[2]
 
 
 def test_script_measures_in_turns_writes_and_prints(tmp_path):
     out, as_json = tmp_path / "speed.csv", tmp_path / "speed.json"
-    script = [sys.executable, ROOT / "experiments/speed.py", "--quick", "--out", out]
+    script = [sys.executable, ROOT / "experiments/speed/benchmark.py", "--quick", "--out", tmp_path]
     script += ["--only", "32x24x51", "--methods", "tsformer, linear stem;plain loop;tsai TST"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     kept = "device,case,method,what,length,value,unit\ncuda,32x24x51,tsformer,training,51,1.0,s\n"
@@ -71,27 +65,24 @@ def test_script_measures_in_turns_writes_and_prints(tmp_path):
         (["--only", "1x2x3"], "no case '1x2x3'; there are ['180x24x51',"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(arguments, message, experiment, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["speed.py", *arguments])
+def test_wrong_arguments_are_refused(arguments, message, capsys):
     with pytest.raises(SystemExit):
-        experiment("speed").main()
+        benchmark.main(arguments)
     assert message in capsys.readouterr().err
 
 
-def test_a_method_that_dies_is_told(experiment, monkeypatch):
-    speed = experiment("speed")
-    arguments = speed.argparse.Namespace(tsai_python=sys.executable, device="cpu", threads=1)
-    case = speed.Case(4, 1, 8, epochs=1)
+def test_a_method_that_dies_is_reported():
+    options = argparse.Namespace(tsai_python=sys.executable, device="cpu", threads=1)
+    case = methods.Case(4, 1, 8, epochs=1)
     with (
         pytest.raises(RuntimeError, match="the process of 'plain loop' ended with 1"),
-        speed.Worker("plain loop", case, arguments) as worker,
+        benchmark.Worker("plain loop", case, options) as worker,
     ):
         worker.do("no such action")
 
 
-def test_the_plain_loop_learns(experiment):
-    """It is no straw man: two classes of sines are told apart."""
-    methods = experiment("speed_methods")
+def test_the_plain_loop_learns():
+    """It is not a straw man: it separates two classes of sines."""
     steps = np.arange(40)
     y = np.arange(64) % 2
     noise = np.random.default_rng(0).standard_normal((64, 1, 40))
@@ -101,60 +92,21 @@ def test_the_plain_loop_learns(experiment):
     assert (method.predict_proba(X).argmax(1) == y).mean() > 0.95
 
 
-def rounds(**seconds: list[float]) -> pd.DataFrame:
-    """Rows of one case as speed.py writes them; wall times are all 7."""
-    common = {"device": "cpu", "threads": 1, "case": "8x1x10", "n": 8, "epochs": 2}
-    return pd.DataFrame(
-        {**common, "method": method, "what": what, "round": i, "value": value, "unit": unit}
-        for method, values in seconds.items()
-        for what in ("training", "inference", "one series")
-        for i, cpu in enumerate(values)
-        for value, unit in ((cpu, "CPU s"), (7.0, "s"))
-    )
-
-
-def test_ratios_are_taken_within_rounds(experiment):
-    tables = experiment("speed_tables")
-    results = rounds(**{"tsformer": [1.0, 2.0, 10.0], "plain loop": [3.0, 8.0, 20.0]})
-    assert tables.ratios(results, "training", "tsformer").loc["8x1x10", "plain loop"] == 3.0
-    assert "| 8 × 1 × 10 | convolution | 3.0 | 3.0 |" in tables.ratio_table(results)
-    wall = tables.ratios(results.assign(device="cuda"), "training", "tsformer")
-    assert wall.loc["8x1x10", "plain loop"] == 1.0, "on a GPU the wall's time counts"
-
-
-def test_rates_are_those_of_the_median_round(experiment):
-    results = rounds(tsformer=[1.0, 2.0, 10.0])
-    memory = results.iloc[:1].assign(what="peak memory", unit="MiB", value=123.0)
-    skipped = results.iloc[:1].assign(method="tsai TST", what="skipped", value=None, note="why")
-    table = experiment("speed_tables").full_table(pd.concat([results, memory, skipped]))
-    assert "| 8 × 1 × 10 | tsformer | 8 | 4 | 2e+03 | 123 |  |" in table
-    assert "| 8 × 1 × 10 | tsai TST | – | – | – | – | why |" in table
-
-
-def test_tables_of_the_notes_are_fresh(experiment):
-    write_docs = experiment("write_docs")
-    text = write_docs.SPEED_NOTES.read_text(encoding="utf-8")
-    assert write_docs.speed_notes(text) == text, "stale; run: python experiments/write_docs.py"
-    assert len(write_docs.speed_table().splitlines()) >= 2 + 2 * 4
-
-
-def test_padding_by_hand(experiment):
-    share = experiment("speed_padding").share
+def test_padding_by_hand():
     batches = [torch.tensor([0, 2]), torch.tensor([1])]
-    assert share(torch.tensor([2, 5, 6]), batches) == pytest.approx(4 / 17)
+    assert padding.share(torch.tensor([2, 5, 6]), batches) == pytest.approx(4 / 17)
 
 
 @pytest.mark.archive
-def test_buckets_keep_padding_low(experiment):
-    rows = experiment("speed_padding").padding_rows()
+def test_buckets_keep_padding_low():
+    rows = padding.padding_rows()
     shares = {(row["method"], row["what"]): row["value"] for row in rows}
     for problem in ("PLAID", "GestureMidAirD1"):
         assert shares[problem, "padding"] < 0.15
         assert shares[problem, "padding of plain shuffling"] > 0.4
 
 
-def test_operations_are_those_that_torch_counts(experiment):
-    ceiling = experiment("speed_ceiling")
+def test_operations_are_those_that_torch_counts():
     d, length, batch = 32, 24, 2
     block = TransformerBlock(d, 4, 2 * d, 0.0, norm_first=True)
     hooks = EncodingStack("none", n_layers=1, d_model=d, n_heads=4, max_len=length).one_pass()[0]
@@ -168,19 +120,18 @@ def test_operations_are_those_that_torch_counts(experiment):
         with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             part()
         counted[name] = counter.get_total_flops()
-    assert ceiling.operations(d, length, batch, 2 * d) == counted
-    reached = ceiling.reached("cpu", d, length, batch, 4)
+    assert gpu_peak.operations(d, length, batch, 2 * d) == counted
+    reached = gpu_peak.reached("cpu", d, length, batch, 4)
     assert set(reached) == set(counted)
     assert min(reached.values()) > 0
-    assert ceiling.peak(64, "cpu") > 0
+    assert gpu_peak.peak(64, "cpu") > 0
 
 
 @pytest.mark.parametrize("heads", [1, 3, 8])
-def test_attention_by_chunks_is_attention(experiment, heads):
-    chunked = experiment("speed_pieces").ChunkedAttention
+def test_attention_by_chunks_is_attention(heads):
     q, k, v = (torch.randn(8, 10, 4, requires_grad=True) for _ in range(3))
     weight = torch.randn(8, 10, 4)
-    found = chunked.apply(q, k, v, 0.5, heads)
+    found = variants.ChunkedAttention.apply(q, k, v, 0.5, heads)
     expected = F.scaled_dot_product_attention(q, k, v, scale=0.5)
     torch.testing.assert_close(found, expected)
     for a, b in zip(
@@ -191,32 +142,30 @@ def test_attention_by_chunks_is_attention(experiment, heads):
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("name", ["channels_first", "one_product", "product_a_branch"])
+@pytest.mark.parametrize("name", ["channels_first", "one_product", "product_per_branch"])
 @pytest.mark.parametrize("length", [30, 300])
-def test_other_convolutions_are_the_stem(experiment, name, length):
-    pieces = experiment("speed_pieces")
+def test_other_convolutions_are_the_stem(name, length):
     stem = ConvStem(3, 16, length)
     x, t = torch.randn(2, length, 3), torch.arange(length)[None].float()
-    variant = pieces.StemVariant(stem, getattr(pieces, name))
+    variant = variants.StemVariant(stem, getattr(variants, name))
     torch.testing.assert_close(variant(x), stem(x, None, t)[0])
 
 
 @pytest.mark.parametrize(("bits", "rate"), [(8, 26 / 256), (16, 6554 / 65536)])
-def test_dropout_of_few_bits_is_dropout(experiment, bits, rate):
+def test_dropout_of_few_bits_is_dropout(bits, rate):
     x = torch.ones(1001, 100, requires_grad=True)
-    out = experiment("speed_pieces").FewBitsDropout.apply(x, 0.1, bits)
+    out = variants.FewBitsDropout.apply(x, 0.1, bits)
     assert torch.unique(out).tolist() == pytest.approx([0, 1 / (1 - rate)])
     assert (out == 0).float().mean().item() == pytest.approx(rate, abs=0.005)
     out.sum().backward()
     assert torch.equal(x.grad, out.detach())
 
 
-def test_trials_are_timed_against_the_first(experiment, tmp_path, monkeypatch):
-    trials = experiment("speed_trials")
-    case = trials.Case(4, 2, 12, epochs=1, batch=2)
-    for variants in (trials.step_variants(case, "linear"), trials.attention_variants(case)):
-        table = trials.race(variants, seconds=0)
-        assert table["variant"].tolist() == list(variants)
+def test_trials_are_timed_against_the_first():
+    case = methods.Case(4, 2, 12, epochs=1, batch=2)
+    for tried in (trials.step_variants(case, "linear"), variants.attention_variants(case)):
+        table = trials.race(tried, seconds=0)
+        assert table["variant"].tolist() == list(tried)
         assert table["faster"][0] == 1.0
         assert (table["ms"] > 0).all()
         assert (table["rounds"] == 3).all()
