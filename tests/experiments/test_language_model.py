@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,24 +87,19 @@ def test_loss_of_a_window():
     torch.testing.assert_close(language_model.losses(logits, targets), -chances.log().mean(1))
 
 
-def test_script_trains_tracks_prints_and_goes_on(tmp_path):
+def test_script_trains_tracks_prints_and_resumes(tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
-    script = [sys.executable, SCRIPT, *SMALL, "--out", out]
+    monkeypatch.chdir(tmp_path)  # where mlflow.db is created
 
     def run(*arguments: str) -> str:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [*script, *arguments],
-            **{"cwd": tmp_path, "env": environment, "check": True},
-            **{"capture_output": True, "text": True},
-        )
-        return done.stdout
+        language_model.main([*SMALL, "--out", str(out), *arguments])
+        return capsys.readouterr().out
 
     printed = run("--encoding", "none", "--no-track")
     assert "none seed 0" in printed
     assert not (tmp_path / "mlflow.db").exists()
     printed = run("--encodings", "none,rope")
-    assert "none seed 0" not in printed, "it was there already"
+    assert "none seed 0" not in printed, "it was fitted already"
     assert "rope seed 0" in printed
     rows = pd.read_csv(out / "language_model.csv")
     counted = rows["encoding"].isin(["unigram", "trigram"])

@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,20 +20,15 @@ from tsformer.encodings import EncodingStack
 from tsformer.model.blocks import TransformerBlock
 from tsformer.model.stems import ConvStem
 
-ROOT = Path(__file__).parents[2]
 
-
-def test_script_measures_in_turns_writes_and_prints(tmp_path):
+def test_script_measures_in_turns_writes_and_prints(tmp_path, capsys):
     out, as_json = tmp_path / "speed.csv", tmp_path / "speed.json"
-    script = [sys.executable, ROOT / "experiments/speed/benchmark.py", "--quick", "--out", tmp_path]
-    script += ["--only", "32x24x51", "--methods", "tsformer, linear stem;plain loop;tsai TST"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     kept = "device,case,method,what,length,value,unit\ncuda,32x24x51,tsformer,training,51,1.0,s\n"
     out.write_text(kept + "cpu,32x24x51,tsformer,training,51,99.0,s\n", encoding="utf-8")
-    done = subprocess.run(
-        [*script, "--rounds", "1", "--json", as_json],
-        **{"env": environment, "capture_output": True, "text": True, "check": True},
-    )
+    arguments = ["--quick", "--rounds", "1", "--only", "32x24x51", "--out", tmp_path]
+    arguments += ["--methods", "tsformer, linear stem;plain loop;tsai TST", "--json", as_json]
+    benchmark.main(list(map(str, arguments)))
+    printed = capsys.readouterr().out
     rows = pd.read_csv(out)
     assert list(rows["device"]).count("cuda") == 1, "another device's rows stay"
     assert 99.0 not in set(rows["value"]), "a run replaces the rows of its case and device"
@@ -53,9 +45,9 @@ def test_script_measures_in_turns_writes_and_prints(tmp_path):
             assert by_method.loc[what, (method, "s")] > 0
             assert by_method.loc[what, (method, "CPU s")] > 0
     if importlib.util.find_spec("tsai") is None:
-        assert "No module named 'tsai'" in done.stdout
-    assert "| training, plain loop |" in done.stdout
-    assert "| 32 × 24 × 51 | linear |" in done.stdout
+        assert "No module named 'tsai'" in printed
+    assert "| training, plain loop |" in printed
+    assert "| 32 × 24 × 51 | linear |" in printed
 
 
 @pytest.mark.parametrize(
