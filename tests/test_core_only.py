@@ -12,7 +12,7 @@ import sys
 
 class Blocker:
     names = {
-        *("aeon", "matplotlib", "mlflow", "rich", "safetensors", "skbase"),
+        *("aeon", "matplotlib", "mlflow", "rich", "skbase"),
         *("sktime", "typer"),
     }
 

@@ -12,7 +12,7 @@ _PUBLIC = {
     "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
     "ModelConfig": "tsformer.model.transformer",
-    "load": "tsformer.persistence",
+    "load": "tsformer.estimators.loading",
     "load_dataset": "tsformer.data",
 }
 
@@ -28,9 +28,9 @@ __all__ = [
 if TYPE_CHECKING:
     from tsformer.data import load_dataset
     from tsformer.estimators.classifier import TSTransformerClassifier
+    from tsformer.estimators.loading import load
     from tsformer.estimators.regressor import TSTransformerRegressor
     from tsformer.model.transformer import ModelConfig, TSTransformer
-    from tsformer.persistence import load
 
 
 def __getattr__(name: str) -> Any:

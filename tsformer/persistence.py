@@ -1,7 +1,7 @@
-"""Save and load: a folder with a JSON file and a safetensors file. No pickle: loading runs no code.
+"""A folder with a JSON file and a safetensors file. No pickle: reading it runs no code.
 
-``estimator.json`` holds what the estimator is (class, parameters, classes, sizes, versions), and
-``weights.safetensors`` its tensors.
+``estimator.json`` says what was saved, and ``weights.safetensors`` holds its tensors. What goes
+into the two is decided by whoever saves: this module knows files alone.
 """
 
 from __future__ import annotations
@@ -11,75 +11,64 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 import tsformer
-from tsformer import safetensors
-from tsformer._names import unknown
-from tsformer.data.codes import CodeBook
-from tsformer.data.scaling import Scaler
-from tsformer.encodings import PositionalEncoding, names
-from tsformer.encodings.registry import find
-from tsformer.model import ModelConfig, TSTransformer
-from tsformer.training import History
-from tsformer.training.plan import resolve_device
+from tsformer._deprecation import renamed_in_module, warn_renamed
 
-if TYPE_CHECKING:
-    from tsformer.estimators.base import TransformerEstimator
+__all__ = ["check_destination", "read_folder", "write_folder"]
 
-__all__ = ["check_destination", "load", "save"]
+__getattr__ = renamed_in_module(__name__, {"load": "tsformer.load"})
 
 FORMAT = 1
 _JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
-# What a user's program brings and no file can hold.
-_NOT_SAVED = {"callbacks": None, "device": "auto", "checkpoint_dir": None, "resume": False}
 
 
-def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to a folder.
+def write_folder(
+    path: str | os.PathLike[str], state: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Write a description and tensors to a folder.
 
     It is written under a temporary name beside `path` and then renamed: a kill in the middle
     leaves the old folder or none, never half of one.
 
     Parameters
     ----------
-    estimator : fitted estimator
-        Its `callbacks` and `device` are not saved.
     path : str or path
-        A folder to make, or one made by an earlier `save`, which is replaced.
+        A folder to make, or one made by an earlier call, which is replaced.
+    state : mapping
+        What JSON can hold.
+    tensors : mapping
+        Named tensors, on any device.
 
     Raises
     ------
     ValueError
-        If `path` is something else than such a folder, or a parameter cannot be written as
-        JSON: an encoding given as a class is written by its registered name, a factory cannot be.
+        If `path` is something other than such a folder, or `state` holds what JSON cannot.
     """
-    check_is_fitted(estimator)
     path = Path(path)
     check_destination(path)
-    state = _describe(estimator)
-    json.dumps(state, default=_refuse)  # before anything is written
-    tensors = {
-        f"{prefix}{name}": tensor
-        for prefix, model in zip(_prefixes(estimator.models_), estimator.models_, strict=True)
-        for name, tensor in model.state_dict().items()
+    state = {
+        "format": FORMAT,
+        "tsformer": tsformer.__version__,
+        "torch": torch.__version__,
+        **state,
     }
-    scaler = estimator.scaler_
-    if isinstance(scaler, CodeBook):
-        tensors["codes.known"] = torch.from_numpy(scaler.known)
-    elif scaler.mean is not None and scaler.std is not None:
-        tensors["scaler.mean"] = torch.from_numpy(scaler.mean)
-        tensors["scaler.std"] = torch.from_numpy(scaler.std)
+    json.dumps(state, default=_refuse)  # before anything is written
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
-        safetensors.write(tensors, temporary / _WEIGHTS)
+        # Members trained as one may still be views of one tensor, which the library refuses.
+        own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+        save_file({name: tensor.contiguous() for name, tensor in own.items()}, temporary / _WEIGHTS)
         state["weights_sha256"] = _digest(temporary / _WEIGHTS)
         text = json.dumps(state, indent=2, default=_refuse)
         (temporary / _JSON).write_text(text + "\n", encoding="utf-8")
@@ -99,8 +88,14 @@ def save(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
 
 
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Call ``estimator.save(path)``, which replaces this function."""
+    warn_renamed("tsformer.persistence.save(estimator, path)", "estimator.save(path)")
+    estimator.save(path)
+
+
 def check_destination(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if `save` would refuse `path`; worth a call before a long training."""
+    """Raise ValueError if `write_folder` would refuse `path`; worth a call before a long fit."""
     path = Path(path)
     ours = (path / _JSON).is_file()
     if path.exists() and not ours and (not path.is_dir() or any(path.iterdir())):
@@ -109,29 +104,27 @@ def check_destination(path: str | os.PathLike[str]) -> None:
         )
 
 
-def load(
-    path: str | os.PathLike[str], *, device: str | torch.device = "auto"
-) -> TransformerEstimator:
-    """Read an estimator that `save` wrote; it predicts what it predicted then.
+def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what `write_folder` wrote.
 
     Parameters
     ----------
     path : str or path
         The folder.
-    device : str or torch.device, default="auto"
-        Where to put the model, whatever it was trained on.
 
     Returns
     -------
-    fitted estimator
+    state : dict
+        The description, with the versions that wrote it.
+    tensors : dict
+        Named tensors, on the CPU.
 
     Raises
     ------
     FileNotFoundError
         If there is no saved estimator at `path`.
     ValueError
-        If a file is corrupted or truncated, was written by a newer version, or names an
-        encoding that is not registered here (import the module that defines it first).
+        If a file is corrupted or truncated, or was written by a newer version.
     """
     path = Path(path)
     if not (path / _JSON).is_file():
@@ -147,123 +140,16 @@ def load(
             f"is {tsformer.__version__}, which reads format {FORMAT}: install the newer one"
         )
     if not (path / _WEIGHTS).is_file():
-        raise ValueError(f"{path} is not whole: {_WEIGHTS} is missing")
+        raise ValueError(f"{path} is incomplete: {_WEIGHTS} is missing")
     if _digest(path / _WEIGHTS) != state.get("weights_sha256"):
         raise ValueError(
             f"{path / _WEIGHTS} is corrupted or truncated: it is not the file that {_JSON} was "
             "written with; save the estimator again"
         )
-    tensors = safetensors.read(path / _WEIGHTS)
     try:
-        return _restore(state, tensors, device)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} is corrupted: {error}") from error
-
-
-def _describe(estimator: TransformerEstimator) -> dict[str, Any]:
-    parameters = estimator.get_params(deep=False) | _NOT_SAVED
-    parameters["encoding"] = _by_name(parameters["encoding"])
-    # Not to be derived from the parameters, which may have been set anew since the fit.
-    model = dict(vars(estimator.model_.config))
-    model["encoding"] = _by_name(model["encoding"])
-    if isinstance(parameters.get("class_weight"), dict):
-        # JSON keys are strings; pairs keep the labels' types.
-        parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
-    scaler = estimator.scaler_
-    return {
-        "format": FORMAT,
-        "tsformer": tsformer.__version__,
-        "torch": torch.__version__,
-        "class": type(estimator).__name__,
-        "parameters": parameters,
-        **estimator._describe_targets(),
-        "columns_are_steps": estimator._columns_are_steps,
-        "n_features_in": estimator.n_features_in_,
-        "n_channels": estimator.n_channels_,
-        "model": model,
-        "scaling": getattr(scaler, "how", None),
-        "flagged": scaler.flagged.tolist() if isinstance(scaler, Scaler) else [],
-        "time_step": scaler.step,
-        "clock": estimator._clock,
-        "feature_names_in": getattr(estimator, "feature_names_in_", np.empty(0)).tolist(),
-        **_describe_history(estimator.histories_[0]),
-        # Of further members, beside those of the first, which older versions know alone.
-        "members": [_describe_history(history) for history in estimator.histories_[1:]],
-    }
-
-
-def _describe_history(history: History) -> dict[str, Any]:
-    return {
-        "history": list(history),
-        "best_epoch": history.best_epoch,
-        "interrupted": history.interrupted,
-    }
-
-
-def _restore_history(described: dict[str, Any]) -> History:
-    history = History(described["history"])
-    history.best_epoch = described["best_epoch"]
-    history.interrupted = described["interrupted"]
-    return history
-
-
-def _prefixes(members: Sequence[object]) -> list[str]:
-    """Return what the names of each member's tensors begin with."""
-    return ["model.", *(f"members.{i}." for i in range(1, len(members)))]
-
-
-def _restore(
-    state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
-) -> TransformerEstimator:
-    from tsformer import estimators
-
-    if state["class"] not in estimators.__all__:
-        raise ValueError(unknown("estimator", state["class"], estimators.__all__))
-    parameters = dict(state["parameters"])
-    if isinstance(parameters.get("class_weight"), dict):
-        parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
-    estimator = getattr(estimators, state["class"])(**parameters | {"device": device})
-    estimator._restore_targets(state)
-    estimator._columns_are_steps = state["columns_are_steps"]
-    estimator.n_features_in_ = state["n_features_in"]
-    estimator.n_channels_ = state["n_channels"]
-    if state["feature_names_in"]:
-        estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-    estimator.histories_ = [_restore_history(each) for each in (state, *state.get("members", ()))]
-    estimator._clock = state["clock"]
-    if "codes.known" in tensors:
-        estimator.scaler_ = CodeBook(tensors.pop("codes.known").numpy())
-    else:
-        estimator.scaler_ = scaler = Scaler(state["scaling"])
-        scaler.flagged = np.array(state["flagged"], dtype=bool)
-        if "scaler.mean" in tensors:
-            scaler.mean = tensors.pop("scaler.mean").numpy()
-            scaler.std = tensors.pop("scaler.std").numpy()
-    estimator.scaler_.step = state["time_step"]
-    config = ModelConfig(**state["model"])
-    with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced
-        try:
-            estimator.models_ = [TSTransformer(config).eval() for _ in estimator.histories_]
-        except ValueError as error:
-            raise ValueError(
-                f"{error}. If the encoding {config.encoding!r} is your own, import the module that "
-                "defines it, then load"
-            ) from error
-    for prefix, model in zip(_prefixes(estimator.models_), estimator.models_, strict=True):
-        own = [name for name in tensors if name.startswith(prefix)]
-        model.load_state_dict({name.removeprefix(prefix): tensors.pop(name) for name in own})
-    if tensors:
-        raise RuntimeError(f"there are tensors of nothing: {sorted(tensors)[:5]}")
-    estimator._place(resolve_device(device))
-    return estimator
-
-
-def _by_name(encoding: Any) -> Any:
-    """Return the name of an encoding's class, where that name would find it again."""
-    named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
-    if named and encoding.name in names() and find(encoding.name) is encoding:
-        return encoding.name
-    return encoding
+        return state, load_file(path / _WEIGHTS)
+    except SafetensorError as error:
+        raise ValueError(f"{path / _WEIGHTS} is corrupted: {error}") from error
 
 
 def _digest(path: Path) -> str:

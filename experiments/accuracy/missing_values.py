@@ -15,7 +15,6 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import torch
@@ -25,48 +24,27 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments.output import add_output_options, fit_missing
 from tsformer import TSTransformerClassifier, load_dataset
-from tsformer.data.panel import Padded, Panel
-from tsformer.data.scaling import Scaler, make_panel
+from tsformer.data.preprocessor import Preprocessor, Scaler
 
 DATASETS = ["ItalyPowerDemand", "GunPoint", "ECG200", "ArrowHead", "NATOPS", "BasicMotions"]
 PATTERNS = ["points", "blocks"]
 FOLDS, EPOCHS = 3, 40
 
 
-class WithoutFlags(Scaler):
-    """Fills gaps as the package does, but does not flag them."""
-
-    def fit(self, series: Padded) -> Scaler:
-        super().fit(series)
-        self.flagged = np.zeros_like(self.flagged)
-        return self
-
-
-class LargeFlags(Scaler):
-    """Fills gaps as the package does, with flags on the scale of the values."""
-
-    def transform(self, series: Padded) -> Panel:
-        with mock.patch("tsformer.data.scaling.GAP", -1.0):
-            return super().transform(series)
-
-
-class Masked(Scaler):
-    """Fills gaps with the mean, flags them by 0 and 1, and masks steps without any value."""
-
-    def transform(self, series: Padded) -> Panel:
-        observed = series.there[..., None] & ~np.isnan(series.values)
-        values = np.where(observed, (series.values - self.mean) / self.std, 0.0)
-        values = np.concatenate([values, observed[..., self.flagged]], axis=-1)
-        return make_panel(values, series, observed.any(axis=-1), self.step)
-
-
-READERS = {
-    "complete": Scaler,
-    "filled": Scaler,
-    "unflagged": WithoutFlags,
-    "large flags": LargeFlags,
-    "masked": Masked,
+READERS: dict[str, dict[str, object]] = {
+    "complete": {},
+    "filled": {},
+    "unflagged": {"gap_flag": None},
+    "large flags": {"gap_flag": -1.0},
+    "masked": {"gaps": "mask"},
 }
+
+
+class Reading(TSTransformerClassifier):
+    """The classifier with another way to handle gaps."""
+
+    def _make_preprocessor(self) -> Preprocessor:
+        return Scaler(self.scaling, **self.reading)
 
 
 def taken(shape: tuple[int, ...], pattern: str) -> np.ndarray:
@@ -88,9 +66,9 @@ def fit(reader: str, dataset: str, pattern: str, fold: int) -> dict[str, object]
         X = np.where(taken(X.shape, pattern), np.nan, X)
     splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=7)
     train, test = list(splitter.split(y, y))[fold]
-    with mock.patch("tsformer.estimators.base.Scaler", READERS[reader]):
-        classifier = TSTransformerClassifier(max_epochs=EPOCHS, random_state=fold)
-        accuracy = classifier.fit(X[train], y[train]).score(X[test], y[test])
+    classifier = Reading(max_epochs=EPOCHS, random_state=fold)
+    classifier.reading = READERS[reader]
+    accuracy = classifier.fit(X[train], y[train]).score(X[test], y[test])
     return {
         "reader": reader,
         "dataset": dataset,

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 from experiments.output import add_output_options, fit_missing
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
-from tsformer.data.tasks import ORDER_TASKS
+from tsformer.data.synthetic import ORDER_TASKS
 from tsformer.encodings import names
 
 SEEDS = range(3)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tsformer.data.containers import to_padded
-from tsformer.data.scaling import Scaler
+from tsformer.data.preprocessor import Scaler
 from tsformer.data.times import pad_times
 
 DAYS = pd.date_range("2024-03-01", periods=3, freq="D")
@@ -91,8 +91,8 @@ def test_one_unit_is_the_median_step_of_training():
     times = [[0, 10, 20, 500], [3, 3, 13, 23]]
     series = to_padded(X, times)
     scaler = Scaler("channel").fit(series)
-    assert scaler.step == 10.0
+    assert scaler.time_step == 10.0
     panel = scaler.transform(series)
     np.testing.assert_allclose(panel.times, [[0, 1, 2, 50], [0, 0, 1, 2]])
-    assert Scaler("channel").fit(to_padded(X)).step is None
-    assert Scaler("channel").fit(to_padded(X[:, :1], [5])).step == 1.0, "nothing to go by"
+    assert Scaler("channel").fit(to_padded(X)).time_step is None
+    assert Scaler("channel").fit(to_padded(X[:, :1], [5])).time_step == 1.0, "nothing to go by"

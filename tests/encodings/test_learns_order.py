@@ -12,7 +12,7 @@ import pytest
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
-from tsformer.data.tasks import ORDER_TASKS
+from tsformer.data.synthetic import ORDER_TASKS
 from tsformer.encodings import names, resolve
 
 # What is asked of the others. A code made of the scales of the series itself moves along with the

@@ -10,7 +10,7 @@ import torch
 
 import tsformer
 from tsformer.data.containers import to_padded
-from tsformer.data.scaling import Scaler
+from tsformer.data.preprocessor import Scaler
 from tsformer.model.pooling import POOLINGS
 
 
@@ -49,7 +49,7 @@ def test_each_channel_with_gaps_in_training_gets_one_that_says_where(make, motio
     clf = make().fit(X, y)
     assert clf.n_channels_ == 6
     assert clf.model_.config.n_channels == 7
-    assert clf.scaler_.flagged.tolist() == [False] * 4 + [True, False]
+    assert clf.preprocessor_.flagged.tolist() == [False] * 4 + [True, False]
     assert make().fit(np.nan_to_num(X), y).model_.config.n_channels == 6
 
 
@@ -79,7 +79,7 @@ def test_what_stands_before_the_first_value_is_never_seen(stem, make, motions):
     late[:, :, :7] = np.nan
     late[:, 1:, :12] = np.nan  # one channel begins alone
     clf = make(stem=stem, max_epochs=1).fit(late, y)
-    panel = clf.scaler_.transform(clf._read(late, reset=False))
+    panel = clf.preprocessor_.transform(clf._read(late, reset=False))
     x, keep, _ = panel.take(torch.arange(len(X)))
     assert keep.sum(1).tolist() == [93] * 20
     spoiled = x.clone()
@@ -145,7 +145,7 @@ def test_codes_may_be_missing(make):
     X = rng.integers(3, size=(30, 12)).astype(float)
     X[rng.random(X.shape) < 0.2] = np.nan
     clf = make(stem="embedding").fit(X, np.arange(30) % 2)
-    assert clf.scaler_.known.tolist() == [0, 1, 2]
+    assert clf.preprocessor_.known.tolist() == [0, 1, 2]
     assert np.isfinite(clf.predict_proba(X)).all()
 
 

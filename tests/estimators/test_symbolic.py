@@ -34,7 +34,7 @@ def fitted():
 
 def test_the_order_of_codes_is_learned(fitted):
     assert fitted.score(*events(seed=1)) > 0.95
-    assert fitted.scaler_.known.tolist() == [1, 2, 7, 30, 1000]
+    assert fitted.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
     assert fitted.model_.stem.embedding.weight.shape == (6, 16)
 
 
@@ -75,7 +75,7 @@ def test_saved_and_loaded(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     again = tsformer.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    assert again.scaler_.known.tolist() == [1, 2, 7, 30, 1000]
+    assert again.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
     with pytest.warns(UserWarning, match="the training data lack"):
         again.predict(X + 1)
 
@@ -87,7 +87,7 @@ def test_warm_start_keeps_the_codes():
     ).fit(X, y)
     with pytest.warns(UserWarning, match="the training data lack"):
         classifier.fit(np.where(X == 1, 77, X), y)
-    assert classifier.scaler_.known.tolist() == [1, 2, 7, 30, 1000]
+    assert classifier.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class Replayed(GraphedStep):
 
 def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[float], TrainingStep]:
     model, (panel, targets), plan = make_model(), make_panel(50, ragged=ragged), make_plan()
-    panel = panel.with_seen() if kind is TrainingStep else panel  # draws dropout by series then
+    panel = panel.with_mask() if kind is TrainingStep else panel  # draws dropout by series then
     torch.manual_seed(0)
     step = kind(
         model.train(), make_optimizer(model, plan), panel, targets, None, cross_entropy, plan
@@ -60,7 +60,7 @@ def test_replayed_steps_are_the_steps(ragged):
 def test_a_captured_step_has_a_mask_of_its_own():
     """One made of lengths on the host would be that of the batch it was captured with."""
     *_, step = steps_of(Replayed, ragged=True)
-    assert step.panel.seen is not None
+    assert step.panel.mask is not None
 
 
 def test_a_device_without_a_number_is_the_current_one():

@@ -9,7 +9,7 @@ _PUBLIC = {
     "from_long": "tsformer.data.long",
     "list_datasets": "tsformer.data.archive",
     "load_dataset": "tsformer.data.archive",
-    "make_order_task": "tsformer.data.tasks",
+    "make_order_task": "tsformer.data.synthetic",
     "read_ts": "tsformer.data.tsfile",
 }
 
@@ -25,7 +25,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
     from tsformer.data.long import from_long
-    from tsformer.data.tasks import make_order_task
+    from tsformer.data.synthetic import make_order_task
     from tsformer.data.tsfile import DatasetError, read_ts
 
 

@@ -123,7 +123,7 @@ def _pad(items: Sequence[Item], times: Any, *, index: bool) -> Padded:
                 f"series {i} is empty; every series needs at least one channel and one time step"
             )
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
-    values = np.zeros((len(series), int(lengths.max()), len(series[0])))
+    values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
     if index:
@@ -165,24 +165,21 @@ def _finish(
             "them"
         )
     padded_times, clock = (None, None) if times is None else pad_times(times, lengths)
-    series = Padded(values, lengths, padded_times, clock, channels)
-    missing = np.isnan(values)
-    if not missing.any():
-        return series
-    seen = series.there & ~missing.all(axis=-1)
-    if not seen.any(axis=1).all():
-        case = int(np.flatnonzero(~seen.any(axis=1))[0])
+    observed: npt.NDArray[np.bool_] = ~np.isnan(values)
+    if observed.all():
+        return Padded(values, lengths, padded_times, clock, channels)
+    with_value = np.asarray(observed.any(axis=-1))
+    if not with_value.any(axis=1).all():
+        case = int(np.flatnonzero(~with_value.any(axis=1))[0])
         raise ValueError(
             f"series {case} has no value at all: Input X contains NaN in every step of it; drop it"
         )
     # Missing steps at the end are how many people write a shorter series.
-    lengths = values.shape[1] - np.argmax(seen[:, ::-1], axis=1).astype(np.int64)
-    values = values[:, : int(lengths.max())]
+    lengths = values.shape[1] - np.argmax(with_value[:, ::-1], axis=1).astype(np.int64)
+    longest = int(lengths.max())
     if padded_times is not None:
-        padded_times = padded_times[:, : int(lengths.max())]
-    series = Padded(values, lengths, padded_times, clock, channels)
-    values[~series.there] = 0.0
-    return series
+        padded_times = padded_times[:, :longest]
+    return Padded(values[:, :longest], lengths, padded_times, clock, channels)
 
 
 def _is_series(x: object) -> bool:

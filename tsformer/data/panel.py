@@ -21,12 +21,12 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Padded:
-    """Series as one array, whatever container they came in; shorter ones end in zeros.
+    """Series as one array, whatever container they came in.
 
     Parameters
     ----------
     values : ndarray [n, L, C] of float64
-        NaN where a value is missing, zero past the end of a series.
+        NaN where a value is missing and past the end of a series.
     lengths : ndarray [n] of int64
         Steps of each series. Each has a value in its last step.
     times : ndarray [n, L] of float64, optional
@@ -47,8 +47,8 @@ class Padded:
         return len(self.values)
 
     @property
-    def there(self) -> npt.NDArray[np.bool_]:
-        """Return ``[n, L]``: which steps are not padding."""
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which steps are not padding, ``[n, L]``."""
         return np.arange(self.values.shape[1]) < self.lengths[:, None]
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Padded:
@@ -68,16 +68,16 @@ class Panel:
     lengths : Tensor [n] of int64, on the CPU
         Steps of each series. They stay on the CPU, so that cutting a batch never waits for a
         device.
-    seen : Tensor [n, L] of bool, optional
+    mask : Tensor [n, L] of bool, optional
         False at padding and at steps that are left out: those before the first value, and gaps in
-        codes. By default each step of a series is there.
+        codes. By default every step of a series is valid.
     times : Tensor [n, L], optional
         Times of the steps in units of one regular step; ``0, 1, 2, ...`` by default.
     """
 
     values: Tensor
     lengths: Tensor
-    seen: Tensor | None = None
+    mask: Tensor | None = None
     times: Tensor | None = None
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Panel:
     @property
     def n_bytes(self) -> int:
         """Memory of the tensors."""
-        held = (self.values, self.seen, self.times)
+        held = (self.values, self.mask, self.times)
         return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
 
     def to(self, device: torch.device) -> Panel:
@@ -97,20 +97,20 @@ class Panel:
         """Return the panel in page-locked memory, from where batches go to a GPU unwaited for."""
         return self._each(Tensor.pin_memory)
 
-    def with_seen(self) -> Panel:
+    def with_mask(self) -> Panel:
         """Return the panel with a mask of its own wherever lengths differ.
 
         A batch's mask is then read on the device, and not made of lengths on the host.
         """
-        if self.seen is not None or int(self.lengths.min()) == self.values.shape[1]:
+        if self.mask is not None or int(self.lengths.min()) == self.values.shape[1]:
             return self
-        seen = torch.arange(self.values.shape[1]) < self.lengths[:, None]
-        return Panel(self.values, self.lengths, seen.to(self.values.device), self.times)
+        mask = torch.arange(self.values.shape[1]) < self.lengths[:, None]
+        return Panel(self.values, self.lengths, mask.to(self.values.device), self.times)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Panel:
-        seen = None if self.seen is None else change(self.seen)
+        mask = None if self.mask is None else change(self.mask)
         times = None if self.times is None else change(self.times)
-        return Panel(change(self.values), self.lengths, seen, times)
+        return Panel(change(self.values), self.lengths, mask, times)
 
     def take(
         self,
@@ -134,7 +134,7 @@ class Panel:
         -------
         values : Tensor [B, L', C]
             `L'` is the longest length among them.
-        keep : Tensor [B, L'] of bool, or None
+        mask : Tensor [B, L'] of bool, or None
             None where all are that long and have no gap.
         times : Tensor [B, L'], or None
             None where the panel has none.
@@ -145,16 +145,16 @@ class Panel:
         rows = send(index, here) if rows is None else rows
         values = self.values[rows, :longest]
         times = None if self.times is None else self.times[rows, :longest]
-        keep = None
-        if self.seen is not None:
-            keep = self.seen[rows, :longest]
+        mask = None
+        if self.mask is not None:
+            mask = self.mask[rows, :longest]
         elif int(lengths.min()) < longest:
-            keep = torch.arange(longest, device=here) < send(lengths, here)[:, None]
+            mask = torch.arange(longest, device=here) < send(lengths, here)[:, None]
         if device is None:
-            return values, keep, times
+            return values, mask, times
         return (
             send(values, device),
-            None if keep is None else send(keep, device),
+            None if mask is None else send(mask, device),
             None if times is None else send(times, device),
         )
 

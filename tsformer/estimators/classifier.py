@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from math import log
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
@@ -14,14 +16,13 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from tsformer.estimators.base import Targets, TransformerEstimator
-from tsformer.estimators.probabilities import Probabilities
-from tsformer.estimators.scoring import TimedScore
+from tsformer.estimators.parameters import ClassifierParameters
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["TSTransformerClassifier"]
 
 
-class TSTransformerClassifier(Probabilities, TimedScore, ClassifierMixin, TransformerEstimator):
+class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, TransformerEstimator):
     """Classify time series with a transformer and a positional encoding chosen by name.
 
     A stem turns values into tokens, the encoding tells where in time they are, transformer blocks
@@ -153,53 +154,89 @@ class TSTransformerClassifier(Probabilities, TimedScore, ClassifierMixin, Transf
     (3, 2)
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_weight: npt.ArrayLike | None = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        times: Any = None,
-        times_val: Any = None,
-    ) -> Self:
-        """Train on all of `X`, or on all but the part that `early_stopping` holds out.
+    def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
+        """Compute logits; of several members, the logarithms of their mean probabilities.
 
         Parameters
         ----------
-        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series; those of a list may differ in length. Tensors, lists of (length, channels)
-            frames, frames of two index levels (series, step) and frames whose cells are series
-            are read as well. NaN stands for a missing value: gaps are filled along the line
-            between the values around them, and a further channel says where they are, if `fit`
-            saw any; steps before the first value and after the last are left out.
-        y : array-like (n,)
-            Labels of any type that scikit-learn allows.
-        sample_weight : array-like (n,), optional
-            Weight of each series, on top of `class_weight`; only their ratios matter.
-        X_val, y_val : optional
-            Validation data like `X` and `y`: they are scored after each epoch and, unless
-            ``early_stopping=False``, stop the training. They never train it.
-        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            When the steps were taken, numbers or dates that do not decrease, in place of regular
-            steps; see `timestamps`. Calls that predict then need them too.
-        times_val : like `times`, optional
-            The times of `X_val`.
+        X, times : as in `transform`
 
         Returns
         -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For arguments that are not allowed; nothing is trained then.
-        tsformer.training.Diverged
-            If the loss is no longer finite. The estimator is fitted then, with the weights of
-            the last good epoch.
+        ndarray (n, n_classes), or (n,) for two classes: the second logit less the first
         """
-        return self._fit(X, y, sample_weight, times, (X_val, y_val, times_val))
+        logits = self._logits(X, times)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Compute the probability of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64, rows sum to 1
+        """
+        return self.predict_proba_members(X, times).mean(axis=0)
+
+    def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Compute the probability of each class by each member.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n_estimators, n, n_classes) of float64
+            In the order of `estimators_`; their mean is `predict_proba`.
+        """
+        return torch.from_numpy(self._outputs(X, times)).double().softmax(dim=-1).numpy()
+
+    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
+        """Predict the class of each series.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n,) of labels
+        """
+        best = self._logits(X, times).argmax(axis=1)
+        return self.classes_[best]
+
+    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+        outputs = self._outputs(X, times)
+        if len(outputs) == 1:
+            return outputs[0]
+        # By logarithms throughout: a probability too small for a float has one.
+        logs = torch.from_numpy(outputs).double().log_softmax(dim=-1)
+        return (logs.logsumexp(dim=0) - log(len(outputs))).numpy()
+
+    def score(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
+    ) -> float:
+        """Compute the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+        y : array-like (n,)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score  # late, as in scikit-learn: it loads a lot
+
+        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         labels = column_or_1d(y, warn=True)

@@ -1,8 +1,7 @@
-"""The one parameter list of all estimators, its checks, and what it becomes: config and plan."""
+"""The parameters of the classifiers, and the checks that all estimators share."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -12,29 +11,21 @@ import numpy as np
 import torch
 
 from tsformer._names import unknown
-from tsformer.data.scaling import SCALINGS
+from tsformer.data.preprocessor import SCALINGS
 from tsformer.encodings import EncodingSpec
 from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
-from tsformer.model.transformer import ModelConfig
-from tsformer.training import Callback, TrainingPlan
-from tsformer.training.memory import batch_for
-from tsformer.training.plan import PRECISIONS, epochs_for, resolve_device, resolve_precision
+from tsformer.training import Callback
+from tsformer.training.plan import PRECISIONS
 
-__all__ = ["Parameters", "RegressionParameters"]
-
-#: ``max_epochs="auto"``: optimizer steps of a training, whatever the number of series...
-AUTO_STEPS = 1000
-#: ...but never fewer passes over large data than this.
-AUTO_MIN_EPOCHS = 20
-#: ``early_stopping="auto"``: from so many series on, a part of them is better spent on validation.
-AUTO_EARLY_STOPPING_CASES = 5000
+__all__ = ["ClassifierParameters", "check_parameters"]
 
 
-class Parameters:
+class ClassifierParameters:
     """Assigns the constructor's arguments, and nothing else; `fit` checks them.
 
-    All three frameworks read the signature of ``__init__``, which estimators inherit from here.
+    The classifier and its native forms for sktime and aeon share this constructor, whose signature
+    all three frameworks read. The regressor's is the same without what only classes have.
     """
 
     def __init__(
@@ -111,115 +102,39 @@ class Parameters:
         self.verbose = verbose
         super().__init__()
 
-    def _check_parameters(self) -> None:
-        """Raise ValueError or TypeError for the first argument that is not allowed."""
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if not any(value is choice or value == choice for choice in allowed):
-                raise ValueError(unknown(name, value, allowed))
-        for name, (kind, low, high, also) in _RANGES.items():
-            if not hasattr(self, name):  # of another kind of estimator
-                continue
-            value = getattr(self, name)
-            if any(value is other or value == other for other in also):
-                continue
-            _check_number(name, value, kind, low, high, also)
-        for name in ("encoding_params", "stem_params"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, Mapping):
-                raise TypeError(f"{name} must be a dict or None; got {value!r}")
-        if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
-            raise ValueError("stem_params must not hold n_codes: fit counts the codes in X")
-        if self.checkpoint_dir is not None and not isinstance(self.checkpoint_dir, (str, Path)):
-            raise TypeError(f"checkpoint_dir must be a path or None; got {self.checkpoint_dir!r}")
-        if self.resume and (self.checkpoint_dir is None or self.random_state is None):
-            missing = "checkpoint_dir" if self.checkpoint_dir is None else "random_state, an int"
-            raise ValueError(
-                f"resume=True goes on with the checkpoint of the same training; give {missing}"
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Raise ValueError or TypeError for the first parameter of an estimator that is not allowed."""
+    for name, allowed in _CHOICES.items():
+        value = parameters[name]
+        if not any(value is choice or value == choice for choice in allowed):
+            raise ValueError(unknown(name, value, allowed))
+    for name, (kind, low, high, also) in _RANGES.items():
+        if name not in parameters:  # of another kind of estimator
+            continue
+        value = parameters[name]
+        if any(value is other or value == other for other in also):
+            continue
+        _check_number(name, value, kind, low, high, also)
+    for name in ("encoding_params", "stem_params"):
+        value = parameters[name]
+        if value is not None and not isinstance(value, Mapping):
+            raise TypeError(f"{name} must be a dict or None; got {value!r}")
+    if parameters["stem"] == "embedding" and "n_codes" in (parameters["stem_params"] or {}):
+        raise ValueError("stem_params must not hold n_codes: fit counts the codes in X")
+    checkpoint_dir = parameters["checkpoint_dir"]
+    if checkpoint_dir is not None and not isinstance(checkpoint_dir, (str, Path)):
+        raise TypeError(f"checkpoint_dir must be a path or None; got {checkpoint_dir!r}")
+    if parameters["resume"] and (checkpoint_dir is None or parameters["random_state"] is None):
+        missing = "checkpoint_dir" if checkpoint_dir is None else "random_state, an int"
+        raise ValueError(
+            f"resume=True goes on with the checkpoint of the same training run; give {missing}"
+        )
+    for callback in parameters["callbacks"] or ():
+        if not isinstance(callback, Callback):
+            raise TypeError(
+                f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
             )
-        for callback in self.callbacks or ():
-            if not isinstance(callback, Callback):
-                raise TypeError(
-                    f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
-                )
-
-    def _model_config(
-        self, *, n_channels: int, n_outputs: int, max_len: int, learned: Mapping[str, Any]
-    ) -> ModelConfig:
-        """Return the model's shape; `learned` are options of the stem that the data decide."""
-        return ModelConfig(
-            n_channels=n_channels,
-            n_outputs=n_outputs,
-            max_len=max_len,
-            encoding=self.encoding,
-            encoding_params=dict(self.encoding_params or {}),
-            stem=self.stem,
-            stem_params={**(self.stem_params or {}), **learned},
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            n_layers=self.n_layers,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            norm_first=bool(self.norm_first),
-            pooling=self.pooling,
-        )
-
-    def _training_plan(
-        self, *, n_cases: int, n_tokens: int, validated: bool, seed: int
-    ) -> TrainingPlan:
-        device = resolve_device(self.device)
-        batch_size = batch_for(n_tokens) if self.batch_size == "auto" else int(self.batch_size)
-        n_epochs = self.max_epochs
-        if n_epochs == "auto":
-            n_epochs = max(epochs_for(AUTO_STEPS, n_cases, batch_size), AUTO_MIN_EPOCHS)
-        return TrainingPlan(
-            n_epochs=int(n_epochs),
-            batch_size=batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            n_iter_no_change=self.n_iter_no_change if validated else None,
-            device=device,
-            bfloat16=resolve_precision(self.precision, device),
-            compile=self.compile,
-            seed=seed,
-            checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
-            checkpoint_minutes=float(self.checkpoint_minutes),
-            resume=bool(self.resume),
-        )
-
-    def _stops_early(self, n_cases: int, *, given: bool) -> bool:
-        """Whether validation data stop the training; `given` says that the caller brings them."""
-        if self.early_stopping == "auto":
-            return given or n_cases >= AUTO_EARLY_STOPPING_CASES
-        return bool(self.early_stopping)
-
-
-class RegressionParameters(Parameters):
-    """The same list without what only classes have."""
-
-    def __init__(self, encoding: EncodingSpec = "lspe", **parameters: Any):
-        known = list(inspect.signature(type(self)).parameters)
-        for name in parameters:
-            if name not in known:
-                raise TypeError(unknown(f"parameter of {type(self).__name__}", name, known))
-        super().__init__(encoding, **parameters)
-        for name in _OF_CLASSES:
-            delattr(self, name)
-
-
-_OF_CLASSES = ("label_smoothing", "class_weight")
-
-
-def _without(init: Callable[..., None], names: tuple[str, ...]) -> inspect.Signature:
-    signature = inspect.signature(init)
-    kept = [p for name, p in signature.parameters.items() if name not in names]
-    return signature.replace(parameters=kept)
-
-
-# The frameworks, clone and help() read a signature, which is derived so that it cannot differ.
-RegressionParameters.__init__.__signature__ = _without(  # type: ignore[attr-defined]
-    Parameters.__init__, _OF_CLASSES
-)
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import Targets, TransformerEstimator
-from tsformer.estimators.parameters import RegressionParameters
-from tsformer.estimators.scoring import TimedScore
 from tsformer.estimators.weights import series_weights
+from tsformer.training import Callback
 
 __all__ = ["TSTransformerRegressor"]
 
 
-class TSTransformerRegressor(
-    TimedScore, RegressionParameters, RegressorMixin, TransformerEstimator
-):
-    """Predict a number from each time series: extrinsic regression.
+class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
+    r"""Predict a number from each time series: extrinsic regression.
 
     The model is that of `TSTransformerClassifier` with one output. It learns by squared loss what
     the targets are after scaling to mean 0 and standard deviation 1.
@@ -31,9 +32,13 @@ class TSTransformerRegressor(
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
         A name of ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
-    **parameters
-        All the others of `TSTransformerClassifier`, which explains them, but `label_smoothing` and
-        `class_weight`. They were chosen for classification, and not anew for regression.
+    encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
+    pooling, scaling, timestamps, max_epochs, batch_size, learning_rate, weight_decay, \
+    early_stopping, validation_fraction, n_iter_no_change, n_estimators, n_jobs, callbacks, \
+    warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
+    random_state, verbose
+        As in `TSTransformerClassifier`. The defaults were chosen for classification, and not anew
+        for regression.
 
     Attributes
     ----------
@@ -52,38 +57,74 @@ class TSTransformerRegressor(
     (3,)
     """
 
-    def fit(
+    def __init__(
         self,
-        X: Any,
-        y: Any,
+        encoding: EncodingSpec = "lspe",
         *,
-        sample_weight: npt.ArrayLike | None = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        times: Any = None,
-        times_val: Any = None,
-    ) -> Self:
-        """Train on all of `X`, or on all but the part that `early_stopping` holds out.
-
-        Parameters
-        ----------
-        X, sample_weight, X_val, times, times_val : as in `TSTransformerClassifier.fit`
-        y, y_val : array-like (n,)
-            Finite numbers.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For arguments that are not allowed; nothing is trained then.
-        tsformer.training.Diverged
-            If the loss is no longer finite. The estimator is fitted then, with the weights of
-            the last good epoch.
-        """
-        return self._fit(X, y, sample_weight, times, (X_val, y_val, times_val))
+        encoding_params: Mapping[str, Any] | None = None,
+        stem: str = "conv",
+        stem_params: Mapping[str, Any] | None = None,
+        d_model: int = 64,
+        n_heads: int = 4,
+        n_layers: int = 2,
+        d_ff: int | None = None,
+        dropout: float = 0.1,
+        norm_first: bool = True,
+        pooling: str = "mean",
+        scaling: str | None = "channel",
+        timestamps: str | None = None,
+        max_epochs: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float = 0.002,
+        weight_decay: float = 0.05,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        n_estimators: int = 1,
+        n_jobs: int | None = 1,
+        callbacks: Sequence[Callback] | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        precision: str = "auto",
+        compile: bool | str = False,
+        checkpoint_dir: str | Path | None = None,
+        checkpoint_minutes: float = 10.0,
+        resume: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.encoding = encoding
+        self.encoding_params = encoding_params
+        self.stem = stem
+        self.stem_params = stem_params
+        self.d_model = d_model
+        self.n_heads = n_heads
+        self.n_layers = n_layers
+        self.d_ff = d_ff
+        self.dropout = dropout
+        self.norm_first = norm_first
+        self.pooling = pooling
+        self.scaling = scaling
+        self.timestamps = timestamps
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_estimators = n_estimators
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_minutes = checkpoint_minutes
+        self.resume = resume
+        self.random_state = random_state
+        self.verbose = verbose
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Predict the target of each series; of several members, the mean of what they predict.
@@ -112,6 +153,27 @@ class TSTransformerRegressor(
         """
         outputs = self._outputs(X, times)[..., 0].astype(np.float64)
         return outputs * self.target_std_ + self.target_mean_
+
+    def score(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
+    ) -> float:
+        """Compute the coefficient of determination R² of `predict`.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+        y : array-like (n,)
+            True targets.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score  # late, as in scikit-learn: it loads a lot
+
+        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         targets = column_or_1d(y, warn=True)

@@ -136,8 +136,8 @@ def _described(estimator: TransformerEstimator) -> dict[str, str]:
         "classes": getattr(estimator, "classes_", np.empty(0)).tolist(),
         "n_channels": estimator.n_channels_,
         "model": vars(estimator.model_.config),
-        "scaling": getattr(estimator.scaler_, "how", None),
-        "time_step": estimator.scaler_.step,
+        "scaling": estimator.preprocessor_.describe()["scaling"],
+        "time_step": estimator.preprocessor_.time_step,
     }
     return {key: json.dumps(value, default=str) for key, value in described.items()}
 

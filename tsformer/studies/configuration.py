@@ -9,6 +9,7 @@ from typing import Any
 
 from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
 
 __all__ = [
     "changes_nothing",
@@ -70,7 +71,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
                 f"parameters of a study are kept as JSON; {name}={value!r} cannot be ({error})"
             ) from error
     # Now rather than in every fit.
-    TSTransformerClassifier(**parameters)._check_parameters()
+    check_estimator_parameters(TSTransformerClassifier(**parameters).get_params(deep=False))
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:

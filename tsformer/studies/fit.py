@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, l
 
 import tsformer
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.together import fit_together
+from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.plots import encoding_color, plot_confusion
 from tsformer.studies.problem import Problem
 from tsformer.studies.study import Cell, Study
@@ -115,7 +115,7 @@ def fit_cells(
             _begin(cell, study, problem, run, callbacks if cell is cells[0] else (), len(cells))
             for cell, run in zip(cells, runs, strict=True)
         ]
-        fit_together([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
+        fit_vectorized([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
         return [
             _conclude(cell, study, problem, run, classifier, tracker)
             for cell, run, (classifier, tracker) in zip(cells, runs, begun, strict=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tsformer
-from tsformer import persistence
 from tsformer._optional import require
+from tsformer.estimators.loading import load
 from tsformer.tracking.store import RunStore
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RegisteredEstimator:
         """Wrap a fitted estimator."""
         with tempfile.TemporaryDirectory() as folder:
             saved = Path(folder) / "model"
-            persistence.save(estimator, saved)
+            estimator.save(saved)
             return cls(
                 {
                     path.name: np.frombuffer(path.read_bytes(), dtype=np.uint8).copy()
@@ -69,7 +69,7 @@ class RegisteredEstimator:
                 for name, content in self.files.items():
                     # A stranger's file name must not leave the folder.
                     (Path(folder) / Path(name).name).write_bytes(content.tobytes())
-                self.__dict__["_estimator"] = persistence.load(folder)
+                self.__dict__["_estimator"] = load(folder)
         estimator: TransformerEstimator = self.__dict__["_estimator"]
         return estimator
 

@@ -122,7 +122,7 @@ def fingerprint(
         digest.update(name.encode())
         _add(digest, tensor)
     for panel in panels:
-        for part in (panel.values, panel.lengths, panel.seen, panel.times):
+        for part in (panel.values, panel.lengths, panel.mask, panel.times):
             _add(digest, part)
     for other in others:
         _add(digest, other)

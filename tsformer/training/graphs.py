@@ -32,7 +32,7 @@ class GraphedStep(TrainingStep):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.panel = self.panel.with_seen()  # a captured step reads nothing of the host anew
+        self.panel = self.panel.with_mask()  # a captured step reads nothing of the host anew
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.parameters import Parameters
+from tsformer.estimators.parameters import ClassifierParameters
 
 # Public name -> the module that holds it and imports the framework, resolved on first use.
 _PUBLIC = {
@@ -48,7 +48,7 @@ TEST_PARAMS: list[dict[str, Any]] = [
 ]
 
 
-class FrameworkClassifier(Parameters):
+class FrameworkClassifier(ClassifierParameters):
     """What the native classifiers share: each asks a `TSTransformerClassifier` of its parameters.
 
     To be listed before the framework's own base, whose hooks these are.

@@ -1,4 +1,4 @@
-"""Several estimators that differ in their seed alone, fitted on the same data at once."""
+"""Fit several estimators that differ in nothing but their seed on the same data at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.training import train_members
 
-__all__ = ["fit_together"]
+__all__ = ["fit_vectorized"]
 
 # Parameters in which they may differ.
 _OF_EACH = ("callbacks", "random_state")
 
 
-def fit_together(
+def fit_vectorized(
     estimators: Sequence[TransformerEstimator],
     X: Any,
     y: Any,
@@ -25,8 +25,8 @@ def fit_together(
 ) -> None:
     """Fit each as its own `fit` would; on a GPU their models train as one.
 
-    So the seeds of one configuration cost little more than one of them. Where each holds out a
-    part of its own for early stopping, they are fitted one after another.
+    Several seeds of one configuration then cost little more than a single seed. Where each holds
+    out its own part of the data for early stopping, they are fitted one after another.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def fit_together(
     Raises
     ------
     ValueError
-        If there is none, or they differ in another parameter.
-    tsformer.training.Diverged
+        If there are none, or they differ in another parameter.
+    tsformer.training.NonFiniteLossError
         If the loss of one is no longer finite; those before it are fitted.
 
     Examples
@@ -47,24 +47,24 @@ def fit_together(
     >>> from tsformer import TSTransformerClassifier, load_dataset
     >>> X, y = load_dataset("ItalyPowerDemand", split="train")
     >>> seeds = [TSTransformerClassifier(max_epochs=2, random_state=seed) for seed in range(3)]
-    >>> fit_together(seeds, X, y)
+    >>> fit_vectorized(seeds, X, y)
     >>> [classifier.n_iter_ for classifier in seeds]
     [2, 2, 2]
     """
     if not estimators:
-        raise ValueError("there is no estimator to fit")
+        raise ValueError("there are no estimators to fit")
     first = estimators[0]
     for other in estimators[1:]:
         differing = _differing(first, other)
         if differing:
             raise ValueError(
-                f"estimators that are fitted together differ in random_state and callbacks alone; "
+                "estimators fitted together may differ in random_state and callbacks only; "
                 f"these differ in {', '.join(differing)}"
             )
     prepared = [estimator._prepare(X, y, sample_weight) for estimator in estimators]
     if any(each.validation is not None for each in prepared):
         for estimator in estimators:
-            estimator._fit(X, y, sample_weight, None, (None, None, None))
+            estimator.fit(X, y, sample_weight=sample_weight)
         return
     data = prepared[0]
     try:
@@ -81,7 +81,7 @@ def fit_together(
         )
     finally:
         for estimator in estimators:
-            estimator._keep_trained()
+            estimator._drop_untrained()
 
 
 def _differing(first: TransformerEstimator, other: TransformerEstimator) -> list[str]:

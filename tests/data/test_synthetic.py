@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tsformer.data import make_order_task
-from tsformer.data.tasks import ORDER_TASKS
+from tsformer.data.synthetic import ORDER_TASKS
 
 CLASSES = {
     "order": ["down first", "up first"],

@@ -7,7 +7,7 @@ import pytest
 
 import tsformer.training.members as members
 from tsformer import TSTransformerRegressor
-from tsformer.estimators.together import fit_together
+from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.training import Callback
 
 
@@ -28,7 +28,7 @@ def test_each_is_what_it_is_alone(make, italy, options):
         make(random_state=seed, callbacks=[count], **options)
         for seed, count in zip((0, 5), counts, strict=True)
     ]
-    fit_together(at_once, X, y)
+    fit_vectorized(at_once, X, y)
     for one, other, count in zip(alone, at_once, counts, strict=True):
         assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
         assert count.epochs == sum(map(len, other.histories_))
@@ -46,8 +46,8 @@ def test_as_one_they_end_alike(make, italy, monkeypatch):
         asked.append(len(args[0]))
         return train(*args, **kwargs, together=True)
 
-    monkeypatch.setattr("tsformer.estimators.together.train_members", as_one)
-    fit_together(at_once, X, y)
+    monkeypatch.setattr("tsformer.estimators.vectorized.train_members", as_one)
+    fit_vectorized(at_once, X, y)
     assert asked == [3]
     for one, other in zip(alone, at_once, strict=True):
         np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), atol=1e-3)
@@ -55,9 +55,9 @@ def test_as_one_they_end_alike(make, italy, monkeypatch):
 
 
 def test_what_differs_is_refused(make, italy):
-    with pytest.raises(ValueError, match=r"random_state and callbacks alone; .* in n_layers, pool"):
-        fit_together([make(), make(pooling="max", n_layers=0)], *italy)
+    with pytest.raises(ValueError, match=r"random_state and callbacks only; .* in n_layers, pool"):
+        fit_vectorized([make(), make(pooling="max", n_layers=0)], *italy)
     with pytest.raises(ValueError, match="differ in their class"):
-        fit_together([make(), TSTransformerRegressor()], *italy)
+        fit_vectorized([make(), TSTransformerRegressor()], *italy)
     with pytest.raises(ValueError, match="no estimator"):
-        fit_together([], *italy)
+        fit_vectorized([], *italy)

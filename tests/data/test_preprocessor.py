@@ -1,0 +1,242 @@
+"""Preprocessing: learned from training data, in float64; gaps filled, codes numbered."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer.data.containers import to_padded
+from tsformer.data.panel import Panel
+from tsformer.data.preprocessor import GAP_FLAG, Preprocessor, Scaler, Vocabulary
+
+RNG = np.random.default_rng(0)
+WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
+RAGGED = [x[:, :n] for x, n in zip(WHOLE, (6, 3, 1, 5), strict=True)]
+
+
+def test_channel_scaling_is_learned_from_the_training_series():
+    series = to_padded(RAGGED)
+    scaler = Scaler("channel").fit(series)
+    steps = np.concatenate(RAGGED, axis=1)
+    np.testing.assert_allclose(scaler.mean, steps.mean(1))
+    np.testing.assert_allclose(scaler.std, steps.std(1))
+    panel = scaler.transform(to_padded(WHOLE + 1))
+    expected = (WHOLE + 1 - steps.mean(1)[:, None]) / steps.std(1)[:, None]
+    np.testing.assert_allclose(panel.values.numpy(), expected.transpose(0, 2, 1), rtol=1e-6)
+
+
+def test_series_scaling_takes_each_series_alone():
+    panel = Scaler("series").fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
+    for i, x in enumerate(RAGGED):
+        own = panel.values[i, : x.shape[1]].numpy()
+        np.testing.assert_allclose(own.mean(0), 0, atol=1e-6)
+        np.testing.assert_allclose(own.std(0), 1 if x.shape[1] > 1 else 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["channel", "series", None])
+def test_padding_is_zero_after_scaling(how):
+    series = to_padded(RAGGED)
+    panel = Scaler(how).fit(series).transform(series)
+    assert panel.values.dtype == torch.float32
+    for i, n in enumerate(series.lengths):
+        assert panel.values[i, :n].any() == (n > 1 or how != "series")
+        assert not panel.values[i, n:].any()
+
+
+@pytest.mark.parametrize("how", ["channel", "series"])
+@pytest.mark.parametrize("level", [0.0, 0.1, 1e9])
+def test_a_constant_becomes_zero_and_not_noise(how, level):
+    series = to_padded(np.full((3, 1, 50), level))
+    panel = Scaler(how).fit(series).transform(series)
+    assert panel.values.abs().max() < 1e-3
+
+
+def test_large_offsets_do_not_drown_small_changes():
+    """In float32 a change of 0.001 on 100,000 is lost; scaling comes before the cast."""
+    small = RNG.normal(size=(5, 1, 20))
+    panel = Scaler("channel").fit(to_padded(small)).transform(to_padded(small))
+    raised = to_padded(1e5 + 1e-3 * small)
+    restored = Scaler("channel").fit(raised).transform(raised)
+    torch.testing.assert_close(restored.values, panel.values, rtol=1e-3, atol=1e-3)
+
+
+def test_unknown_scaling():
+    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
+        Scaler("chanel")
+
+
+def with_gaps() -> tuple[np.ndarray, np.ndarray]:
+    """One series of three channels: a gap, gaps at both ends, nothing at all."""
+    nan = np.nan
+    X = [[0.0, nan, nan, 6.0, 8.0], [nan, 1.0, nan, 3.0, nan], [nan] * 5]
+    return np.array([X]), np.array([[0.0, 10.0, 10.0, 30.0, 31.0]])
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_gaps_are_filled_along_lines_in_time(timed):
+    X, times = with_gaps()
+    series = to_padded(X, times if timed else None)
+    panel = Scaler(None).fit(series).transform(series)
+    first = [0, 2, 2, 6, 8] if timed else [0, 2, 4, 6, 8]
+    second = [1, 1, 1, 3, 3] if timed else [1, 1, 2, 3, 3]
+    flags = GAP_FLAG * np.isnan(X[0])
+    expected = np.array([first, second, [0] * 5, *flags]).T[None]
+    np.testing.assert_allclose(panel.values, expected, rtol=1e-6)
+    assert panel.mask is None, "every step has a value of some channel, or is between two that do"
+
+
+def test_filling_is_numpys_interpolation():
+    X = RNG.normal(size=(5, 3, 40))
+    X[RNG.random(X.shape) < 0.6] = np.nan
+    times = np.cumsum(RNG.random((5, 40)), axis=1)
+    series = to_padded(X, times)
+    panel = Scaler(None).fit(series).transform(series)
+    for i, length in enumerate(series.lengths):
+        for c in range(3):
+            x, t = X[i, c, :length], times[i, :length]
+            line = np.interp(t, t[~np.isnan(x)], x[~np.isnan(x)])
+            begun = np.maximum.accumulate(~np.isnan(X[i, :, :length]).all(axis=0))
+            np.testing.assert_allclose(
+                panel.values[i, :length, c].numpy()[begun], line[begun], atol=1e-5
+            )
+
+
+def test_steps_before_the_first_value_are_masked():
+    X = WHOLE.copy()
+    X[0, :, :2] = np.nan
+    X[1, 0, :3] = np.nan  # the other channel has begun
+    series = to_padded(X)
+    panel = Scaler("channel").fit(series).transform(series)
+    assert panel.mask.sum(dim=1).tolist() == [4, 6, 6, 6]
+    _, mask, _ = panel.take(torch.tensor([0, 3]))
+    assert mask.tolist() == [[False] * 2 + [True] * 4, [True] * 6]
+
+
+def test_moments_leave_gaps_out():
+    X = WHOLE.copy()
+    X[0, 0, 1:4] = np.nan
+    scaler = Scaler("channel").fit(to_padded(X))
+    np.testing.assert_allclose(scaler.mean, np.nanmean(X, axis=(0, 2)))
+    np.testing.assert_allclose(scaler.std, np.nanstd(X, axis=(0, 2)))
+    assert scaler.flagged.tolist() == [True, False]
+    assert scaler.n_inputs == 3
+
+
+def test_take_cuts_to_the_longest_of_the_batch():
+    panel = Scaler(None).fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
+    x, mask, times = panel.take(torch.tensor([1, 2]))
+    assert x.shape == (2, 3, 2)
+    assert times is None
+    assert mask.tolist() == [[True, True, True], [True, False, False]]
+    x, mask, times = panel.take(torch.tensor([3]))
+    assert x.shape == (1, 5, 2)
+    assert mask is None
+    assert len(panel) == 4
+    assert isinstance(panel.to(torch.device("cpu")), Panel)
+
+
+# Codes
+
+
+def test_codes_are_numbered_in_their_order_and_padding_is_zero():
+    X = [np.array([5, -3, 5]), np.array([100])]
+    vocabulary = Vocabulary().fit(to_padded(X))
+    assert vocabulary.known.tolist() == [-3, 5, 100]
+    assert vocabulary.n_codes == 3
+    panel = vocabulary.transform(to_padded(X))
+    assert panel.values[..., 0].tolist() == [[2, 1, 2], [3, 0, 0]]
+    assert panel.lengths.tolist() == [3, 1]
+
+
+def test_padding_is_no_code():
+    vocabulary = Vocabulary().fit(to_padded([np.array([5, 6, 7]), np.array([5])]))
+    assert vocabulary.known.tolist() == [5, 6, 7], (
+        "the zeros past the end of a series are not codes"
+    )
+
+
+def test_codes_not_known_are_one_and_warned_of():
+    vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
+    with pytest.warns(UserWarning, match=r"training data lack, 2 of them, .*: -4, 9"):
+        panel = vocabulary.transform(to_padded(np.array([[9, 2, -4, 9]])))
+    assert panel.values[0, :, 0].tolist() == [0, 2, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vocabulary.transform(to_padded([np.array([1, 2]), np.array([3])]))
+
+
+def test_what_no_float_can_tell_from_its_neighbour_is_no_code():
+    with pytest.raises(ValueError, match=r"whole numbers as codes; got 1e\+30 at series 0, step 1"):
+        Vocabulary().fit(to_padded(np.array([[1, 1e30]])))
+
+
+def test_many_unknown_codes_are_cut():
+    vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
+    with pytest.warns(UserWarning, match=r"20 of them, .* 19, \.\.\.$"):
+        vocabulary.transform(to_padded(np.arange(10, 30)[None]))
+
+
+@pytest.mark.parametrize("step", ["fit", "transform"])
+def test_what_is_not_whole_is_refused_with_its_place(step):
+    vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
+    X = [np.array([1.0, 2.0]), np.array([1.0, 2.0, 0.5])]
+    with pytest.raises(ValueError, match=r"got 0\.5 at series 1, step 2\. For measurements use"):
+        getattr(vocabulary, step)(to_padded(X))
+
+
+# Other ways to read gaps, and taking a fitted preprocessor apart
+
+
+def test_gaps_without_flags():
+    series = to_padded(with_gaps()[0])
+    scaler = Scaler(None, gap_flag=None).fit(series)
+    assert scaler.n_inputs == 3
+    filled = Scaler(None).fit(series).transform(series).values
+    torch.testing.assert_close(scaler.transform(series).values, filled[..., :3])
+
+
+def test_masked_gaps():
+    X = np.array([[[0.0, np.nan, 4.0, 6.0]], [[2.0, np.nan, np.nan, 8.0]]])
+    series = to_padded(X)
+    panel = Scaler("channel", gaps="mask").fit(series).transform(series)
+    observed = ~np.isnan(X[:, 0])
+    assert panel.mask.tolist() == observed.tolist()
+    scaled = np.where(observed, (X[:, 0] - 4) / np.sqrt(8), 0)
+    np.testing.assert_allclose(panel.values[..., 0], scaled, rtol=1e-6)
+    np.testing.assert_array_equal(panel.values[..., 1], observed)
+
+
+def test_an_unknown_way_to_read_gaps():
+    with pytest.raises(ValueError, match="unknown way to read gaps 'msk': did you mean 'mask'"):
+        Scaler(gaps="msk")
+
+
+FITTED = {
+    "channel": (Scaler("channel"), RAGGED),
+    "series, gaps": (Scaler("series"), with_gaps()[0]),
+    "other gaps": (Scaler("channel", gaps="mask"), with_gaps()[0][:, :2]),
+    "codes": (Vocabulary(), [np.array([5, -3, 5]), np.array([100])]),
+}
+
+
+@pytest.mark.parametrize("case", FITTED)
+def test_description_and_state_make_it_again(case):
+    preprocessor, X = FITTED[case]
+    series = to_padded(X, [np.arange(np.shape(x)[-1]) * 3.0 for x in X])
+    preprocessor.fit(series)
+    state = {preprocessor.prefix + k: v for k, v in preprocessor.state_dict().items()}
+    again = Preprocessor.restore(preprocessor.describe(), state)
+    ours, theirs = preprocessor.transform(series), again.transform(series)
+    for name in ("values", "lengths", "mask", "times"):
+        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=0, atol=0)
+    assert again.time_step == 3.0
+    assert all(tensor.dtype in (torch.float64, torch.int64) for tensor in state.values())
+
+
+def test_a_tensor_that_belongs_to_nothing_is_refused():
+    described = Scaler().fit(to_padded(RAGGED)).describe()
+    with pytest.raises(KeyError, match=r"Scaler has no tensor 'scaler\.median'"):
+        Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})

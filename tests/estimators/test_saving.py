@@ -1,0 +1,201 @@
+"""Save and load: the same predictions, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer import TSTransformerClassifier, load
+from tsformer.encodings import PositionalEncoding, names
+from tsformer.encodings.registry import _REGISTRY
+from tsformer.training import Callback
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 2, 20)) + np.arange(2)[np.arange(12) % 2][:, None, None]
+RAGGED = [x[:, :n] for x, n in zip(X, RNG.integers(5, 21, size=12), strict=True)]
+Y = np.array(["no", "yes"])[np.arange(12) % 2]
+
+
+def fitted(encoding="lspe", series=X, y=Y, **parameters) -> TSTransformerClassifier:
+    small = {"d_model": 8, "n_heads": 2, "n_layers": 2, "max_epochs": 2, "random_state": 0}
+    return TSTransformerClassifier(encoding, **small | parameters).fit(series, y)
+
+
+def assert_same(loaded: TSTransformerClassifier, clf: TSTransformerClassifier, series=X) -> None:
+    for method in ("predict", "predict_proba", "decision_function", "transform"):
+        ours, theirs = getattr(loaded, method)(series), getattr(clf, method)(series)
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "models" / "clf"
+
+
+@pytest.fixture
+def saved(path):
+    fitted().save(path)
+    return path
+
+
+@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+@pytest.mark.parametrize("series", [X, X[:, 0], RAGGED], ids=["3-d", "2-d", "unequal"])
+def test_round_trip(encoding, series, path):
+    clf = fitted(encoding, series=series)
+    clf.save(path)
+    assert sorted(os.listdir(path)) == ["estimator.json", "weights.safetensors"]
+    loaded = load(path)
+    assert_same(loaded, clf, series)
+    for name in ("n_features_in_", "n_channels_", "n_iter_", "history_", "device_"):
+        assert getattr(loaded, name) == getattr(clf, name)
+    np.testing.assert_array_equal(loaded.classes_, clf.classes_)
+    assert loaded.get_params() == clf.get_params()
+    assert loaded.model_.config == clf.model_.config
+    assert not loaded.model_.training
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"encoding_params": {"apply_to": "sum", "d_hidden": 3}, "pooling": "attention"},
+        {"scaling": "series", "stem": "patch", "stem_params": {"stride": 3}, "norm_first": False},
+        {"scaling": None, "stem": "linear", "dropout": 0.5, "d_ff": 5, "n_layers": 0},
+        {"class_weight": {"no": 1, "yes": np.float64(2.5)}, "d_model": np.int64(8)},
+        {"class_weight": "balanced", "stem_params": {"strides": (2, 1), "kernel_size": 3}},
+    ],
+)
+def test_parameters_come_back(parameters, path):
+    clf = fitted(**parameters)
+    clf.save(path)
+    assert_same(load(path), clf)
+    assert load(path).class_weight == clf.class_weight
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "longer"]),
+        np.array(["a", "b"], dtype=object),
+        np.array([-3, 2**40]),
+        np.array([1, 2], dtype=np.uint8),
+        np.array([1.0, 2.0]),
+        np.array([False, True]),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_keep_their_type(labels, path):
+    weight = dict(zip(labels.tolist(), (1, 3), strict=True))
+    clf = fitted(y=labels[np.arange(12) % 2], class_weight=weight)
+    clf.save(path)
+    loaded = load(path)
+    assert loaded.classes_.dtype == clf.classes_.dtype
+    assert loaded.class_weight == weight
+    assert list(map(type, loaded.class_weight)) == list(map(type, weight))
+    assert_same(loaded, clf)
+
+
+def test_saved_as_fitted_whatever_was_set_since(path):
+    clf = fitted("fixed", scaling="channel", n_layers=2)
+    before = clf.predict_proba(X)
+    clf.set_params(encoding="rope", scaling="series", n_layers=5, d_model=64).save(path)
+    loaded = load(path)
+    np.testing.assert_array_equal(loaded.predict_proba(X), before)
+    assert loaded.get_params()["encoding"] == "rope"
+
+
+def test_a_loaded_estimator_goes_on_learning(path):
+    clf = fitted(warm_start=True)
+    clf.save(path)
+    loaded = load(path)
+    assert_same(loaded.fit(X, Y), clf.fit(X, Y))
+    assert loaded.n_iter_ == 4
+
+
+def test_history_comes_back(path):
+    clf = fitted(max_epochs=4, early_stopping=True)
+    clf.save(path)
+    loaded = load(path).history_
+    assert loaded.to_frame().equals(clf.history_.to_frame())
+    assert loaded.best_epoch == clf.history_.best_epoch is not None
+    assert not loaded.interrupted
+
+
+def test_members_come_back(path):
+    clf = fitted(n_estimators=3, early_stopping=True, max_epochs=3)
+    clf.save(path)
+    loaded = load(path)
+    assert_same(loaded, clf)
+    np.testing.assert_array_equal(loaded.predict_proba_members(X), clf.predict_proba_members(X))
+    assert loaded.histories_ == clf.histories_
+    best = [history.best_epoch for history in clf.histories_]
+    assert [history.best_epoch for history in loaded.histories_] == best
+    clf.estimators_[2].save(path)
+    np.testing.assert_array_equal(load(path).predict_proba(X), clf.predict_proba_members(X)[2])
+
+
+def test_callbacks_and_device_stay_behind(path):
+    clf = fitted(callbacks=[Callback()], device="cpu")
+    clf.save(path)
+    assert load(path).callbacks is None
+    assert load(path).device == "auto"
+    assert load(path, device="cpu").device == "cpu"
+    with pytest.raises(ValueError, match="device 'gpu' cannot be used here"):
+        load(path, device="gpu")
+
+
+def test_loading_leaves_the_global_generator_alone(saved):
+    before = torch.random.get_rng_state()
+    load(saved)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+# Encodings of one's own
+
+
+@pytest.fixture
+def ramp():
+    class Ramp(PositionalEncoding, name="ramp"):
+        def __init__(self, *, d_model, n_heads, max_len, size=1.0):
+            super().__init__()
+            self.size = torch.nn.Parameter(torch.tensor(size))
+
+        def embed(self, x, t):
+            return x + self.size * t[..., None]
+
+    yield Ramp
+    _REGISTRY.pop("ramp", None)
+
+
+def test_an_encoding_of_ones_own_must_be_registered(ramp, path):
+    for encoding in ("ramp", ramp, "tape+ramp"):
+        clf = fitted(encoding)
+        clf.save(path)
+        assert_same(load(path), clf)
+    del _REGISTRY["ramp"]
+    with pytest.raises(
+        ValueError, match=r"unknown encoding 'ramp'.*import the module that defines it"
+    ):
+        load(path)
+
+
+def test_an_encoding_without_a_name_cannot_be_saved(ramp, path):
+    class Child(ramp):
+        pass
+
+    for encoding in (Child, lambda **sizes: ramp(**sizes)):
+        with pytest.raises(
+            ValueError, match=r"cannot be written as JSON. Give the encoding by a regis"
+        ):
+            fitted(encoding).save(path)
+    assert not path.parent.exists()
+
+
+def test_a_class_whose_name_was_taken_over_cannot_be_saved(ramp, path):
+    clf = fitted(ramp)
+    type("Other", (PositionalEncoding,), {}, name="ramp", replace=True)
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        clf.save(path)

@@ -1,0 +1,410 @@
+"""Preprocessor: all that is done to values before a model sees them.
+
+`fit`, `predict`, saving and both exports share this arithmetic: a fitted preprocessor is a torch
+module, which export traces and whose `state_dict` is saved. Shape letters: `B` series, `L` time
+steps, `C` channels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+from tsformer.data.panel import Padded, Panel
+
+__all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary"]
+
+SCALINGS = ("channel", "series", None)
+GAPS = ("interpolate", "mask")
+#: Marks a missing value, beside values of size 1. A flag as large as these costs accuracy where
+#: gaps mean nothing: experiments/accuracy/missing_values.py compares.
+GAP_FLAG = -0.1
+
+
+class Preprocessor(nn.Module):
+    """Base of `Scaler`, for measurements, and `Vocabulary`, for codes.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Channels that the model reads.
+    time_step : float or None
+        The median distance between two steps in training, in the unit of the times given; None
+        where the series came without times.
+    """
+
+    #: What the names of its tensors begin with in a saved file.
+    prefix: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time_step: float | None = None
+
+    @property
+    def n_inputs(self) -> int:
+        """Channels that the model reads."""
+        raise NotImplementedError
+
+    def stem_params(self) -> dict[str, int]:
+        """Return the stem's options that the training series decide."""
+        return {}
+
+    def fit(self, series: Padded) -> Self:
+        """Learn what `transform` needs."""
+        self._learn(torch.from_numpy(series.values))
+        self.time_step = _time_step(series)
+        return self
+
+    def _learn(self, x: Tensor) -> None:
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor, times: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Convert series of equal or unequal length.
+
+        Parameters
+        ----------
+        x : Tensor [B, L, C] of float64
+            Values; NaN where one is missing and past the end of a series.
+        times : Tensor [B, L] of float64, optional
+            Times of the steps; what stands past the end of a series is ignored.
+
+        Returns
+        -------
+        values : Tensor [B, L, n_inputs] of float32
+            Zero where `mask` is False.
+        mask : Tensor [B, L] of bool
+            True at steps that the model is to read.
+        times : Tensor [B, L] of float32, or None
+            Since the first step of each series, in units of `time_step`.
+        """
+        elapsed = None if times is None else times - times[:, :1]
+        values, mask = self._convert(x, elapsed)
+        if elapsed is None or self.time_step is None:
+            return values, mask, None
+        return values, mask, (elapsed / self.time_step).float()
+
+    def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the values and the mask of `forward`."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def transform(self, series: Padded) -> Panel:
+        """Convert series to a panel, with a warning of what the training series did not have."""
+        x = torch.from_numpy(series.values)
+        self._warn_of_unseen(x, torch.from_numpy(series.mask))
+        times = None if series.times is None else torch.from_numpy(series.times)
+        values, mask, times = self(x, times)
+        with_gaps = not np.array_equal(mask.numpy(), series.mask)
+        return Panel(values, torch.from_numpy(series.lengths), mask if with_gaps else None, times)
+
+    def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        """Return, for JSON, what `state_dict` does not hold."""
+        return {"scaling": None, "flagged": [], "time_step": self.time_step}
+
+    @staticmethod
+    def restore(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Preprocessor:
+        """Make a fitted preprocessor of what `describe` and `state_dict` returned.
+
+        The names of `tensors` begin with `prefix`.
+        """
+        made: Preprocessor
+        if any(name.startswith(Vocabulary.prefix) for name in tensors):
+            made = Vocabulary()
+        else:
+            # Version 0.1.0 knew one way to read gaps, and did not write it down.
+            made = Scaler(
+                described["scaling"],
+                gaps=described.get("gaps", "interpolate"),
+                gap_flag=described.get("gap_flag", GAP_FLAG),
+            )
+            made.n_channels = len(described["flagged"])
+            made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
+        for name, tensor in tensors.items():
+            own = name.removeprefix(made.prefix)
+            if own not in made._buffers:
+                raise KeyError(f"{type(made).__name__} has no tensor {name!r}")
+            setattr(made, own, tensor)
+        made.time_step = described["time_step"]
+        return made
+
+
+class Scaler(Preprocessor):
+    """Scale values to mean 0 and standard deviation 1, fill gaps and flag them.
+
+    With ``gaps="interpolate"`` a gap is filled along the straight line in time between the
+    observed values around it, or with the nearest one at an end; a channel without any value in a
+    series becomes 0. Each channel with gaps in training gets a flag: one more channel, after all
+    the others, that is `gap_flag` where a value is missing and 0 where it was observed. Steps
+    before the first value are masked.
+
+    Parameters
+    ----------
+    scaling : {"channel", "series", None}
+        "channel": by each channel's mean and deviation over the training series; "series": each
+        channel of each series by its own; None: values are taken as they are.
+    gaps : {"interpolate", "mask"}, default="interpolate"
+        "mask": missing values become 0, the flag is 1 where a value was observed and 0 where it is
+        missing, and steps without any value are masked.
+    gap_flag : float or None, default=-0.1
+        With "interpolate", the value of the flag; None leaves the flags out.
+
+    Attributes
+    ----------
+    mean, std : Tensor [C] of float64, or None
+        With "channel", after `fit`.
+    gap_channels : Tensor of int64
+        Channels that have missing values in training, and hence a flag.
+    """
+
+    prefix = "scaler."
+    mean: Tensor | None
+    std: Tensor | None
+    gap_channels: Tensor
+
+    def __init__(
+        self,
+        scaling: str | None = "channel",
+        *,
+        gaps: str = "interpolate",
+        gap_flag: float | None = GAP_FLAG,
+    ):
+        super().__init__()
+        if scaling not in SCALINGS:
+            raise ValueError(unknown("scaling", scaling, SCALINGS))
+        if gaps not in GAPS:
+            raise ValueError(unknown("way to read gaps", gaps, GAPS))
+        self.scaling = scaling
+        self.gaps = gaps
+        self.gap_flag = gap_flag
+        self.n_channels = 0
+        self.register_buffer("mean", None)
+        self.register_buffer("std", None)
+        # Not in the state_dict: version 0.1.0 reads files that hold mean and std alone.
+        self.register_buffer("gap_channels", torch.zeros(0, dtype=torch.long), persistent=False)
+
+    @property
+    def n_inputs(self) -> int:
+        """Channels of the series, and the flags."""
+        return self.n_channels + self._n_flags
+
+    @property
+    def _n_flags(self) -> int:
+        flagged = self.gaps == "mask" or self.gap_flag is not None
+        return len(self.gap_channels) if flagged else 0
+
+    @property
+    def flagged(self) -> Tensor:
+        """Which channels have missing values in training: Tensor [C] of bool."""
+        flagged = torch.zeros(self.n_channels, dtype=torch.bool)
+        flagged[self.gap_channels] = True
+        return flagged
+
+    def fit(self, series: Padded) -> Self:
+        """Learn means, deviations, which channels have gaps, and the time unit."""
+        missing = np.isnan(series.values) & series.mask[..., None]
+        self.n_channels = series.values.shape[2]
+        self.gap_channels = torch.from_numpy(np.flatnonzero(missing.any(axis=(0, 1))))
+        return super().fit(series)
+
+    def _learn(self, x: Tensor) -> None:
+        if self.scaling == "channel":
+            mean, std = _moments(x, ~x.isnan(), dim=(0, 1))
+            self.mean, self.std = mean[0, 0], std[0, 0]
+
+    def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+        observed = ~x.isnan()
+        x = self._scaled(x, observed)
+        if self.gaps == "mask":
+            mask = observed.any(dim=-1)
+            flags = observed.index_select(-1, self.gap_channels).float()
+            return torch.cat([x.where(observed, 0.0).float(), flags], dim=-1), mask
+        mask = _from_first_to_last(observed.any(dim=-1))
+        missing = mask[..., None] & ~observed
+        # Filling is dear, and most data have no gap; but a traced program must have it.
+        if torch.compiler.is_compiling() or bool(missing.any()):
+            x = _interpolated(x, observed, elapsed)
+        x = x.where(mask[..., None], 0.0).float()
+        if self._n_flags:
+            missing = missing.index_select(-1, self.gap_channels)
+            x = torch.cat([x, (self.gap_flag or 0.0) * missing.float()], dim=-1)
+        return x, mask
+
+    def _scaled(self, x: Tensor, observed: Tensor) -> Tensor:
+        scaled = x
+        if self.mean is not None and self.std is not None:
+            scaled = (x - self.mean) / self.std
+        elif self.scaling == "series":
+            mean, std = _moments(x, observed, dim=(1,))
+            scaled = (x - mean) / std
+        if not torch.compiler.is_compiling():
+            _refuse_too_large(scaled)
+        return scaled
+
+    def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
+        missing = (x.isnan() & mask[..., None]).any(dim=1).any(dim=0)
+        new = (missing & ~self.flagged).nonzero()[:, 0]
+        if len(new):
+            warnings.warn(
+                f"X has missing values in channels {new[:10].tolist()}, where the training data "
+                "had none: gaps are filled from the values around them, but the model never "
+                "learned what a gap there means",
+                stacklevel=5,
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return, for JSON, what `state_dict` does not hold."""
+        return super().describe() | {
+            "scaling": self.scaling,
+            "flagged": self.flagged.tolist(),
+            "gaps": self.gaps,
+            "gap_flag": self.gap_flag,
+        }
+
+
+class Vocabulary(Preprocessor):
+    """Number the codes of symbolic series from 1; 0 stands for codes that training lacks.
+
+    Missing codes are masked.
+
+    Attributes
+    ----------
+    known : Tensor [n_codes] of int64
+        The codes of the training series in ascending order.
+    """
+
+    prefix = "codes."
+    known: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("known", torch.zeros(0, dtype=torch.long))
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes known."""
+        return len(self.known)
+
+    @property
+    def n_inputs(self) -> int:
+        """One channel of numbers."""
+        return 1
+
+    def stem_params(self) -> dict[str, int]:
+        """Return the number of codes, which is that of the stem's embeddings."""
+        return {"n_codes": self.n_codes}
+
+    def _learn(self, x: Tensor) -> None:
+        _check_codes(x)
+        self.known = x[~x.isnan()].unique().long()
+
+    def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+        if not torch.compiler.is_compiling():
+            _check_codes(x)
+        observed = ~x[..., 0].isnan()
+        codes = x[..., 0].where(observed, 0.0).contiguous()
+        known = self.known.double()
+        place = torch.searchsorted(known, codes).clamp(max=self.n_codes - 1)
+        rows = (place + 1) * (known[place] == codes) * observed
+        return rows.float()[..., None], observed
+
+    def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
+        _check_codes(x)
+        codes = x[~x.isnan()].unique().long()
+        new = codes[~torch.isin(codes, self.known)].tolist()
+        if new:
+            few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
+            warnings.warn(
+                f"X has codes that the training data lack, {len(new)} of them, all read as one "
+                f"unknown code: {few}",
+                stacklevel=5,
+            )
+
+
+def _from_first_to_last(observed: Tensor) -> Tensor:
+    """Return ``[B, L]``: which steps lie between the first and the last with a value."""
+    count = observed.long().cumsum(dim=1)
+    return (count > 0) & ((count < count[:, -1:]) | observed)
+
+
+def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor:
+    """Return `x` with straight lines over the gaps, level at the ends; 0 for no value at all."""
+    n_steps = x.shape[1]
+    step = torch.arange(n_steps, device=x.device)[:, None].expand(x.shape)
+    count = observed.long().cumsum(dim=1)
+    # At place k the step of the k-th value: ONNX has no running maximum.
+    place = count.where(observed, n_steps + 1)
+    table = torch.zeros_like(x[:, :1], dtype=torch.long).expand(-1, n_steps + 2, -1)
+    table = table.scatter(1, place, step)
+    first, last = count == 0, (count == count[:, -1:]) & ~observed
+    before = table.gather(1, count)
+    after = table.gather(1, count + (~observed & ~last).long())
+    left, right = after.where(first, before), before.where(last, after)
+    t = step.to(x.dtype) if elapsed is None else elapsed[..., None].expand(x.shape)
+    start = t.gather(1, left)
+    span = t.gather(1, right) - start
+    part = (t - start).where(span > 0, 0.0) / span.where(span > 0, 1.0)
+    # Weighted, not left + part (right - left), which would round a value that was observed.
+    filled = x.gather(1, left) * (1 - part) + x.gather(1, right) * part
+    return x.where(observed, filled).where(count[:, -1:] > 0, 0.0)
+
+
+def _moments(x: Tensor, observed: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the observed values; 0 and 1 for none, 1 for a constant."""
+    count = observed.sum(dim=dim, keepdim=True).clamp(min=1)
+    mean = x.where(observed, 0.0).sum(dim=dim, keepdim=True) / count
+    squares = (x - mean).square().where(observed, 0.0)
+    std = (squares.sum(dim=dim, keepdim=True) / count).sqrt()
+    if not torch.compiler.is_compiling() and not bool(std.isfinite().all()):
+        raise ValueError(
+            f"X has values as large as {float(x.where(observed, 0.0).abs().max()):.3g}, whose "
+            "squares are too large for a standard deviation in float64; divide X by a constant "
+            "first"
+        )
+    # A constant has a deviation of rounding error only; dividing by that would make noise of it.
+    return mean, std.where(std > 1e-12 * mean.abs().clamp(min=1.0), 1.0)
+
+
+def _refuse_too_large(x: Tensor) -> None:
+    too_large = x.abs() > torch.finfo(torch.float32).max
+    if bool(too_large.any()):
+        case, step, channel = too_large.nonzero()[0].tolist()
+        raise ValueError(
+            f"X is too large for float32 after scaling: {float(x[case, step, channel]):.3g} at "
+            f"series {case}, channel {channel}, step {step}"
+        )
+
+
+def _check_codes(x: Tensor) -> None:
+    if x.shape[2] != 1:
+        raise ValueError(
+            f"stem='embedding' reads one channel of codes; X has {x.shape[2]} channels"
+        )
+    # Beyond 2^53 floats skip whole numbers. NaN, which is no code, fails neither comparison.
+    wrong = ((x.round() != x) & ~x.isnan()) | (x.abs() > 2**53)
+    if bool(wrong.any()):
+        case, step, _ = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            "stem='embedding' reads whole numbers as codes; got "
+            f"{float(x[case, step, 0]):g} at series {case}, step {step}. For measurements use "
+            "stem='conv' or 'linear', or turn them into codes first"
+        )
+
+
+def _time_step(series: Padded) -> float | None:
+    """Return the median distance between steps that are apart; None where there are no times."""
+    if series.times is None:
+        return None
+    apart = np.diff(series.times, axis=1)[series.mask[:, 1:]]
+    apart = apart[apart > 0]
+    return float(np.median(apart)) if len(apart) else 1.0

@@ -1,0 +1,65 @@
+"""Read a saved estimator, whatever its class."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from tsformer._names import unknown
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.regressor import TSTransformerRegressor
+from tsformer.persistence import read_folder
+
+__all__ = ["load"]
+
+_CLASSES: dict[str, type[TransformerEstimator]] = {
+    cls.__name__: cls for cls in (TSTransformerClassifier, TSTransformerRegressor)
+}
+
+
+def load(
+    path: str | os.PathLike[str], *, device: str | torch.device = "auto"
+) -> TransformerEstimator:
+    """Read an estimator that its `save` wrote; it predicts what it predicted then.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder.
+    device : str or torch.device, default="auto"
+        Where to put the model, whatever it was trained on.
+
+    Returns
+    -------
+    fitted estimator
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no saved estimator at `path`.
+    ValueError
+        If a file is corrupted or truncated, was written by a newer version, or names an
+        encoding that is not registered here (import the module that defines it first).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tsformer import TSTransformerClassifier, load, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> classifier = TSTransformerClassifier(max_epochs=2, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     classifier.save(folder)
+    ...     (load(folder).predict(X) == classifier.predict(X)).all()
+    np.True_
+    """
+    state, tensors = read_folder(path)
+    try:
+        name = state["class"]
+        if name not in _CLASSES:
+            raise ValueError(unknown("estimator", name, _CLASSES))
+        return _CLASSES[name]._from_fitted_state(state, tensors, device)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{Path(path)} is corrupted: {error}") from error
