@@ -1,4 +1,4 @@
-# `make` alone lists what there is. Every target makes its own environment, .venv, on first use.
+# `make` alone lists the targets. Each creates its own environment, .venv, on first use.
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
@@ -7,37 +7,58 @@ INSTALLED := .venv/.installed
 
 EPOCHS ?= 40
 
-.PHONY: help install demo test lint format ui
+.PHONY: help install demo lint format ui
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-install: $(INSTALLED) ## make .venv with all that development and the tests need
+install: $(INSTALLED) ## create .venv with everything that development and the tests need
 
-# The stamp comes last, so that an install that failed is tried again.
+# The stamp comes last, so that a failed installation is repeated.
 $(INSTALLED): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "tsformer needs Python 3.11 or newer; name one: make install PYTHON=/path/to/python" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "tsformer needs Python 3.11 or newer; pass its path: make install PYTHON=/path/to/python" >&2; exit 1; }
 	@rm -f $@
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,test,dev]"
 	@touch $@
 
-# One thread: models this small gain little from a second, and lose much where the cores are busy.
-demo test test-processes: export OMP_NUM_THREADS := 1
+# One thread: models this small gain little from a second, and lose much when the cores are busy.
+demo test test-fast test-slow test-processes coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## train, track and compare four encodings on three real problems
 	$(BIN)/tsformer compare --datasets BasicMotions,ItalyPowerDemand,JapaneseVowels \
 		--encodings none,fixed,learnable,lspe --seeds 2 --max-epochs $(EPOCHS)
 
-test: install ## run the tests; those on the archive need TSFORMER_DATA=/its/folder
-	$(BIN)/python -m pytest -n 2 -m "not processes"
+# Tests of a room each; the others are left to `make test`.
+FAST := tests/encodings tests/model tests/data tests/training tests/estimators
 
-.PHONY: test-processes
+.PHONY: test test-fast test-slow test-processes coverage
+test: install ## run the tests except slow and processes; archive tests need TSFORMER_DATA=FOLDER
+	$(BIN)/python -m pytest -n 2 -m "not slow and not processes"
+
+test-fast: install ## run a selection in a minute: no studies, tracking, plots, CLI, export or docs
+	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)
+
+test-slow: install ## run the tests that take more than ten seconds each
+	$(BIN)/python -m pytest -n 2 -m "slow and not processes"
+
 test-processes: install ## run the tests that kill workers, drivers, servers and ranks
 	$(BIN)/python -m pytest -n 2 -m processes
 
-# aeon wants other versions than the rest; see constraints-aeon.txt. Python is that of .venv.
+coverage: install ## measure line and branch coverage of tsformer/ by all tests but those of processes
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m pytest -n 2 -m "not processes" --cov --cov-report=
+	$(BIN)/python -m coverage report
+
+.PHONY: docs-tables docs-pictures
+docs-tables: install ## rewrite the generated tables and docs/encodings.md from the committed results
+	$(BIN)/python tools/write_docs.py
+
+docs-pictures: install ## redraw the pictures of all encodings in experiments/results
+	$(BIN)/python tools/encoding_gallery.py --commit
+
+# aeon needs other versions than the rest; see constraints-aeon.txt. The Python is that of .venv.
 AEON := .venv-aeon
 AEON_INSTALLED := $(AEON)/.installed
 
@@ -49,10 +70,10 @@ $(AEON_INSTALLED): pyproject.toml constraints-aeon.txt | $(INSTALLED)
 
 .PHONY: test-aeon
 test-aeon: export OMP_NUM_THREADS := 1
-test-aeon: $(AEON_INSTALLED) ## run the tests of the classifier for aeon, in .venv-aeon
+test-aeon: $(AEON_INSTALLED) ## run the tests of the classifier for aeon in its own environment, .venv-aeon
 	$(AEON)/bin/python -m pytest tests/conformance/test_aeon.py
 
-# The browser: Debian's where this may install it, else the one that Playwright brings, else none.
+# The browser: one that is there, else Debian's if apt-get may install it, else Playwright's.
 UI_INSTALLED := .venv/.installed-ui
 
 $(UI_INSTALLED): $(INSTALLED)
@@ -62,18 +83,18 @@ $(UI_INSTALLED): $(INSTALLED)
 
 .PHONY: browser test-ui
 browser: $(UI_INSTALLED)
-	@$(BIN)/python experiments/browser.py \
+	@$(BIN)/python tools/browser.py \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q \
 			&& apt-get install -q -y --no-install-recommends chromium; } \
 		|| $(BIN)/python -m playwright install chromium \
-		|| echo "no browser could be installed: the tests in one are skipped; set CHROMIUM=/its/path"
+		|| echo "no browser could be installed, so its tests are skipped; set CHROMIUM=/path/to/chromium"
 
 test-ui: export OMP_NUM_THREADS := 1
 test-ui: export TSFORMER_TEST_UI := 1
-test-ui: browser ## run the tests of MLflow's pages in a real browser, which is installed if it can be
+test-ui: browser ## test MLflow's pages in a real browser, which is installed if possible
 	$(BIN)/python -m pytest -rs tests/ui
 
-lint: install ## check style, types and the direction of the imports
+lint: install ## check style, types and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -83,5 +104,5 @@ format: install ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-ui: install ## open the tracked runs of this folder in MLflow's pages
+ui: install ## show the tracked runs of this folder in MLflow's pages
 	$(BIN)/tsformer ui

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tools import browser
+
 HERE = Path(__file__).parent
 WANTED = "TSFORMER_TEST_UI"
 ENCODINGS = ("none", "fixed", "lspe", "tape+erpe")
@@ -31,13 +33,7 @@ def _why_not() -> str:
         importlib.import_module("playwright.sync_api")
     except ImportError:
         return 'needs Playwright: pip install "tsformer[ui-test]"'
-    return "" if _browser().find_chromium() else "needs Chromium: set $CHROMIUM to its path"
-
-
-def _browser() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE.parents[1] / "experiments")
-        return importlib.import_module("browser")
+    return "" if browser.find_chromium() else "needs Chromium: set $CHROMIUM to its path"
 
 
 @pytest.fixture(scope="session")
@@ -55,12 +51,11 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
 @pytest.fixture(scope="session")
 def pages(comparison: tuple[str, Any]) -> Iterator[dict[str, str]]:
     """What `tsformer ui` printed: addresses by what they show. It runs for the whole session."""
-    with _browser().running_ui(comparison[0]) as addresses:
+    with browser.running_ui(comparison[0]) as addresses:
         yield addresses
 
 
 @pytest.fixture
 def page() -> Iterator[Any]:
-    browser = _browser()
     with browser.open_page(browser.find_chromium()) as page:
         yield page

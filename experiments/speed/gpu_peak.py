@@ -1,0 +1,92 @@
+"""Which share of a GPU's measured peak of matrix multiplication a wide block reaches.
+
+Operations are those of the matrix products alone, once forward and twice that backward; what the
+backward pass recomputes, and all other operations, count as time but not as work.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsformer.encodings import EncodingStack
+from tsformer.model.blocks import TransformerBlock
+
+D, L, B, HEADS = 512, 512, 256, 8
+HIDDEN = 2 * D
+PEAK_SIZE = 8192
+
+
+def seconds(call: Callable[[], object], device: str, repeats: int = 20) -> float:
+    """Return the median time of a call, until its work on the device is done."""
+
+    def wait() -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    for _ in range(3):
+        call()
+    taken = []
+    for _ in range(repeats):
+        wait()
+        start = time.perf_counter()
+        call()
+        wait()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def peak(size: int, device: str) -> float:
+    """Return the operations per second of a product of square bf16 matrices."""
+    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    return 2 * size**3 / seconds(lambda: a @ b, device)
+
+
+def operations(d: int, length: int, batch: int, hidden: int) -> dict[str, int]:
+    """Return the operations in the matrix products of a forward pass, by part of the block."""
+    return {
+        "attention": 4 * batch * length * d * (2 * d + length),
+        "feed-forward": 4 * batch * length * d * hidden,
+    }
+
+
+def reached(
+    device: str, d: int = D, length: int = L, batch: int = B, heads: int = HEADS
+) -> dict[str, float]:
+    """Return the operations per second of attention and the feed-forward network in training."""
+    hidden = 2 * d
+    block = TransformerBlock(d, heads, hidden, 0.1, norm_first=True).to(device).train()
+    encoding = EncodingStack("none", n_layers=1, d_model=d, n_heads=heads, max_len=length)
+    hooks = next(iter(encoding.to(device).one_pass()))
+    x = torch.randn(batch, length, d, device=device, requires_grad=True)
+    t = torch.arange(length, device=device, dtype=torch.float32)[None]
+    parts: dict[str, Callable[[], Tensor]] = {
+        "attention": lambda: block.attention(x, t, hooks),
+        "feed-forward": lambda: block.feed_forward(x),
+    }
+
+    def step(part: Callable[[], Tensor]) -> None:
+        with torch.autocast(device, torch.bfloat16):
+            out = part()
+        out.backward(torch.ones_like(out))
+
+    work = operations(d, length, batch, hidden)
+    return {
+        name: 3 * work[name] / seconds(partial(step, part), device) for name, part in parts.items()
+    }
+
+
+def peak_rows(device: str) -> Iterator[dict[str, Any]]:
+    """Yield the peak and the shares of it that are reached; nothing without a GPU."""
+    if device != "cuda":
+        return
+    top = peak(PEAK_SIZE, device)
+    yield {"method": "torch", "what": "bf16 peak", "value": top / 1e12, "unit": "TFLOP/s"}
+    for name, rate in reached(device).items():
+        yield {"method": "tsformer", "what": f"part of the peak in {name}", "value": rate / top}

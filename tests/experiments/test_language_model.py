@@ -1,0 +1,145 @@
+"""The language model experiment: its texts, n-gram models of them, and the script."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from experiments.language import corpus, language_model
+
+SCRIPT = Path(__file__).parents[2] / "experiments/language/language_model.py"
+SMALL = (
+    *("--tokens", "1500", "--d-model", "16", "--n-layers", "1", "--length", "10"),
+    *("--epochs", "2", "--min-count", "2"),
+)
+
+
+def test_the_text_that_python_brings():
+    read = corpus.read_corpus([], 4000, 2)
+    assert len(read.train) == len(read.valid) == 4000
+    assert read.vocabulary[0] == "<unk>"
+    assert {"the", "<eos>", "."} <= set(read.vocabulary)
+    assert int(max(read.train.max(), read.valid.max())) < len(read.vocabulary)
+    assert not torch.equal(read.train, read.valid)
+
+
+def test_a_folder_or_two_files(tmp_path):
+    (tmp_path / "train.txt").write_text("a b a c\n\n a a b\n", encoding="utf-8")
+    (tmp_path / "valid.txt").write_text("b d a\n", encoding="utf-8")
+    read = corpus.read_corpus([tmp_path], 100, 2)
+    assert read.vocabulary == ["<unk>", "a", "b", "<eos>"]
+    assert read.train.tolist() == [1, 2, 1, 0, 3, 1, 1, 2, 3]
+    assert read.valid.tolist() == [2, 0, 1, 3]
+    files = corpus.read_corpus([tmp_path / "valid.txt", tmp_path / "train.txt"], 3, 1)
+    assert files.vocabulary == ["<unk>", "b", "d", "a"]
+    assert files.valid.tolist() == [3, 1, 3]
+
+
+def test_what_is_no_corpus_is_refused(tmp_path):
+    with pytest.raises(SystemExit, match="needs a file named train and one named valid or test"):
+        corpus.read_corpus([tmp_path], 10, 1)
+    with pytest.raises(SystemExit, match="takes a folder with a train and a valid file, or two"):
+        corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
+    with pytest.raises(SystemExit, match="a text of 5 tokens is too short for a window of 5"):
+        corpus.windows(torch.arange(5), 5)
+
+
+def test_windows_are_one_token_apart():
+    inputs, targets = corpus.windows(torch.arange(11), 5)
+    assert inputs.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert torch.equal(targets, inputs + 1)
+
+
+def test_ngrams_by_hand():
+    """Counts of `0 1 0 2`, smoothed as Witten and Bell do, worked out on paper."""
+    train, valid = torch.tensor([0, 1, 0, 2]), torch.tensor([0, 1])
+    # Unigrams: 4 seen, 3 different. P(0) = (2 + 3/4) / 7, P(1) = (1 + 3/4) / 7 with 4 words.
+    p0, p1 = (2 + 3 / 4) / 7, (1 + 3 / 4) / 7
+    expected = math.exp(-(math.log(p0) + math.log(p1)) / 2)
+    assert corpus.ngram_perplexity(train, valid, 4, 1) == pytest.approx(expected)
+    # After 0: twice, by 1 and by 2. P(1 | 0) = (1 + 2 P(1)) / 4.
+    expected = math.exp(-(math.log(p0) + math.log((1 + 2 * p1) / 4)) / 2)
+    assert corpus.ngram_perplexity(train, valid, 4, 2) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_ngram_chances_add_up_to_one(order):
+    """Over all texts of four words."""
+    train = torch.tensor([0, 1, 2, 0, 1, 1, 0, 2, 2, 0])
+    total = 0.0
+    for text in itertools.product(range(3), repeat=4):
+        perplexity = corpus.ngram_perplexity(train, torch.tensor(text), 3, order)
+        total += perplexity**-4
+    assert total == pytest.approx(1.0)
+
+
+def test_loss_of_a_window():
+    torch.manual_seed(0)
+    logits, targets = torch.randn(3, 5, 7), torch.randint(7, (3, 5))
+    chances = logits.softmax(-1).gather(-1, targets[..., None])[..., 0]
+    torch.testing.assert_close(language_model.losses(logits, targets), -chances.log().mean(1))
+
+
+def test_script_trains_tracks_prints_and_resumes(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    monkeypatch.chdir(tmp_path)  # where mlflow.db is created
+
+    def run(*arguments: str) -> str:
+        language_model.main([*SMALL, "--out", str(out), *arguments])
+        return capsys.readouterr().out
+
+    printed = run("--encoding", "none", "--no-track")
+    assert "none seed 0" in printed
+    assert not (tmp_path / "mlflow.db").exists()
+    printed = run("--encodings", "none,rope")
+    assert "none seed 0" not in printed, "it was fitted already"
+    assert "rope seed 0" in printed
+    rows = pd.read_csv(out / "language_model.csv")
+    counted = rows["encoding"].isin(["unigram", "trigram"])
+    assert rows.loc[counted, "epoch"].tolist() == [2, 2], "counted once"
+    rows = rows[~counted].reset_index()
+    assert rows[["encoding", "epoch"]].to_numpy().tolist() == [
+        *(["none", 1], ["none", 2], ["rope", 1], ["rope", 2])
+    ]
+    assert (rows["train_loss"].diff()[[1, 3]] < 0).all()
+    assert rows["valid_perplexity"].tolist() == pytest.approx(
+        rows["valid_loss"].map(math.exp).tolist(), rel=1e-3
+    )
+    table = printed[printed.index("model ") :]
+    assert {line.split()[0] for line in table.splitlines()[1:5]} == {
+        *("none", "rope", "unigram", "trigram")
+    }
+    import mlflow
+
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    experiment = client.get_experiment_by_name("tsformer language model")
+    (fit,) = client.search_runs([experiment.experiment_id])
+    assert fit.info.status == "FINISHED"
+    assert {"train/loss", "val/loss"} <= set(fit.data.metrics)
+    assert fit.data.params["encoding"] == "rope"
+    artifacts = {file.path for file in client.list_artifacts(fit.info.run_id)}
+    assert {"training.png", "encoding.png"} <= artifacts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "nowhere"], "nowhere"),
+        (["--encoding", "lpse"], "unknown encoding 'lpse': did you mean 'lspe'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(tmp_path, arguments, message):
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *SMALL, "--no-track", *arguments],
+        **{"cwd": tmp_path, "capture_output": True, "text": True},
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr

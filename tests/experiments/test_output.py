@@ -1,0 +1,195 @@
+"""No script changes the committed results unless it is told to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments import output
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "experiments/results"
+
+
+def scripts() -> list[str]:
+    """Return the modules in experiments/ and tools/ that are run as scripts and write results."""
+    files = [file for room in ("experiments", "tools") for file in (ROOT / room).rglob("*.py")]
+    names = []
+    for file in sorted(files):
+        text = file.read_text(encoding="utf-8")
+        if 'if __name__ == "__main__"' in text:
+            names.append(".".join(file.relative_to(ROOT).with_suffix("").parts))
+    return [name for name in names if name not in WRITE_NO_RESULTS]
+
+
+#: One measures for benchmark.py and answers it; one prints a path; one fills tables in, from the
+#: results and nothing else.
+WRITE_NO_RESULTS = {"experiments.speed.worker", "tools.browser", "tools.write_docs"}
+#: What a script needs on its command line.
+NEEDED = {"tools.ui_screenshot": ["sqlite:///mlflow.db"]}
+
+
+@pytest.mark.parametrize("name", scripts())
+def test_a_trial_run_writes_where_git_ignores_it(name):
+    arguments = import_module(name).arguments
+    needed = NEEDED.get(name, [])
+    out = arguments(needed).out
+    assert out.is_relative_to(ROOT / "results")
+    ignored = subprocess.run(["git", "check-ignore", "--quiet", out / "a.csv"], cwd=ROOT)
+    assert ignored.returncode == 0 or not (ROOT / ".git").exists()
+    assert arguments([*needed, "--out", "elsewhere"]).out == Path.cwd() / "elsewhere"
+
+
+def test_trial_runs_of_different_scripts_do_not_meet():
+    folders = [import_module(name).arguments(NEEDED.get(name, [])).out for name in scripts()]
+    assert len(folders) > 10
+    assert len(set(folders)) == len(folders)
+
+
+@pytest.mark.parametrize("name", scripts())
+def test_only_commit_chooses_the_committed_results(name, capsys):
+    arguments = import_module(name).arguments
+    needed = NEEDED.get(name, [])
+    assert arguments([*needed, "--commit"]).out == COMMITTED
+    for folder in (COMMITTED, COMMITTED / "which_encoding", "experiments/../experiments/results"):
+        with pytest.raises(SystemExit):
+            arguments([*needed, "--out", str(folder)])
+        assert "pass --commit in place of --out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        arguments([*needed, "--commit", "--out", "elsewhere"])
+
+
+@pytest.mark.slow  # a process for each
+@pytest.mark.parametrize("name", scripts())
+def test_a_script_runs_by_its_path(name, tmp_path):
+    """From any folder, with nothing but its own on the path."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    script = ROOT / (name.replace(".", "/") + ".py")
+    done = subprocess.run(
+        [sys.executable, script, "--help"],
+        **{"cwd": tmp_path, "env": environment, "capture_output": True, "text": True},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--commit" in done.stdout
+
+
+def fitted(accuracy: float = 0.5, **row: Any) -> dict[str, Any]:
+    return {**row, "accuracy": accuracy, "fit_seconds": 1.0}
+
+
+MEASURED = [
+    {
+        **{"case": "32x24x51", "n": 32, "length": 51, "epochs": 1, "round": 0, "method": method},
+        **{"what": what, "value": 1.0, "unit": unit, "note": ""},
+    }
+    for method in ("tsformer", "tsformer, linear stem", "plain loop")
+    for what in ("training", "inference", "one series")
+    for unit in ("s", "CPU s")
+]
+#: Arguments of a small run, and stand-ins for what takes long.
+SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "experiments.accuracy.choose_recipe": (
+        [],
+        {"fit": lambda variant, dataset, fold: fitted(variant=variant, dataset=dataset, fold=fold)},
+    ),
+    "experiments.accuracy.default_accuracy": (
+        [],
+        {"fit": lambda dataset, seed, threads: fitted(dataset=dataset, seed=seed)},
+    ),
+    "experiments.accuracy.missing_values": (
+        [],
+        {
+            "fit": lambda reader, dataset, pattern, fold: fitted(
+                reader=reader, dataset=dataset, pattern=pattern, fold=fold
+            )
+        },
+    ),
+    "experiments.accuracy.order_tasks": (
+        [],
+        {"fit": lambda variant, task, seed: fitted(encoding=variant, task=task, seed=seed)},
+    ),
+    "experiments.cost.encoding_cost": (
+        ["--lengths", "16", "--encodings", "fixed"],
+        {
+            "time_ratios": lambda names, *_: pd.DataFrame({n: [1.0] for n in names}),
+            "peak_memory": lambda name, length, device: 1.0,
+        },
+    ),
+    "experiments.cost.tracking_cost": (
+        ["--datasets", "ItalyPowerDemand"],
+        {"measure": lambda dataset, **options: {"dataset": dataset}, "prepare_store": print},
+    ),
+    "experiments.language.language_model": (
+        ["--epochs", "1", "--tokens", "500", "--d-model", "8", "--n-layers", "1", "--no-track"],
+        {},
+    ),
+    "experiments.speed.benchmark": (
+        ["--quick", "--only", "32x24x51"],
+        {"measure": lambda case, methods, options: MEASURED},
+    ),
+    "experiments.speed.step_profile": (
+        [],
+        {"shares": lambda case, stem, steps: {"attention": 1.0}},
+    ),
+    "experiments.speed.trials": (["--only", "dropout", "--length", "51", "--seconds", "0"], {}),
+    "tools.encoding_gallery": ([], {"gallery": None, "habit": None}),
+}
+
+
+@pytest.mark.parametrize("name", scripts())
+def test_a_small_run_leaves_the_committed_results_alone(name, tmp_path, monkeypatch):
+    if name == "tools.ui_screenshot":
+        pytest.skip("needs a browser and a tracked study")
+    argv, replaced = SMALL[name]
+    module = import_module(name)
+    for attribute, stand_in in replaced.items():
+        monkeypatch.setattr(module, attribute, stand_in or _small_figure)
+    committed = contents()
+    monkeypatch.setattr(output, "UNTRACKED", tmp_path)  # the default, in another place
+    module.main(argv)
+    assert contents() == committed
+    assert [file for file in tmp_path.rglob("*") if file.suffix in (".csv", ".png")]
+
+
+def contents() -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in COMMITTED.rglob("*") if file.is_file()}
+
+
+def _small_figure(*_: object) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(1, 1))
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def test_fits_that_are_there_are_not_done_again(tmp_path, capsys):
+    path, done = tmp_path / "new" / "fits.csv", []
+
+    def fit(name: str, seed: int) -> dict[str, Any]:
+        done.append((name, seed))
+        return {"name": name, "seed": seed, "accuracy": 0.5}
+
+    cells = [("a", 0), ("a", 1)]
+    assert len(output.fit_missing(path, ["name", "seed"], cells, fit, 1)) == 2
+    assert "'seed': 1" in capsys.readouterr().out
+    rows = output.fit_missing(path, ["name", "seed"], [*cells, ("b", 0)], fit, 1)
+    assert done == [*cells, ("b", 0)]
+    assert rows["name"].tolist() == ["a", "a", "b"]
+
+
+def test_rows_replace_those_with_the_same_keys(tmp_path):
+    path = tmp_path / "new" / "rows.csv"
+    old = pd.DataFrame({"device": ["cpu", "cuda"], "length": [8, 8], "value": [1, 2]})
+    output.replace_rows(old, path, ["device", "length"]).to_csv(path, index=False)
+    new = pd.DataFrame({"device": ["cpu", "cpu"], "length": [8, 16], "value": [3, 4]})
+    rows = output.replace_rows(new, path, ["device", "length"])
+    assert rows["value"].tolist() == [2, 3, 4]

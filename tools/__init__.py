@@ -1,0 +1,1 @@
+"""Scripts that write the documentation: tables, docs/encodings.md and pictures."""

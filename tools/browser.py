@@ -1,0 +1,123 @@
+"""MLflow's pages in a headless Chromium: for the tests in tests/ui and for screenshots.
+
+    python tools/browser.py
+
+prints the path of Chromium, or says that there is none and exits with 1.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def find_chromium() -> str | None:
+    """Return the path of Chromium: $CHROMIUM, the system's, or the one Playwright installed."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        return named
+    for name in _NAMES:
+        path = shutil.which(name)
+        if path:
+            return path
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    return path if os.path.exists(path) else None
+
+
+@contextmanager
+def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterator[Page]:
+    """Open an empty page, and close the browser on exit."""
+    from playwright.sync_api import sync_playwright
+
+    # Root, as in a container, has no sandbox; all pages are served by this machine.
+    flags = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        try:
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.set_default_timeout(60_000)
+            yield page
+        finally:
+            browser.close()
+
+
+@contextmanager
+def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
+    """Run `tsformer ui` on a free port; yield the addresses that it prints, once it responds."""
+    port = _free_port()
+    command = [sys.executable, "-m", "tsformer", "ui", "--tracking-uri", store]
+    server = subprocess.Popen(
+        [*command, "--port", str(port), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,  # its own process group, to be terminated as a whole
+    )
+    try:
+        addresses = _read_addresses(server)
+        _wait_for(port, server)
+        yield addresses
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _read_addresses(server: subprocess.Popen[str]) -> dict[str, str]:
+    addresses = {}
+    assert server.stdout is not None
+    while select.select([server.stdout], [], [], 90)[0]:
+        line = server.stdout.readline()
+        if "http://" not in line:  # after the addresses, or when the server has failed
+            break
+        page, address = line.split("http://")
+        addresses[page.strip()] = f"http://{address.strip()}"
+    if not addresses:
+        raise RuntimeError(f"`tsformer ui` printed no address; its exit code is {server.poll()}")
+    return addresses
+
+
+def _wait_for(port: int, server: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.3)
+    raise RuntimeError(f"nothing listens on port {port}; the exit code is {server.poll()}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    found = find_chromium()
+    print(found or "Chromium was not found")
+    sys.exit(0 if found else 1)

@@ -1,0 +1,172 @@
+"""Write the generated parts of the documentation from the committed results.
+
+    python tools/write_docs.py
+
+These are the tables of README.md, experiments/results/README.md and speed_notes.md, each between
+the comments ``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of
+docs/encodings.md, which `encodings_page.py` composes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
+
+from experiments.language import language_model
+from experiments.output import COMMITTED
+from tools import encodings_page, speed_tables
+from tools import markdown_text as md
+from tsformer.studies.findings import find
+from tsformer.studies.report_sections import side_by_side
+from tsformer.studies.scores import read_study
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGE = ROOT / "docs/encodings.md"
+RESULTS_README = COMMITTED / "README.md"
+MISSING = COMMITTED / "missing_values.csv"
+LANGUAGE = COMMITTED / "language_model.csv"
+RESULTS = COMMITTED / "default_accuracy.csv"
+PUBLISHED = COMMITTED / "published.csv"
+STUDY = COMMITTED / "which_encoding/results.csv"
+CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
+SPEED = COMMITTED / "speed.csv"
+SPEED_TRIALS = COMMITTED / "speed_trials.csv"
+SPEED_PROFILE = COMMITTED / "speed_profile.csv"
+SPEED_NOTES = COMMITTED / "speed_notes.md"
+
+
+def encodings_table() -> str:
+    """One row per encoding, from the attributes of the classes."""
+    rows = (
+        (
+            encodings_page.link(row["name"], page="docs/encodings.md"),
+            row["kind"],
+            "each block" if row["per_block"] else "the stack",
+            row["extrapolation"],
+            "yes" if row["symmetric"] else "no",
+            row["summary"],
+            row["reference"],
+        )
+        for row in encodings_page.packaged()
+    )
+    header = ("name", "hook", "owned by", "past trained length", "symmetric", "what", "source")
+    return md.table(header, rows)
+
+
+def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
+    """One row per data set: mean and spread over seeds, beside published accuracies."""
+    by_dataset = pd.read_csv(results).groupby("dataset", sort=False)
+    fits = by_dataset.agg(
+        accuracy=("accuracy", "mean"),
+        spread=("accuracy", "std"),
+        seconds=("fit_seconds", "mean"),
+    )
+    names = {"rocket": "ROCKET", "convtran": "ConvTran"}
+    others = pd.read_csv(published, index_col="dataset")[list(names)].reindex(fits.index)
+    rows = (
+        (
+            fit.Index,
+            md.mean_and_spread(fit.accuracy, fit.spread),
+            f"{fit.seconds:.0f}",
+            *("–" if pd.isna(value) else f"{value:.3f}" for value in others.loc[fit.Index]),
+        )
+        for fit in fits.itertuples()
+    )
+    header = ("data set", "tsformer", " seconds per fit", *(f" {name}" for name in names.values()))
+    return md.table(header, rows)
+
+
+def language_table(results: Path = LANGUAGE) -> str:
+    """One row per model: perplexities after the last epoch, and the difference from `none`."""
+    rows = (
+        (
+            row.model,
+            md.mean_and_spread(row.valid, row.spread, 1),
+            md.mean_and_spread(row.train, float("nan"), 1),
+            md.mean_and_spread(row.apart, row.error, 2),
+        )
+        for row in language_model.table(pd.read_csv(results))
+        .set_axis(["model", "valid", "spread", "train", "seeds", "apart", "error"], axis=1)
+        .itertuples()
+    )
+    header = ("model", " perplexity", " on the training text", " difference from none ± error")
+    return md.table(header, rows)
+
+
+def missing_table(results: Path = MISSING) -> str:
+    """One row per data set and pattern: mean accuracy for each way to handle gaps."""
+    fits = pd.read_csv(results)
+    means = fits.pivot_table("accuracy", ["pattern", "dataset"], "reader", sort=False, margins=True)
+    readers = fits["reader"].unique()
+    rows = (
+        (*(part or "all" for part in key), *(f"{value:.3f}" for value in line))
+        for key, line in zip(means.index, means[readers].to_numpy(), strict=True)
+    )
+    return md.table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
+
+
+def study_table(results: Path = STUDY) -> str:
+    """One row per encoding: mean rank, score and gain over `none` behind either stem."""
+    table = side_by_side(find(read_study(results), baseline="none"))
+    return md.table([header.replace(": ", ", ") for header in table.header], table.rows)
+
+
+def speed_table(results: Path = SPEED, device: str = "cpu") -> str:
+    """One row per case and stem: how many times as long other implementations take."""
+    rows = pd.read_csv(results)
+    return speed_tables.ratio_table(rows[rows["device"] == device])
+
+
+def speed_notes(text: str, results: Path = SPEED, trials: Path = SPEED_TRIALS) -> str:
+    """Return the notes on speed with their tables filled in."""
+    measured, tried = pd.read_csv(results), pd.read_csv(trials)
+    measured = measured[measured["device"] == "cpu"]
+    text = filled(text, "speed", speed_table(results))
+    text = filled(text, "speed of each", speed_tables.full_table(measured))
+    text = filled(text, "speed of the rest", speed_tables.rest_table(measured))
+    text = filled(text, "profile", speed_tables.profile_table(pd.read_csv(SPEED_PROFILE)))
+    text = filled(text, "compile", speed_tables.compile_table(tried))
+    for name in dict.fromkeys(tried["trial"]):
+        if not name.startswith("compile"):
+            text = filled(text, name, speed_tables.trials_table(tried, name))
+    return text
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """Return `text` with the table called `name` replaced."""
+    place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end of table -->)", re.DOTALL)
+    new, n_places = place.subn(lambda match: f"{match[1]}{table}{match[2]}", text)
+    if n_places != 1:
+        raise ValueError(f"the text must have one place for the table {name!r}; it has {n_places}")
+    return new
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(argv)
+    text = README.read_text(encoding="utf-8")
+    text = filled(text, "encodings", encodings_table())
+    text = filled(text, "results", results_table())
+    text = filled(text, "speed", speed_table())
+    README.write_text(text, encoding="utf-8")
+    text = RESULTS_README.read_text(encoding="utf-8")
+    text = filled(text, "language model", language_table())
+    text = filled(text, "missing values", missing_table())
+    text = filled(text, "which encoding", study_table())
+    text = filled(text, "whole catalogue", study_table(CATALOGUE_STUDY))
+    RESULTS_README.write_text(text, encoding="utf-8")
+    text = SPEED_NOTES.read_text(encoding="utf-8")
+    SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(encodings_page.page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
