@@ -23,7 +23,7 @@ def show(progress: Progress) -> None:
         left = "" if progress.seconds_left is None else f"{progress.seconds_left / 60:.0f} min left"
         outcome = progress.error or f"accuracy {progress.accuracy:.3f}"
         print(
-            progress.cell, outcome, f"{progress.done}/{progress.total}", left, sep="  ", flush=True
+            progress.trial, outcome, f"{progress.done}/{progress.total}", left, sep="  ", flush=True
         )
 
 

@@ -18,9 +18,9 @@ import markdown_text as md
 import pandas as pd
 import speed_tables
 
-from tsformer.studies.findings import find
-from tsformer.studies.report_sections import side_by_side
-from tsformer.studies.scores import read_study
+from tsformer.studies.analysis.analyse import analyse
+from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.report.sections import side_by_side
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -109,7 +109,7 @@ def missing_table(results: Path = MISSING) -> str:
 
 def study_table(results: Path = STUDY) -> str:
     """One row an encoding: mean rank, mean score and mean gain over none behind either stem."""
-    table = side_by_side(find(read_study(results), baseline="none"))
+    table = side_by_side(analyse(read_study(results), baseline="none"))
     return md.table([header.replace(": ", ", ") for header in table.header], table.rows)
 
 

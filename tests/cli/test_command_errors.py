@@ -166,4 +166,4 @@ def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
     assert stopped.value.code == 0
     options = {"d_model": 8, "n_heads": 2, "t5": {"init_std": 1}}
     assert calls == [(("rope+t5", 9), options), Path("new.png")]
-    assert capsys.readouterr().out == "rope+t5 drawn in new.png\n"
+    assert capsys.readouterr().out == "rope+t5 drawn to new.png\n"

@@ -168,7 +168,7 @@ def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
 
 def test_plot_encoding_draws_it(tmp_path):
     done = tsformer("plot-encoding", "fixed", "--length", 16, "--set", "base=10", cwd=tmp_path)
-    assert done.stdout == "fixed drawn in encoding_fixed.png\n"
+    assert done.stdout == "fixed drawn to encoding_fixed.png\n"
     assert (tmp_path / "encoding_fixed.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from picture_checks import SIZES, assert_readable, images, panels
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
 from tsformer.plots import (
-    encoding_color,
-    plot_comparison,
     plot_confusion,
     plot_history,
 )
@@ -55,7 +52,7 @@ def test_the_confusion_matrix_counts() -> None:
     # (x, y) is (predicted, true)
     assert placed == {(0, 0): 1, (1, 0): 1, (1, 1): 2, (2, 1): 1, (2, 2): 1}
     np.testing.assert_allclose(images(figure)[0].sum(axis=1), 1)
-    assert ax.get_title() == "4 of 6 right: accuracy 0.667"
+    assert ax.get_title() == "4 of 6 correct: accuracy 0.667"
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["walk", "run", "sit"]
 
 
@@ -66,43 +63,3 @@ def test_many_classes_stay_readable() -> None:
     (ax,) = panels(figure)
     assert len(ax.texts) == 0
     assert [tick.get_text() for tick in ax.get_xticklabels()][:3] == ["0", "2", "4"]
-
-
-def test_a_comparison_shows_every_fit_and_the_means() -> None:
-    scores = {
-        ("A", "none"): [0.5, 0.7],
-        ("A", "lspe"): [0.9, 0.9],
-        ("B", "none"): [0.2],
-        ("C", "lspe"): [0.1, 0.4],
-        ("D", "none"): [0.6, 0.8],
-    }
-    rows = [
-        {"dataset": dataset, "encoding": encoding, "seed": seed, "accuracy": value}
-        for (dataset, encoding), values in scores.items()
-        for seed, value in enumerate(values)
-    ]
-    figure = plot_comparison(pd.DataFrame(rows))
-    assert_readable(figure)
-    by_title = {ax.get_title(): ax for ax in panels(figure)}
-    assert list(by_title) == ["A", "B", "C", "D"]
-    assert [tick.get_text() for tick in by_title["A"].get_yticklabels()] == ["none", "lspe"]
-    for (dataset, encoding), values in scores.items():
-        place = ["none", "lspe"].index(encoding)
-        ax = by_title[dataset]
-        dots = [
-            dot
-            for group in ax.collections
-            if colors.same_color(group.get_facecolor()[0, :3], encoding_color(encoding))
-            for dot in group.get_offsets()
-        ]
-        assert [x for x, _ in dots] == values
-        assert all(abs(y - place) < 0.2 for _, y in dots)
-        lines = [
-            line
-            for line in ax.lines
-            if colors.same_color(line.get_color(), encoding_color(encoding))
-        ]
-        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-        mean = np.mean(values)
-        np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
-        np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 
-from tsformer.studies.effects import costs, effects, gains, mean_gains
-from tsformer.studies.statistics import Statistics, compare_methods
+from tsformer.studies.analysis.effects import costs, effects, gains, mean_gains
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
 
 #: By series length 15, 24, 96, 150, 286, 500; by training size 150, 20, 100, 50, 28, 20.
 PROBLEMS = ("SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim")

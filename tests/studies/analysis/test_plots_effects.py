@@ -12,7 +12,8 @@ from picture_checks import pixels
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-from tsformer.plots import encoding_color, plot_cost, plot_gains, plot_mean_gains
+from tsformer.plots import encoding_color
+from tsformer.studies.analysis.plots import plot_cost, plot_gains, plot_mean_gains
 
 colors = pytest.importorskip("matplotlib.colors")
 
@@ -47,7 +48,7 @@ def test_gains_are_drawn_in_points_along_the_size(tmp_path) -> None:
     dots = np.asarray(rope.collections[0].get_offsets())
     np.testing.assert_allclose(dots, [[10, 10], [100, 20]])
     assert rope.get_title() == "rope\nr = +0.50, p=.020"
-    assert alibi.get_title() == "alibi\nno order to see"
+    assert alibi.get_title() == "alibi\nno correlation computed"
     assert rope.get_xscale() == "log"
     assert "series length" in figure.get_supxlabel()
     sizes = visible(plot_gains(GAINS, EFFECTS, "train_size", "none"))[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tsformer.studies.signed_rank import signed_rank_p
+from tsformer.studies.analysis.signed_rank import signed_rank_p
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tsformer.studies import Cell, Study
+from tsformer.studies import Study, Trial
 
 
 def test_lists_counts_and_single_names_become_tuples() -> None:
@@ -20,8 +20,8 @@ def test_lists_counts_and_single_names_become_tuples() -> None:
 
 def test_every_encoding_comes_before_the_second_seed() -> None:
     study = Study(("A", "B"), ("none", "tape+erpe"), seeds=(7, 3))
-    assert study.cells() == [
-        Cell(dataset, encoding, seed)
+    assert study.trials() == [
+        Trial(dataset, encoding, seed)
         for seed in (7, 3)
         for dataset in ("A", "B")
         for encoding in ("none", "tape+erpe")
@@ -50,7 +50,7 @@ def test_whatever_changes_a_fit_changes_its_key() -> None:
     assert Study(("A",), ("none",), parameters={"n_layers": 1}).hash_of() != plain.hash_of()
     default = Study(("A",), ("none",), parameters={"n_layers": 2})
     assert default.hash_of() == plain.hash_of(), "the default"
-    keys = {plain.key(*cell) for cell in Study(("A", "B"), ("none", "lspe"), seeds=3).cells()}
+    keys = {plain.key(*trial) for trial in Study(("A", "B"), ("none", "lspe"), seeds=3).trials()}
     assert len(keys) == 12
 
 
@@ -74,7 +74,7 @@ def test_fits_of_the_first_studies_keep_their_keys() -> None:
         alone = Study(("Chinatown",), ("none",), parameters={"stem": stem, **budget})
         assert alone.key("Chinatown", "none", 0) == key
     both = Study(("Chinatown",), ("none",), 1, budget, vary={"stem": ["linear", "conv"]})
-    assert [both.key(*cell) for cell in both.cells()] == list(FIRST_KEYS.values())
+    assert [both.key(*trial) for trial in both.trials()] == list(FIRST_KEYS.values())
 
 
 def test_what_changes_no_result_changes_no_key() -> None:
@@ -87,22 +87,22 @@ def test_what_changes_no_result_changes_no_key() -> None:
     assert sixteen != plain, "of very long series auto is less"
 
 
-def test_variants_and_resamples_are_cells_with_keys_of_their_own() -> None:
+def test_variants_and_resamples_are_trials_with_keys_of_their_own() -> None:
     study = Study(
         ("A",), ("none", "lspe"), 1, {"n_layers": 1},
         vary={"stem": ["linear", "conv"], "dropout": [0.0, 0.1]}, resamples=2,
     )  # fmt: skip
-    cells = study.cells()
-    assert len(cells) == len({study.key(*cell) for cell in cells}) == 16
-    assert [cell.encoding for cell in cells[:2]] == ["none", "lspe"]
-    assert cells[0] == Cell("A", "none", 0, "stem=linear, dropout=0.0", 0)
-    assert cells[8].resample == 1
-    assert study.key(*cells[8]) == f"{study.key(*cells[0])}/resample-1"
-    assert study.parameters_of(cells[0].variant) == {
+    trials = study.trials()
+    assert len(trials) == len({study.key(*trial) for trial in trials}) == 16
+    assert [trial.encoding for trial in trials[:2]] == ["none", "lspe"]
+    assert trials[0] == Trial("A", "none", 0, "stem=linear, dropout=0.0", 0)
+    assert trials[8].resample == 1
+    assert study.key(*trials[8]) == f"{study.key(*trials[0])}/resample-1"
+    assert study.parameters_of(trials[0].variant) == {
         "n_layers": 1, "stem": "linear", "dropout": 0.0
     }  # fmt: skip
-    alone = Study(("A",), ("none",), 1, study.parameters_of(cells[0].variant))
-    assert alone.key("A", "none", 0) == study.key(*cells[0]), "varied or not, it is the same fit"
+    alone = Study(("A",), ("none",), 1, study.parameters_of(trials[0].variant))
+    assert alone.key("A", "none", 0) == study.key(*trials[0]), "varied or not, it is the same fit"
     with pytest.raises(ValueError, match=r"did you mean 'stem=linear, dropout=0\.1'"):
         study.configuration("stem=linear, dropout=.1")
 
@@ -129,8 +129,8 @@ def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
             'dataset = ["A"]',
             "study.toml: unknown key of a study 'dataset': did you mean 'datasets'",
         ),
-        ('datasets = ["A"]', "study.toml does not say encodings"),
-        ("datasets = [", "study.toml is no TOML file"),
+        ('datasets = ["A"]', "study.toml lacks the key encodings"),
+        ("datasets = [", "study.toml is not a valid TOML file"),
         ('datasets = ["A"]\nencodings = ["none"]\nvary = 3', "vary must be a table"),
         ('datasets = ["A"]\nencodings = ["nnoe"]', "did you mean 'none'"),
     ],
@@ -143,10 +143,10 @@ def test_a_file_with_a_mistake(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_our_own_studies_can_be_read() -> None:
-    files = sorted((Path(__file__).parents[2] / "experiments/studies").glob("*.toml"))
+    files = sorted((Path(__file__).parents[3] / "experiments/studies").glob("*.toml"))
     assert files
     for file in files:
-        assert len(Study.from_toml(file).cells()) > 100
+        assert len(Study.from_toml(file).trials()) > 100
 
 
 @pytest.mark.parametrize(
@@ -155,17 +155,17 @@ def test_our_own_studies_can_be_read() -> None:
         ({"encodings": ["lpse"]}, ValueError, "unknown encoding 'lpse': did you mean 'lspe'"),
         ({"encodings": ["tape+erpee"]}, ValueError, "unknown encoding 'erpee'"),
         ({"encodings": ["none", "none"]}, ValueError, "encodings names 'none' twice"),
-        ({"encodings": []}, ValueError, "at least one of its encodings"),
-        ({"datasets": ()}, ValueError, "at least one of its datasets"),
+        ({"encodings": []}, ValueError, "encodings must name at least one"),
+        ({"datasets": ()}, ValueError, "datasets must name at least one"),
         ({"datasets": [3]}, TypeError, "datasets must be of type str; got 3"),
-        ({"seeds": 0}, ValueError, "at least one of its seeds"),
+        ({"seeds": 0}, ValueError, "seeds must name at least one"),
         ({"seeds": [0.5]}, TypeError, "seeds must be of type int; got 0.5"),
         ({"seeds": [1, 1]}, ValueError, "seeds names 1 twice"),
-        ({"seeds": 2.5}, TypeError, "seeds must be an int, or several; got 2.5"),
+        ({"seeds": 2.5}, TypeError, "seeds must be an int or a sequence of ints; got 2.5"),
         ({"encodings": ["tape+erpe", "tape + erpe"]}, ValueError, r"names 'tape\+erpe' twice"),
         ({"parameters": {"n_layer": 1}}, ValueError, "did you mean 'n_layers'"),
         ({"parameters": {"random_state": 1}}, ValueError, "the comparison sets it"),
-        ({"parameters": {"encoding_params": {"f": print}}}, TypeError, "kept as JSON"),
+        ({"parameters": {"encoding_params": {"f": print}}}, TypeError, "stored as JSON"),
         ({"parameters": {"max_epochs": 0}}, ValueError, "max_epochs must be"),
         ({"parameters": {"resume": True}}, ValueError, "the comparison sets it"),
         ({"vary": {"n_layer": [1]}}, ValueError, "did you mean 'n_layers'"),
@@ -173,13 +173,13 @@ def test_our_own_studies_can_be_read() -> None:
         ({"vary": {"stem": "conv"}}, ValueError, "takes a list of values for 'stem'"),
         ({"vary": {"stem": ["conv", "conv"]}}, ValueError, "names 'conv' twice"),
         ({"vary": {"stem": ["conv", "cnov"]}}, ValueError, "did you mean 'conv'"),
-        ({"vary": {"encoding": ["none"]}}, ValueError, "name it in encodings"),
+        ({"vary": {"encoding": ["none"]}}, ValueError, "list its values in encodings"),
         (
             {"vary": {"stem": ["conv"]}, "parameters": {"stem": "conv"}},
             ValueError,
-            "both varied and a parameter",
+            "given in both vary and parameters",
         ),
-        ({"vary": {"n_jobs": [1, 2]}}, ValueError, "changes no result"),
+        ({"vary": {"n_jobs": [1, 2]}}, ValueError, "does not affect results"),
         ({"resamples": 0}, ValueError, "resamples must be at least 1"),
         ({"resamples": 1.5}, TypeError, "resamples must be of type int"),
     ],

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from tsformer.studies import summary_table
-from tsformer.studies.report import to_markdown, write_atomically
+from tsformer.studies._files import write_atomically
+from tsformer.studies.report.summary import to_markdown
 
 
 def test_the_summary_keeps_the_order_of_the_study() -> None:

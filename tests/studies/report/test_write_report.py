@@ -15,10 +15,10 @@ pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-from tsformer.studies.findings import Findings
-from tsformer.studies.statistics import Statistics
-from tsformer.studies.study_report import compare_command, write_report
-from tsformer.studies.wording import outcome
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.statistics import Statistics
+from tsformer.studies.report.text import outcome
+from tsformer.studies.report.write import compare_command, write_report
 
 DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
 DATASETS += ["UMD", "NATOPS", "ArrowHead"]
@@ -119,13 +119,15 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files) -> None:
     assert "Score higher than none" in linear
     assert re.search(r"Score higher than none .*: rope \(\+0\.\d+, p=\.\d+\)\.", linear)
     assert "No method is shown to differ from none" in conv
-    assert re.search(r"Practically equal to none, within 0.01, .*: (rope, alibi|alibi, rope)", conv)
+    assert re.search(
+        r"Practically equivalent to none, within 0.01, .*: (rope, alibi|alibi, rope)", conv
+    )
     assert "| rope | " in said.split("## Variants side by side")[1].split("##")[0]
 
 
 def test_the_study_is_counted_and_can_be_run_again(files) -> None:
     said = files.markdown.read_text()
-    assert "All 120 fits are there." in said
+    assert "All 120 fits are available." in said
     assert "--vary stem=linear,conv --set d_model=32\ntsformer report 'a <study>'\n" in said
     assert "made by tsformer 0.1.0." in said
 
@@ -142,9 +144,9 @@ def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
     gone = (rows["dataset"] == "UMD") & (rows["encoding"] == "rope")
     gone |= (rows["dataset"] == "CBF") & (rows["encoding"] == "rope") & (rows["seed"] == 1)
     said = write_report(folder_of(tmp_path, rows[~gone])).markdown.read_text()
-    assert "57 of 120 fits are there: this study is not finished." in said
-    assert "compared over 9 data sets, by the 51 of 57 fits" in said
-    assert "left out, for some method has no score there: UMD." in said
+    assert "57 of 120 fits are available: this study is not finished." in said
+    assert "compared over 9 data sets, using the 51 of 57 fits" in said
+    assert "left out, because some method has no score: UMD." in said
     assert re.search(r"^\| UMD \|.* – \|", said, flags=re.M), "shown, though not compared"
 
 
@@ -154,7 +156,7 @@ def test_of_a_beginning_there_is_no_statistic(tmp_path: Path) -> None:
     files = write_report(folder_of(tmp_path, rows))
     assert files.figures == ()
     said = files.markdown.read_text()
-    assert "Too little is there to compare" in said
+    assert "Not enough scores to compare" in said
     assert "| CBF |" in said
 
 
@@ -162,9 +164,9 @@ def test_with_few_data_sets_it_says_that_none_could_differ(tmp_path: Path) -> No
     rows = results()
     rows = rows[rows["dataset"].isin(DATASETS[:4]) & (rows["stem"] == "linear")]
     said = write_report(folder_of(tmp_path, rows)).markdown.read_text()
-    assert "No pair of the 3 differs after correction." in said
-    assert "None could: with 4 data sets the least p is 0.125" in said
-    assert "Nothing can be said of gains and series length" in said
+    assert "No pair differs after correction (3 compared)." in said
+    assert "None could: with 4 data sets the smallest possible p is 0.125" in said
+    assert "Nothing can be said about gains and series length" in said
 
 
 def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path: Path) -> None:
@@ -174,8 +176,8 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
     theirs.to_csv(tmp_path / "scores.csv", index=False)
     files = write_report(tmp_path / "scores.csv", tmp_path / "page")
     said = files.markdown.read_text()
-    assert "How these scores came about is not in the file" in said
-    assert "saw the training split alone" not in said
+    assert "The file does not say how these scores were obtained" in said
+    assert "used the training split only" not in said
     assert "Gains" not in said
     assert "ROCKET &lt;b&gt;" in files.html.read_text()
     assert "b" not in Page(files.html.read_text()).tags

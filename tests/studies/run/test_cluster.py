@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 100}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
-KEYS = [STUDY.key(*cell) for cell in STUDY.cells()]
+KEYS = [STUDY.key(*trial) for trial in STUDY.trials()]
 
 
 def one_finished(statuses: Any) -> None:
@@ -106,7 +106,7 @@ def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
 
 
 def test_jobs_and_scheduler_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="jobs=2 is of this machine"):
+    with pytest.raises(ValueError, match="jobs=2 is for this machine only"):
         compare(STUDY, out=tmp_path, jobs=2, scheduler="tcp://127.0.0.1:8786")
     with pytest.raises(ValueError, match="jobs must be an int >= 1, or -1"):
         compare(STUDY, out=tmp_path, jobs=0)

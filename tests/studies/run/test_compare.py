@@ -16,7 +16,7 @@ from tsformer import TSTransformerClassifier
 from tsformer.data import DatasetError, load_dataset
 from tsformer.plots import encoding_color
 from tsformer.studies import Comparison, Progress, Study, compare
-from tsformer.studies.report import to_markdown
+from tsformer.studies.report.summary import to_markdown
 from tsformer.tracking import RunStore, prepare_store
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
@@ -57,8 +57,8 @@ def artifact(store: RunStore, run_id: str, name: str) -> Path:
 
 def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
     results = done.comparison.results
-    cells = results[["dataset", "encoding", "seed"]].itertuples(index=False, name=None)
-    assert list(cells) == [cell[:3] for cell in STUDY.cells()]
+    trials = results[["dataset", "encoding", "seed"]].itertuples(index=False, name=None)
+    assert list(trials) == [trial[:3] for trial in STUDY.trials()]
     assert (results["resample"] == 0).all()
     X, y = load_dataset("ItalyPowerDemand", split="train")
     X_test, y_test = load_dataset("ItalyPowerDemand", split="test")
@@ -99,7 +99,7 @@ def test_the_summary_is_over_seeds(done: Done) -> None:
 
 
 def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> None:
-    assert statuses(done.store) == {(STUDY.key(*cell), "FINISHED"): 1 for cell in STUDY.cells()}
+    assert statuses(done.store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
     runs = {run.info.run_id: run for run in done.store.runs()}
     (study,) = (run for run in runs.values() if run.data.tags["tsformer.kind"] == "study")
     for row in done.comparison.results.itertuples():
@@ -165,7 +165,7 @@ def test_events_tell_how_far_it_is(done: Done) -> None:
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[2], fractions[-1]) == (0.0, 0.125, 1.0)
     ends = [e for e in done.events if e.event == "fit-end"]
-    assert [e.cell for e in ends] == STUDY.cells()
+    assert [e.trial for e in ends] == STUDY.trials()
     assert [e.accuracy for e in ends] == done.comparison.results.accuracy.tolist()
     assert [e.done for e in ends] == [1, 2, 3, 4]
     assert done.events[0].seconds_left is None
@@ -219,6 +219,6 @@ def test_a_larger_study_adds_only_what_is_new(done: Done, tmp_path: Path) -> Non
     comparison = compare(
         larger, out=tmp_path, tracking_uri=done.uri, experiment="done", on_progress=events.append
     )
-    assert [e.cell.encoding for e in events if e.event == "fit-end" and e.cell] == ["rope"]
+    assert [e.trial.encoding for e in events if e.event == "fit-end" and e.trial] == ["rope"]
     assert comparison.results.encoding.tolist() == ["none", "rope"]
     assert comparison.results.run_id[0] == done.comparison.results.run_id[0]

@@ -13,8 +13,8 @@ import pytest
 from tsformer.cli import main
 from tsformer.cli.parsing import varied
 from tsformer.studies import Progress, Study
-from tsformer.studies.study import Cell
-from tsformer.studies.study_report import compare_command
+from tsformer.studies.design.study import Trial
+from tsformer.studies.report.write import compare_command
 from tsformer.tracking import prepare_store
 
 for library in ("typer", "rich", "mlflow", "matplotlib"):
@@ -81,10 +81,10 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ("--study small.toml --seeds 3", "leave --seeds out, or write it into the file"),
-        ("--study small.toml --set d_model=8", "leave --set out"),
+        ("--study small.toml --seeds 3", "remove --seeds, or put it into the file"),
+        ("--study small.toml --set d_model=8", "remove --set, or put it"),
         ("--study small.toml", "small.toml: No such file"),
-        ("--seeds 3", "name the problems, --datasets A,B, or a study, --study FILE.toml"),
+        ("--seeds 3", "name data sets with --datasets A,B, or a study with --study FILE.toml"),
         ("--datasets A --vary stem", "--vary takes name=a,b"),
         ("--datasets A --vary stem=conv --vary stem=linear", "--vary names 'stem' twice"),
         ("--datasets A --vary stm=conv", "did you mean 'stem'"),
@@ -125,12 +125,20 @@ def test_the_bar_says_what_is_done_running_failed_and_left(
         file=screen, force_terminal=True, width=150, color_system=None, highlight=False
     )
     monkeypatch.setattr(printing, "Console", lambda **options: console)
-    cell = Cell("GunPoint", "lspe", 4, "stem=conv")
+    trial = Trial("GunPoint", "lspe", 4, "stem=conv")
     with printing.study_bar() as show:
-        show(Progress("fit-end", 8, 4, 1, 0, running=2, cell=cell, accuracy=0.5))
+        show(Progress("fit-end", 8, 4, 1, 0, running=2, trial=trial, accuracy=0.5))
         show(
             Progress(
-                "fit-end", 8, 5, 1, 1, running=2, cell=cell, error="no such luck", seconds_left=99.6
+                "fit-end",
+                8,
+                5,
+                1,
+                1,
+                running=2,
+                trial=trial,
+                error="no such luck",
+                seconds_left=99.6,
             )
         )
     shown = screen.getvalue()

@@ -59,7 +59,7 @@ def running(store: RunStore) -> list[Any]:
 def one_finished(statuses: Any, study: Study = STUDY) -> None:
     """Assert that every fit has one FINISHED run, and that none is left RUNNING."""
     finished = {key: n for (key, status), n in statuses.items() if status == "FINISHED"}
-    assert finished == {study.key(*cell): 1 for cell in study.cells()}
+    assert finished == {study.key(*trial): 1 for trial in study.trials()}
     assert {status for _, status in statuses} <= {"FINISHED", "KILLED"}
 
 
@@ -105,10 +105,10 @@ def test_a_fit_that_always_kills_its_worker_fails_and_the_others_go_on(
         del registry._REGISTRY["poison"], sys.modules["poison"]
     (failure,) = comparison.failures.to_dict("records")
     assert failure["encoding"] == "poison"
-    assert "ended 3 times in the middle of this fit" in failure["error"]
+    assert "ended 3 times during this fit" in failure["error"]
     assert comparison.results["encoding"].tolist() == ["none"]
     found = statuses(prepare_store(uri, experiment))
-    poison, none = (study.key(*cell) for cell in study.cells())
+    poison, none = (study.key(*trial) for trial in study.trials())
     assert found[poison, "KILLED"] == 3
     assert found[poison, "FAILED"] == 1
     assert found[none, "FINISHED"] == 1

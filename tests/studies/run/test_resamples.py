@@ -11,8 +11,8 @@ import pytest
 from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
 from tsformer.studies import Study, compare
-from tsformer.studies.problem import Problem
-from tsformer.studies.resample import stratified_resample
+from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.resample import stratified_resample
 
 NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
 

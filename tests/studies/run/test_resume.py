@@ -15,8 +15,8 @@ from torch import Tensor
 from tsformer.data import DatasetError
 from tsformer.encodings import PositionalEncoding, registry
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.problem import Problem
-from tsformer.studies.scores import read_study, variants
+from tsformer.studies.analysis.scores import read_study, variants
+from tsformer.studies.run.problem import Problem
 from tsformer.tracking import prepare_store
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
@@ -95,7 +95,7 @@ def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(
         compare(STUDY, on_progress=press_in_the_second_fit, **options)
     assert pd.read_csv(tmp_path / "results.csv").encoding.tolist() == ["none"]
     store = prepare_store(uri, experiment)
-    keys = [STUDY.key(*cell) for cell in STUDY.cells()]
+    keys = [STUDY.key(*trial) for trial in STUDY.trials()]
     assert statuses(store) == {(keys[0], "FINISHED"): 1, (keys[1], "KILLED"): 1}
     assert [run.info.status for run in store.runs(tags={"tsformer.kind": "study"})] == ["KILLED"]
 
@@ -150,7 +150,7 @@ def test_results_of_another_store_are_not_overwritten(
     there = found.csv_path.read_bytes()
     elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
     larger = dataclasses.replace(study, seeds=2)
-    with pytest.raises(FileExistsError, match=r"results.csv holds 1 fits, and .*other.db does not"):
+    with pytest.raises(FileExistsError, match=r"results.csv has 1 fits, some of which .*other.db"):
         compare(larger, out=tmp_path, tracking_uri=elsewhere, experiment=experiment)
     assert found.csv_path.read_bytes() == there
     assert json.loads((tmp_path / "study.json").read_text()) == study.as_dict()
@@ -166,7 +166,9 @@ def test_a_file_that_is_no_table_of_ours_is_not_overwritten(
     content: bytes, uri: str, experiment: str, tmp_path: Path
 ) -> None:
     (tmp_path / "results.csv").write_bytes(content)
-    with pytest.raises(FileExistsError, match="holds no results of a study, and would be lost"):
+    with pytest.raises(
+        FileExistsError, match="is not a results file of a study and would be overwritten"
+    ):
         compare(STUDY, out=tmp_path, tracking_uri=uri, experiment=experiment)
     assert (tmp_path / "results.csv").read_bytes() == content
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.plots.boxes import plot_boxes
 from tsformer.studies import Study
-from tsformer.studies.study_pictures import log_statistics
-from tsformer.studies.summary_runs import summary_runs
+from tsformer.studies.analysis.analyse import analyse
+from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.run.study_run import log_findings
+from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -39,15 +40,21 @@ def store(uri: str, experiment: str) -> RunStore:
     return prepare_store(uri, experiment)
 
 
-def summarise(store: RunStore, table: pd.DataFrame) -> dict[str, Any]:
+def scores(table: pd.DataFrame, folder: Path) -> StudyScores:
+    table.to_csv(folder / "results.csv", index=False)
+    (folder / "study.json").write_text(json.dumps(STUDY.as_dict()))
+    return read_study(folder)
+
+
+def summarise(store: RunStore, table: pd.DataFrame, folder: Path) -> dict[str, Any]:
     with store.start("study", kind="study", key="study", again=True) as parent:
-        made = summary_runs(STUDY, table, store, parent)
+        made = summary_runs(STUDY, scores(table, folder), store, parent)
     runs = {run.info.run_id: run for run in store.runs("FINISHED", {"tsformer.kind": "encoding"})}
     return {runs[run_id].info.run_name: runs[run_id] for run_id in made}
 
 
-def test_a_run_for_each_encoding_and_variant(store: RunStore) -> None:
-    runs = summarise(store, results())
+def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) -> None:
+    runs = summarise(store, results(), tmp_path)
     assert list(runs) == [
         "none, stem=conv", "lspe, stem=conv", "none, stem=linear", "lspe, stem=linear",
     ]  # fmt: skip
@@ -63,19 +70,19 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore) -> None:
     assert "Means over 4 fits on 2 data sets." in best.data.tags["mlflow.note.content"]
 
 
-def test_all_are_averaged_over_the_same_draws(store: RunStore) -> None:
+def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -> None:
     table = results()
     failed = (table.stem == "conv") & (table.encoding == "lspe") & (table.seed == 1)
-    runs = summarise(store, table[~failed])
+    runs = summarise(store, table[~failed], tmp_path)
     for name, accuracy in (("none, stem=conv", 0.6), ("none, stem=linear", 0.61)):
         assert runs[name].data.metrics["test/accuracy"] == pytest.approx(accuracy)
     note = runs["none, stem=conv"].data.tags["mlflow.note.content"]
-    assert "2 fits without a partner of every encoding are left out." in note
+    assert "2 fits are left out, since some encoding lacks that draw." in note
 
 
-def test_made_again_they_are_the_same_runs(store: RunStore) -> None:
-    first = summarise(store, results())
-    second = summarise(store, results())
+def test_made_again_they_are_the_same_runs(store: RunStore, tmp_path: Path) -> None:
+    first = summarise(store, results(), tmp_path)
+    second = summarise(store, results(), tmp_path)
     assert {name: run.info.run_id for name, run in first.items()} == {
         name: run.info.run_id for name, run in second.items()
     }
@@ -87,7 +94,7 @@ def test_the_study_shows_ranks_and_pictures_of_each_variant(
     for library in ("baycomp", "scikit_posthocs"):
         pytest.importorskip(library, reason='needs the extra "statistics"')
     with store.start("study", kind="study") as run:
-        log_statistics(results(), run)
+        log_findings(analyse(scores(results(), tmp_path)), run)
     folder = Path(store.client().download_artifacts(run.run_id, "", str(tmp_path)))
     for variant, best in (("stem=conv", "lspe"), ("stem=linear", "none")):
         ranks = pd.read_csv(folder / variant / "ranks.csv")
@@ -95,12 +102,3 @@ def test_the_study_shows_ranks_and_pictures_of_each_variant(
         assert ranks.mean_rank.tolist() == [1, 2]
         for picture in ("boxes.png", "critical_difference.png", "pairs.png"):
             assert image.imread(folder / variant / picture).std() > 0.05
-
-
-def test_boxes_are_of_gains_not_of_data_sets() -> None:
-    table = results().query("stem == 'conv'")
-    (axes,) = plot_boxes(table).axes
-    medians = [line.get_xdata().mean() for line in axes.lines[4::6]]
-    # Half the gain to either side of the data set's mean: 5 points on A and 10 on B, and 1 a seed.
-    assert np.allclose(sorted(medians), [-7.5, 7.5])
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["none", "lspe"]

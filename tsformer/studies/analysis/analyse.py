@@ -1,4 +1,4 @@
-"""All that is computed of a study's scores, a variant at a time."""
+"""From the scores of a study to its findings, one variant at a time."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tsformer._names import unknown
-from tsformer.studies.effects import costs, effects, gains, mean_gains
-from tsformer.studies.scores import StudyScores, complete, variants
-from tsformer.studies.statistics import Statistics, compare_methods
+from tsformer.studies.analysis.effects import costs, effects, gains, mean_gains
+from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
 
-__all__ = ["Findings", "find"]
+__all__ = ["Findings", "analyse", "default_baseline"]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What came of one variant of a study.
+    """What was found in one variant of a study.
 
     Attributes
     ----------
     label : str
-        The variant, as ``"stem=linear"``; empty if the study varied nothing.
+        The variant, as in ``"stem=linear"``; empty if the study varied nothing.
     rows : DataFrame
         All its fits.
     used : DataFrame
-        The fits that were compared: of a study here those of seeds that every method has.
+        The fits that were compared: of a study run here, those of draws that every method has.
     statistics : Statistics or None
-        None if there are not yet two methods and two data sets with scores of all methods.
+        None without two methods and two data sets with scores of all methods.
     gains, mean_gains, effects : DataFrame or None
-        As `tsformer.studies.effects` makes them; None without statistics or without a baseline.
+        As `tsformer.studies.analysis.effects` makes them; None without statistics or a baseline.
     costs : DataFrame or None
-        As `tsformer.studies.effects.costs` makes it; None without statistics.
+        As `tsformer.studies.analysis.effects.costs` makes it; None without statistics.
+    obstacle : str
+        Why there are no statistics; empty if there are.
     """
 
     label: str
@@ -42,6 +44,7 @@ class Findings:
     mean_gains: pd.DataFrame | None = None
     effects: pd.DataFrame | None = None
     costs: pd.DataFrame | None = None
+    obstacle: str = ""
 
     @property
     def left_out(self) -> list[str]:
@@ -50,46 +53,58 @@ class Findings:
         return [name for name in self.rows["dataset"].unique() if name not in compared]
 
 
-def find(study: StudyScores, *, baseline: str | None = None, rope: float = 0.01) -> list[Findings]:
-    """Compute everything of a study.
+def default_baseline(study: StudyScores) -> str | None:
+    """Return ``"none"`` if the study has that method; else None, and gains are not computed."""
+    return "none" if "none" in study.rows["method"].unique() else None
+
+
+def analyse(
+    study: StudyScores, *, baseline: str | None = None, rope: float = 0.01
+) -> list[Findings]:
+    """Compute statistics, gains and costs of a study.
+
+    The report, the study's run in MLflow and ``tsformer statistics`` all show what this returns.
 
     Parameters
     ----------
     study : StudyScores
-        As `tsformer.studies.scores.read_study` returns.
+        As `tsformer.studies.analysis.scores.read_study` returns.
     baseline : str, optional
-        The method to gain over.
+        The method over which gains are computed.
     rope : float, default=0.01
-        Two scores no further apart are as good as equal.
+        Region of practical equivalence: scores no further apart count as equal.
 
     Returns
     -------
     list of Findings
-        One a variant.
+        One per variant.
 
     Raises
     ------
     ValueError
-        If there is no method `baseline`, a score is missing or twice there, or `rope` is not
-        above 0.
+        If there is no method `baseline`, a score is missing or duplicated, or `rope` is not
+        positive.
+    ImportError
+        If the extra `statistics` is missing.
     """
     methods = study.rows["method"].unique()
     if baseline is not None and baseline not in methods:
         raise ValueError(unknown("method", baseline, methods))
-    return [
-        _find_variant(label, rows, study.ours, baseline, rope)
-        for label, rows in variants(study.rows).items()
-    ]
+    return [_analyse_variant(variant, baseline, rope) for variant in variant_scores(study)]
 
 
-def _find_variant(
-    label: str, rows: pd.DataFrame, paired: bool, baseline: str | None, rope: float
-) -> Findings:
-    used = complete(rows) if paired else rows
-    methods = used.groupby("dataset")["method"].nunique()
+def _analyse_variant(variant: VariantScores, baseline: str | None, rope: float) -> Findings:
+    label, rows, used = variant.label, variant.rows, variant.used
     n_methods = rows["method"].nunique()
-    if n_methods < 2 or (methods == n_methods).sum() < 2:
-        return Findings(label, rows, used)
+    n_datasets = int((used.groupby("dataset")["method"].nunique() == n_methods).sum())
+    if n_methods < 2 or n_datasets < 2:
+        return Findings(
+            label,
+            rows,
+            used,
+            obstacle="a comparison needs two methods and two data sets with scores of all "
+            f"methods; got {n_methods} methods and {n_datasets} such data sets",
+        )
     statistics = compare_methods(used, rope=rope)
     cost = costs(used, statistics)
     if baseline is None or baseline not in statistics.scores.columns:

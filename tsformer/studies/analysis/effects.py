@@ -1,4 +1,4 @@
-"""What a method gains over a baseline, what that goes with, and what it costs."""
+"""Gains of methods over a baseline, what they correlate with, and what methods cost."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer.data import list_datasets
-from tsformer.studies.statistics import Statistics, holm
+from tsformer.studies.analysis.statistics import Statistics, holm
 
 __all__ = ["COVARIATES", "costs", "effects", "gains", "mean_gains"]
 
-#: What a gain may go with: the column of `gains`, and its name in words.
+#: What a gain may correlate with: the column of `gains`, and its name in words.
 COVARIATES = {"length": "series length", "train_size": "training size"}
-#: Of the permutation test and the bootstrap.
+#: Draws of the permutation test and the bootstrap.
 _DRAWS = 9999
-#: With fewer data sets no order of the gains is rare: of four, one in twelve has a rank
-#: correlation of 1 or -1.
+#: With fewer data sets no ordering of the gains is rare: of four data sets, one ordering in twelve
+#: has a rank correlation of 1 or -1.
 _FEWEST = 5
 
 
 def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
-    """Return what each method gains over a baseline on each data set, with the data set's sizes.
+    """Return each method's gain over a baseline on each data set, with the data set's sizes.
 
     Parameters
     ----------
     statistics : Statistics
-        Of one variant.
+        The statistics of one variant.
     baseline : str, default="none"
-        The method to gain over.
+        The method over which gains are computed.
 
     Returns
     -------
     DataFrame
-        A row each data set and other method, methods by mean rank: `dataset`, `method`, `gain`
-        (mean score less the baseline's), `length` (of the longest series) and `train_size` as the
-        archives' catalogue has them, NaN of a data set that is not in it.
+        One row per data set and other method, methods by mean rank: `dataset`, `method`, `gain`
+        (mean score minus the baseline's), `length` (of the longest series) and `train_size` from
+        the archives' catalogue, NaN for a data set that is not in it.
 
     Raises
     ------
@@ -58,23 +58,23 @@ def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
 
 
 def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
-    """Return the mean gain of each method, with an interval.
+    """Return the mean gain of each method with a bootstrap interval.
 
-    The interval is the middle 95 % of the means of data sets drawn anew with replacement, the same
-    draws for every method. It says how far another choice of such data sets would move the mean; of
-    few data sets it is too narrow.
+    The interval covers the middle 95 % of the means over data sets resampled with replacement,
+    using the same draws for every method. It shows how far another choice of such data sets would
+    move the mean; for few data sets it is too narrow.
 
     Parameters
     ----------
     table : DataFrame
         As `gains` returns.
     random_state : int, default=0
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     DataFrame
-        A row a method: `method`, `gain`, `low`, `high`, `datasets` (how many).
+        One row per method: `method`, `gain`, `low`, `high`, `datasets` (how many).
 
     Examples
     --------
@@ -100,23 +100,23 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
 
 
 def effects(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
-    """Return how far gains go with series length and with training size.
+    """Return how strongly gains correlate with series length and with training size.
 
     Parameters
     ----------
     table : DataFrame
         As `gains` returns.
     random_state : int, default=0
-        Of the permutations.
+        Seed of the permutations.
 
     Returns
     -------
     DataFrame
-        A row each covariate and method: `covariate`, `method`, `rho` (Spearman's rank correlation
-        over data sets), `p` (two-sided, by permutation; exact of up to seven data sets),
-        `p_holm` (corrected for the number of methods) and `datasets` (how many have the size). Of
-        fewer than five data sets, or where all gains or all sizes are the same, `rho` and `p` are
-        NaN.
+        One row per covariate and method: `covariate`, `method`, `rho` (Spearman's rank
+        correlation over data sets), `p` (two-sided permutation test, exact for up to seven data
+        sets), `p_holm` (corrected for the number of methods) and `datasets` (how many have the
+        size). With fewer than five data sets, or where all gains or all sizes are equal, `rho` and
+        `p` are NaN.
     """
     rows = []
     for covariate in COVARIATES:
@@ -145,7 +145,7 @@ def _effect(
         "p": np.nan,
         "datasets": len(rows),
     }
-    # Means over seeds that are equal on paper differ in the last bit: they are ties.
+    # Means that are mathematically equal can differ in the last bit: they are ties.
     ranks = [rows[name].round(9).rank().to_numpy() for name in ("gain", covariate)]
     if len(rows) < _FEWEST or any(np.ptp(of) == 0 for of in ranks):
         return found
@@ -166,23 +166,23 @@ def _effect(
 
 
 def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
-    """Return what each method costs and scores, over the data sets that all of them have.
+    """Return the cost and score of each method over the data sets that all methods have.
 
     Parameters
     ----------
     rows : DataFrame
-        A row a fit, of one variant, with `fit_seconds` or `n_parameters` or both.
+        One row per fit of one variant, with `fit_seconds` or `n_parameters` or both.
     statistics : Statistics
-        Of these rows.
+        The statistics of these rows.
 
     Returns
     -------
     DataFrame
-        A row a method, by mean rank: `method`, `score` and `rank`, means over data sets; of each
-        cost that the rows have, `fit_seconds` and `n_parameters`, the mean over data sets of the
-        median over seeds, which a fit that was held up does not move; and in
+        One row per method, by mean rank: `method`, `score` and `rank`, means over data sets; for
+        each cost that the rows have, `fit_seconds` and `n_parameters`, the mean over data sets of
+        the median over seeds, which a fit that was held up does not shift; and in
         `front_fit_seconds` and `front_n_parameters` whether the method is on the Pareto front:
-        no other costs as little and scores as much, and is better in one of the two.
+        no other method costs as little, scores as high, and is better in one of the two.
     """
     rows = rows[rows["dataset"].isin(statistics.scores.index)]
     names = statistics.ranks.index

@@ -1,8 +1,7 @@
-"""Scores of methods from a file: of a study here or of anything else, whole or not yet."""
+"""Scores of methods from a file: of a study run here or of anything else, finished or not."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,54 +11,93 @@ from typing import Any
 import pandas as pd
 
 from tsformer._names import unknown
-from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.studies.design.study_file import read_design
 
-__all__ = ["StudyScores", "complete", "labels", "read_scores", "read_study", "variants"]
+__all__ = [
+    "StudyScores",
+    "VariantScores",
+    "complete",
+    "labels",
+    "read_scores",
+    "read_study",
+    "split_variants",
+    "variant_scores",
+]
 
 _COLUMNS = ("dataset", "method", "seed", "score")
-#: What a comparison of ours calls these columns.
+#: What a comparison run here calls these columns.
 _OURS = {"encoding": "method", "accuracy": "score"}
+#: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
+_WORDS = ("dataset", "method", "encoding", "run_id")
 
 
 @dataclass(frozen=True)
 class StudyScores:
-    """The rows of a study with what is known of it.
+    """The scores of a study with what is known about it.
 
     Attributes
     ----------
     rows : DataFrame
-        A row a fit: `dataset`, `method`, `seed`, `score`, and every other column of the file.
+        One row per fit: `dataset`, `method`, `seed`, `score`, and every other column of the file.
     path : Path
         The file.
     ours : bool
-        Whether a comparison of this package wrote it, so that fits of one seed are pairs.
+        Whether a comparison of this package wrote it, so that fits of one seed are paired.
+    varied : tuple of str
+        Columns that the study varied beside the method, in the order of their labels.
     design : mapping or None
-        What was asked, of ``study.json`` beside the file.
+        The design in ``study.json`` beside the file.
     failed : int
-        How many fits raised, by ``failures.csv`` beside the file.
+        Number of fits that raised, from ``failures.csv`` beside the file.
     """
 
     rows: pd.DataFrame
     path: Path
     ours: bool
-    design: Mapping[str, Any] | None
+    varied: tuple[str, ...] = ()
+    design: Mapping[str, Any] | None = None
     failed: int = 0
 
 
-def read_study(path: str | os.PathLike[str]) -> StudyScores:
-    """Read a study: its folder, or a CSV as `read_scores` takes it.
+@dataclass(frozen=True)
+class VariantScores:
+    """The scores of one variant of a study.
+
+    Attributes
+    ----------
+    label : str
+        The variant, as in ``"stem=linear"``; empty if the study varied nothing.
+    rows : DataFrame
+        All its fits.
+    used : DataFrame
+        The fits to compare: of a study run here, those of draws that every method has.
+    """
+
+    label: str
+    rows: pd.DataFrame
+    used: pd.DataFrame
+
+
+def read_study(
+    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
+) -> StudyScores:
+    """Read a study from its folder, or from a CSV as `read_scores` takes it.
 
     Parameters
     ----------
     path : str or path
         A folder with ``results.csv`` (and ``study.json``), or the CSV.
+    vary : str or iterable of str, optional
+        Columns that distinguish variants of the study. By default, the parameters that
+        ``study.json`` beside the CSV says were varied; without that file, none: a column that
+        happens to be named like a parameter does not make a variant.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a column is missing, or no fit is in it yet.
+        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet.
     """
     file = Path(path)
     if file.is_dir():
@@ -69,8 +107,15 @@ def read_study(path: str | os.PathLike[str]) -> StudyScores:
             f"there is no {file}; name the folder that `tsformer compare --out` wrote, or a CSV "
             f"with the columns {', '.join(_COLUMNS)}"
         )
+    design = read_design(file.with_name("study.json"))
+    asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
+    varied = list((design or {}).get("vary", {})) if asked is None else asked
     try:
-        table = pd.read_csv(file, converters=dict.fromkeys(_words(), str))
+        table = pd.read_csv(
+            file,
+            converters=dict.fromkeys((*_WORDS, *varied), str),
+            float_precision="round_trip",  # the very numbers that were written
+        )
     except pd.errors.EmptyDataError:
         raise ValueError(f"{file} is empty") from None
     missing = set(_COLUMNS) - set(table.columns)
@@ -81,78 +126,93 @@ def read_study(path: str | os.PathLike[str]) -> StudyScores:
         if name not in table.columns:
             raise ValueError(f"{file} lacks a column: {unknown('column', name, table.columns)}")
     if table.empty:
-        raise ValueError(f"{file} holds no fit yet")
-    design, failures = file.with_name("study.json"), file.with_name("failures.csv")
+        raise ValueError(f"{file} has no rows yet")
+    free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
+    for name in asked or ():
+        if name not in free:
+            raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
+    failures = file.with_name("failures.csv")
     return StudyScores(
         rows=table.astype({"dataset": str, "method": str}),
         path=file,
         ours=ours,
-        design=json.loads(design.read_text(encoding="utf-8")) if design.is_file() else None,
+        varied=tuple(name for name in dict.fromkeys(varied) if name in free),
+        design=design,
         failed=len(pd.read_csv(failures)) if ours and failures.is_file() else 0,
     )
 
 
-def _words() -> list[str]:
-    """Columns that hold words: a method named "None" is no missing value, nor is a parameter."""
-    return ["dataset", "method", "encoding", *_parameters()]
-
-
-def read_scores(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read scores from a CSV, of a comparison here or of anything else.
+def read_scores(
+    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
+) -> pd.DataFrame:
+    """Read scores from a CSV, of a comparison run here or of anything else.
 
     Parameters
     ----------
     path : str or path
-        With the columns `dataset`, `method`, `seed` and `score`; in place of `method` and `score`,
-        `encoding` and `accuracy`. `resample` and parameters that a study varied are kept where
-        they are; other columns are left out.
+        A CSV with the columns `dataset`, `method`, `seed` and `score`; in place of `method` and
+        `score`, `encoding` and `accuracy`.
+    vary : str or iterable of str, optional
+        Columns that distinguish variants of a study, as `read_study` takes them.
 
     Returns
     -------
     DataFrame
-        With these columns.
+        These columns, `resample` where there is one, and those of `vary` with several values.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a column is missing, or no fit is in it yet.
+        If the file lacks a column, or has no row yet.
     """
-    rows = read_study(path).rows
-    resample = [name for name in ("resample",) if name in rows.columns]
-    return rows[[*_COLUMNS, *resample, *_varied(rows)]]
+    study = read_study(path, vary=vary)
+    resample = [name for name in ("resample",) if name in study.rows.columns]
+    return study.rows[[*_COLUMNS, *resample, *_with_several_values(study.rows, study.varied)]]
 
 
-def variants(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Split rows by the parameters that a study varied beside the encoding.
+def variant_scores(study: StudyScores) -> list[VariantScores]:
+    """Return the scores of each variant of a study, and which of them to compare.
+
+    Seeds of other packages need not be paired: their fits are compared by their means as they are.
+    """
+    return [
+        VariantScores(label, rows, complete(rows) if study.ours else rows)
+        for label, rows in split_variants(study.rows, study.varied).items()
+    ]
+
+
+def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
+    """Split rows by what a study varied beside the method.
 
     Parameters
     ----------
     rows : DataFrame
-        A row a fit. A column with the name of one of `TSTransformerClassifier`'s parameters
-        and more than one value is one that was varied.
+        One row per fit.
+    vary : iterable of str
+        The columns that were varied; one with a single value is left out of the labels.
 
     Returns
     -------
     dict
-        Label, as ``"stem=linear"``, to rows, in the order of first appearance; of a study that
-        varied nothing, the empty label to all rows.
+        Label, as in ``"stem=linear"``, to rows, in order of first appearance; the empty label to
+        all rows if nothing was varied.
 
     Examples
     --------
     >>> rows = pd.DataFrame({"dataset": ["A", "A"], "stem": ["conv", "linear"], "score": [1, 0.5]})
-    >>> list(variants(rows))
+    >>> list(split_variants(rows, ["stem"]))
     ['stem=conv', 'stem=linear']
     """
-    varied = _varied(rows)
+    varied = _with_several_values(rows, vary)
     if not varied:
         return {"": rows}
     return {str(label): part for label, part in rows.groupby(labels(rows, varied), sort=False)}
 
 
 def labels(rows: pd.DataFrame, varied: Iterable[str]) -> pd.Series:
-    """Return the label of each row's variant, as ``"stem=linear"``."""
+    """Return the label of each row's variant, as in ``"stem=linear"``."""
     words = rows[list(varied)].map(str)
     return words.apply(lambda row: ", ".join(f"{k}={v}" for k, v in row.items()), axis=1)
 
@@ -160,28 +220,18 @@ def labels(rows: pd.DataFrame, varied: Iterable[str]) -> pd.Series:
 def complete(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows whose data set, seed and resample have a score of every method.
 
-    Of a study under way some encodings have more seeds than others: means over what there is would
-    compare other draws, not other encodings.
+    In an unfinished study some encodings have more seeds than others: means over all rows would
+    compare different draws, not different encodings.
     """
     keys = repeat_columns(rows)
-    there = rows.groupby(keys, sort=False)["method"].transform("nunique")
-    return rows[there == rows["method"].nunique()]
+    n_methods = rows.groupby(keys, sort=False)["method"].transform("nunique")
+    return rows[n_methods == rows["method"].nunique()]
 
 
 def repeat_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns that tell one draw from another: `dataset`, `seed`, maybe `resample`."""
+    """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
 
 
-def _varied(rows: pd.DataFrame) -> list[str]:
-    parameters = _parameters()
-    return [
-        name
-        for name in rows.columns
-        if name in parameters and rows[name].map(str).nunique(dropna=False) > 1
-    ]
-
-
-def _parameters() -> set[str]:
-    # What a study compares and repeats is no variant of it.
-    return set(TSTransformerClassifier().get_params()) - {"encoding", "random_state"}
+def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    return [name for name in names if rows[name].map(str).nunique(dropna=False) > 1]

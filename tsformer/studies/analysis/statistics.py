@@ -1,4 +1,4 @@
-"""What can be concluded from scores of several methods on several data sets, and what cannot."""
+"""Statistical comparison of several methods on several data sets."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer._optional import require
-from tsformer.studies.scores import read_scores, repeat_columns, variants
-from tsformer.studies.signed_rank import signed_rank_p
+from tsformer.studies.analysis.scores import repeat_columns
+from tsformer.studies.analysis.signed_rank import signed_rank_p
 
-__all__ = ["Statistics", "compare_methods", "read_scores"]
+__all__ = ["Statistics", "compare_methods", "holm", "mean_ranks", "mean_scores", "p_text"]
 
 _COLUMNS = ("dataset", "method", "seed", "score")
-#: Of the Bayesian test; its chances are then sure to about a point.
+#: Draws of the Bayesian test: its probabilities are then accurate to about 0.01.
 _DRAWS = 4000
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What `compare_methods` found; methods are in the order of their mean rank, best first.
+    """What `compare_methods` found; methods are ordered by mean rank, best first.
 
     Attributes
     ----------
     scores : DataFrame [data sets x methods]
         Mean score over seeds.
     spreads : DataFrame [data sets x methods]
-        Sample standard deviation over seeds, NaN of one seed.
+        Sample standard deviation over seeds, NaN for a single seed.
     ranks : Series [methods]
         Mean rank over data sets; 1 is best, ties share.
     friedman_p : float
-        Chance of ranks as far apart if all methods were alike; NaN of fewer than three methods.
+        p-value of Friedman's test that all methods are alike; NaN for fewer than three methods.
     pairs : DataFrame
-        A row a pair: `better` and `worse` by mean rank; `difference`, mean score of the first less
-        that of the second; on how many data sets it `wins`, `ties` and `loses`; `p` of Wilcoxon's
-        signed-rank test, two-sided, and `p_holm`, corrected for the number of pairs; and by the
-        Bayesian signed-rank test the chances that the first is better (`p_better`), that they
-        are equal but for `rope` (`p_same`) and that it is worse (`p_worse`).
+        One row per pair: `better` and `worse` by mean rank; `difference`, the mean score of the
+        first minus that of the second; on how many data sets the first `wins`, `ties` and `loses`;
+        `p` of the two-sided Wilcoxon signed-rank test and `p_holm`, corrected for the number of
+        pairs; and the posterior probabilities of the Bayesian signed-rank test that the first is
+        better (`p_better`), practically equivalent within `rope` (`p_same`) or worse (`p_worse`).
     rope : float
-        Differences so small count as none.
+        Half-width of the region of practical equivalence.
     incomplete : list of str
-        Data sets left out because some method has no score there.
+        Data sets left out because some method has no score on them.
     """
 
     scores: pd.DataFrame
@@ -56,16 +56,16 @@ class Statistics:
     incomplete: list[str]
 
     def significant(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return the pairs that differ: corrected p below `alpha`, as Friedman's, where it is."""
+        """Return the pairs with a corrected p below `alpha`; none if Friedman's p is not."""
         if self.friedman_p >= alpha:
             return self.pairs.iloc[:0]
         return self.pairs[self.pairs["p_holm"] < alpha]
 
     def against(self, reference: str) -> pd.DataFrame:
-        """Return the pairs of one method, turned so that it is the second of each.
+        """Return the pairs of one method, oriented so that it is the second of each.
 
-        That every method is compared with this one alone must have been the question from the
-        start, as with a control: then `p_holm` is corrected for these pairs and not for all.
+        Use this where comparing every method with this one, a control, was the question from the
+        start: `p_holm` is then corrected for these pairs only.
 
         Parameters
         ----------
@@ -75,9 +75,9 @@ class Statistics:
         Returns
         -------
         DataFrame
-            A row each other method, by mean rank: `method`, and of `pairs` the columns
-            `difference` (its mean score less the reference's), `wins`, `ties`, `loses`, `p`,
-            `p_holm`, `p_better`, `p_same`, `p_worse`.
+            One row per other method, by mean rank: `method`, and the columns `difference` (its
+            mean score minus the reference's), `wins`, `ties`, `loses`, `p`, `p_holm`, `p_better`,
+            `p_same`, `p_worse` as in `pairs`.
 
         Raises
         ------
@@ -100,19 +100,20 @@ class Statistics:
 def compare_methods(
     results: pd.DataFrame, *, rope: float = 0.01, random_state: int = 0
 ) -> Statistics:
-    """Compare methods by their scores, data sets being the sample.
+    """Compare methods by their scores; the data sets are the sample.
 
-    Seeds are averaged first: they say how much a score varies, and are no further data sets.
+    Scores are averaged over seeds first: seeds show how much a score varies, but they are not
+    additional data sets.
 
     Parameters
     ----------
     results : DataFrame
-        A row a fit, as `read_scores` returns, of one variant; a higher score is better. Resamples
-        are averaged as seeds are.
+        One row per fit of one variant, as `read_scores` returns; a higher score is better.
+        Resamples are averaged as seeds are.
     rope : float, default=0.01
-        Region of practical equivalence: two scores no further apart are as good as equal.
+        Region of practical equivalence: scores no further apart count as equal.
     random_state : int, default=0
-        Of the Bayesian test's draws.
+        Seed of the Bayesian test's draws.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def compare_methods(
     Raises
     ------
     ValueError
-        If a score is missing or twice there, if several variants are in it, or fewer than two
+        If a score is missing or duplicated, as in several variants at once, or fewer than two
         methods or data sets are left.
     ImportError
         If baycomp is missing.
@@ -144,22 +145,22 @@ def compare_methods(
     """
     _check(results)
     if not rope > 0:
-        raise ValueError(f"rope must be a float > 0, as 0.01 for one point; got {rope!r}")
-    groups = results.groupby(["dataset", "method"], sort=False)["score"]
-    # Means over seeds that are equal on paper differ in the last bit: they are ties.
-    scores = groups.mean().round(9).unstack("method")
+        raise ValueError(
+            f"rope must be a float > 0, such as 0.01 for one percentage point; got {rope!r}"
+        )
+    scores = mean_scores(results)
     incomplete = scores.index[scores.isna().any(axis=1)].tolist()
     scores = scores.drop(index=incomplete)
     if len(scores) < 2 or scores.shape[1] < 2:
         raise ValueError(
-            "a comparison needs two methods and two data sets with scores of all of them; got "
+            "a comparison needs two methods and two data sets with scores of all methods; got "
             f"{scores.shape[1]} methods and {len(scores)} such data sets"
             + (f" (incomplete: {', '.join(map(str, incomplete[:10]))})" if incomplete else "")
         )
-    by_rank = scores.rank(axis=1, ascending=False)
-    ranks = by_rank.mean().sort_values(kind="stable")
+    ranks = mean_ranks(scores).sort_values(kind="stable")
     scores = scores[ranks.index]
-    spreads = groups.std().unstack("method").loc[scores.index, scores.columns]
+    spreads = results.groupby(["dataset", "method"], sort=False)["score"].std().unstack("method")
+    spreads = spreads.loc[scores.index, scores.columns]
     pairs = pd.DataFrame(
         _pair(scores, better, worse, rope, random_state)
         for better, worse in itertools.combinations(scores.columns, 2)
@@ -168,8 +169,27 @@ def compare_methods(
     return Statistics(scores, spreads, ranks, _friedman(scores), pairs, rope, incomplete)
 
 
+def mean_scores(results: pd.DataFrame) -> pd.DataFrame:
+    """Return mean scores over seeds and resamples [data sets x methods], NaN where none is."""
+    # Means that are mathematically equal can differ in the last bit: they are ties.
+    means = results.groupby(["dataset", "method"], sort=False)["score"].mean().round(9)
+    return means.unstack("method")
+
+
+def mean_ranks(scores: pd.DataFrame) -> pd.Series:
+    """Return each method's mean rank over data sets; 1 is best, ties share their mean."""
+    return scores.rank(axis=1, ascending=False).mean()
+
+
+def p_text(p: float) -> str:
+    """Return a p-value in the usual form, as in ``"p=.012"`` or ``"p<.001"``; a dash for NaN."""
+    if np.isnan(p):
+        return "–"
+    return "p<.001" if p < 0.001 else f"p={p:.3f}".replace("0.", ".")
+
+
 def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return p-values corrected for their number, by Holm's step-down method."""
+    """Return p-values corrected for multiple testing by Holm's step-down method."""
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1.0)
     corrected = np.empty_like(stepped)
@@ -187,17 +207,13 @@ def _check(results: pd.DataFrame) -> None:
             f"the score of {row['method']!r} on {row['dataset']!r}, seed {row['seed']}, is "
             f"{row['score']}; leave the row out if that fit failed"
         )
-    parts = variants(results)
-    if len(parts) > 1:
-        raise ValueError(
-            f"the results hold several variants, {', '.join(parts)}; compare each by itself, as "
-            "tsformer.studies.scores.variants splits them"
-        )
     twice = results.duplicated([*repeat_columns(results), "method"])
     if twice.any():
         row = results[twice].iloc[0]
         raise ValueError(
-            f"two scores of {row['method']!r} on {row['dataset']!r} for seed {row['seed']}"
+            f"two scores of {row['method']!r} on {row['dataset']!r} for seed {row['seed']}; if "
+            "they belong to different variants of a study, name the columns that distinguish "
+            "these: --vary, or vary= of read_study, and compare each variant by itself"
         )
 
 
@@ -214,7 +230,7 @@ def _pair(
 ) -> dict[str, object]:
     baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
     first, second = scores[better].to_numpy(), scores[worse].to_numpy()
-    apart = (first - second).round(9)  # nor do equal differences differ
+    apart = (first - second).round(9)  # equal differences are ties, too
     p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
         first, second, rope, nsamples=_DRAWS, random_state=random_state
     )

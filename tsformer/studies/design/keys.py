@@ -1,4 +1,4 @@
-"""What the fits of a study share: which parameters may be given, and the hash of them all."""
+"""The configuration that fits of a study share: allowed parameters, and their hash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
     "digest",
 ]
 
-# What the cells or the comparison set themselves.
+# Set by the trials or the comparison.
 _NOT_SHARED = (
     "callbacks",
     "checkpoint_dir",
@@ -29,31 +29,32 @@ _NOT_SHARED = (
     "verbose",
     "warm_start",
 )
-# What may be given and changes no result.
+# May be given and does not affect results.
 _HARMLESS = ("n_jobs",)
-# The parameters of the first studies, always part of the hash: a changed default makes new fits.
-# Each younger one is part of it only where it differs from its default, so that fits from before
-# it keep their keys.
+# The parameters of the first studies, always part of the hash: a changed default leads to new fits.
+# A parameter added later is part of it only where it differs from its default, so that earlier fits
+# keep their keys.
 _FIRST = (
     *("batch_size", "class_weight", "compile", "d_ff", "d_model", "device", "dropout"),
     *("early_stopping", "encoding_params", "label_smoothing", "learning_rate", "max_epochs"),
     *("n_heads", "n_iter_no_change", "n_layers", "norm_first", "pooling", "precision", "scaling"),
     *("stem", "stem_params", "timestamps", "validation_fraction", "weight_decay"),
 )
-# When the default was 16, fits were what "auto" makes of all but very long series; these keep their
-# keys. Of very long ones a 16 that is asked for is something else, and gets keys of its own.
+# When the default was 16, fits were what "auto" now gives for all but very long series; they keep
+# their keys. For very long series an explicit 16 is different, and gets keys of its own.
 _BATCH_SIZE = {"auto": 16, 16: "16"}
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Raise for a parameter that the fits of a study cannot share.
+    """Raise for parameters that the fits of a study cannot share.
 
     Raises
     ------
     ValueError
-        For an unknown name, with the nearest match, or a value that is not allowed.
+        For an unknown name, with the nearest match, or an invalid value.
     TypeError
-        For a value of the wrong type, or one that has no JSON form and hence no stable hash.
+        For a value of the wrong type, or one without a JSON form and hence without a stable
+        hash.
     """
     allowed = [name for name in TSTransformerClassifier().get_params() if name not in _NOT_SHARED]
     for name, value in parameters.items():
@@ -67,21 +68,21 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             json.dumps(value)
         except TypeError as error:
             raise TypeError(
-                f"parameters of a study are kept as JSON; {name}={value!r} cannot be ({error})"
+                f"parameters of a study are stored as JSON; {name}={value!r} cannot be ({error})"
             ) from error
-    # Now rather than in every fit.
+    # Fail now rather than in every fit.
     TSTransformerClassifier(**parameters)._check_parameters()
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all parameters that can change a fit, the estimator's defaults included."""
+    """Return all parameters that can affect a fit, including the estimator's defaults."""
     everything = TSTransformerClassifier(**parameters).get_params()
     left_out = (*_NOT_SHARED, *_HARMLESS)
     return {name: value for name, value in everything.items() if name not in left_out}
 
 
 def configuration_hash(parameters: Mapping[str, Any]) -> str:
-    """Return eight hex digits of the configuration."""
+    """Return a hash of the configuration, eight hex digits."""
     defaults = TSTransformerClassifier().get_params()
     counted = {
         name: value
@@ -93,10 +94,10 @@ def configuration_hash(parameters: Mapping[str, Any]) -> str:
 
 
 def changes_nothing(name: str) -> bool:
-    """Whether a parameter may be given but changes no result."""
+    """Return whether a parameter may be given but does not affect results."""
     return name in _HARMLESS
 
 
 def digest(value: Any) -> str:
-    """Return eight hex digits of a value that has a JSON form."""
+    """Return a hash of a value that has a JSON form, eight hex digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]

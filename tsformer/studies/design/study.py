@@ -1,4 +1,4 @@
-"""Study: which fits a comparison is made of, frozen, and the key of each."""
+"""Study: the frozen design of a comparison, its trials, and the key of each."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tsformer._deprecation import warn_renamed
 from tsformer._names import unknown
 from tsformer.encodings.registry import find
-from tsformer.studies.configuration import (
+from tsformer.studies.design.keys import (
     changes_nothing,
     check_parameters,
     configuration,
     configuration_hash,
     digest,
 )
-from tsformer.studies.study_file import read_study_file
+from tsformer.studies.design.study_file import read_study_file
 
-__all__ = ["Cell", "Study"]
+__all__ = ["Study", "Trial"]
 
 
-class Cell(NamedTuple):
+class Trial(NamedTuple):
     """One fit of a study.
 
-    `variant` names a combination of varied parameters, as ``"stem=linear"``, and is empty where
+    `variant` names a combination of varied parameters, as in ``"stem=linear"``, and is empty if
     nothing is varied; `resample` 0 is the official split.
     """
 
@@ -45,10 +46,10 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """Data sets x encodings x seeds, x values of other parameters, x resamples; all else equal.
+    """Data sets × encodings × seeds × values of varied parameters × resamples, all else equal.
 
-    The design is paired: seed `s` is ``random_state=s`` of every encoding, so that encodings meet
-    the same initial weights, the same batches and the same budget.
+    The design is paired: seed `s` is ``random_state=s`` for every encoding, so that all encodings
+    get the same initial weights, the same batches and the same budget.
 
     Parameters
     ----------
@@ -57,31 +58,32 @@ class Study:
     encodings : sequence of str
         Names of encodings, or sums of names such as ``"tape+erpe"``.
     seeds : sequence of int, or int, default=(0, 1, 2)
-        The seeds; a number `n` stands for ``0, ..., n - 1``.
+        The seeds; an int `n` stands for ``0, ..., n - 1``.
     parameters : mapping
         Other parameters of `TSTransformerClassifier`, the same in every fit.
     vary : mapping
-        Parameters of `TSTransformerClassifier` and the values that each is to have, as in
+        Parameters of `TSTransformerClassifier` and the values each takes, as in
         ``{"stem": ["linear", "conv"]}``; every combination is fitted.
     resamples : int, default=1
-        How many splits of each data set: the official one, then stratified resamples of all its
-        series, as `tsformer.studies.resample.stratified_resample` draws them.
+        Number of splits of each data set: the official one, then stratified resamples of all its
+        series, drawn by `tsformer.studies.run.resample.stratified_resample`.
 
     Raises
     ------
     ValueError
-        For an unknown encoding or parameter, with the nearest match; for a parameter's value that
-        is not allowed; for a list that is empty or names something twice.
+        For an unknown encoding or parameter, with the nearest match; for an invalid parameter
+        value; for a list that is empty or has duplicates.
     TypeError
-        For a value of the wrong type, or one that has no JSON form and hence no stable hash.
+        For a value of the wrong type, or one without a JSON form and hence without a stable
+        hash.
 
     Examples
     --------
     >>> study = Study(["BasicMotions"], ["none", "lspe"], seeds=2, parameters={"n_layers": 1})
-    >>> len(study.cells())
+    >>> len(study.trials())
     4
     >>> study = Study(["BasicMotions"], ["none"], seeds=1, vary={"stem": ["linear", "conv"]})
-    >>> [cell.variant for cell in study.cells()]
+    >>> [trial.variant for trial in study.trials()]
     ['stem=linear', 'stem=conv']
     """
 
@@ -97,7 +99,7 @@ class Study:
         if isinstance(seeds, int) and not isinstance(seeds, bool):
             seeds = range(seeds)
         if not isinstance(seeds, Iterable):
-            raise TypeError(f"seeds must be an int, or several; got {seeds!r}")
+            raise TypeError(f"seeds must be an int or a sequence of ints; got {seeds!r}")
         object.__setattr__(self, "datasets", _distinct("datasets", self.datasets, str))
         encodings: Any = self.encodings
         encodings = (encodings,) if isinstance(encodings, str) else encodings
@@ -110,7 +112,7 @@ class Study:
             raise TypeError(f"resamples must be of type int; got {self.resamples!r}")
         if self.resamples < 1:
             raise ValueError(
-                f"resamples must be at least 1, the official split alone; got {self.resamples}"
+                f"resamples must be at least 1, which is the official split; got {self.resamples}"
             )
         for encoding in self.encodings:
             for part in encoding.split("+"):
@@ -124,14 +126,14 @@ class Study:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Study:
-        r"""Read a study from a TOML file, whose keys are the parameters of this class.
+        r"""Read a study from a TOML file whose keys are the parameters of this class.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it is no TOML, has an unknown key, with the nearest match, or lacks one.
+            If it is not valid TOML, has an unknown key (with the nearest match), or lacks one.
 
         Examples
         --------
@@ -156,44 +158,45 @@ class Study:
 
     @property
     def variants(self) -> dict[str, dict[str, Any]]:
-        """The combinations of varied parameters by name; ``{"": {}}`` where none is varied."""
+        """The combinations of varied parameters by name; ``{"": {}}`` if none is varied."""
         combinations = itertools.product(*self.vary.values())
         found = (dict(zip(self.vary, values, strict=True)) for values in combinations)
         return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
 
     def parameters_of(self, variant: str = "") -> dict[str, Any]:
-        """Return the estimator's parameters in this variant, but encoding and seed."""
+        """Return the estimator's parameters in this variant, except encoding and seed."""
         variants = self.variants
         if variant not in variants:
             raise ValueError(unknown("variant", variant, variants))
         return {**self.parameters, **variants[variant]}
 
     def configuration(self, variant: str = "") -> dict[str, Any]:
-        """Return all that can change a fit of this variant, the estimator's defaults included."""
+        """Return everything that can affect a fit of this variant, including the defaults."""
         return configuration(self.parameters_of(variant))
 
     def hash_of(self, variant: str = "") -> str:
-        """Return eight hex digits of the variant's configuration.
+        """Return a hash of the variant's configuration, eight hex digits.
 
-        Data sets, encodings, seeds and the other variants are left out, so that a study can grow
-        and keep the fits it has; defaults are in, so that a changed default makes new fits. A
-        parameter younger than its first studies is in where it is not at its default.
+        Data sets, encodings, seeds and the other variants are excluded, so that a study can grow
+        and keep its fits; defaults are included, so that a changed default leads to new fits. A
+        parameter that was added after the first studies is included unless it has its default.
         """
         return configuration_hash(self.parameters_of(variant))
 
     @property
     def name(self) -> str:
-        """Name of the study as a whole: its hash covers everything."""
+        """Name of the study as a whole, with a hash that covers everything."""
         configurations = [self.configuration(variant) for variant in self.variants]
         return f"study-{digest([self.as_dict(), configurations])}"
 
-    def cells(self) -> list[Cell]:
-        """Return all fits. Seeds go round last, so that an unfinished study has every encoding.
+    def trials(self) -> list[Trial]:
+        """Return all fits in order of execution.
 
-        Only resamples go round later still: the official splits come first.
+        Seeds vary slowest, so that an unfinished study has every encoding; only resamples vary
+        slower still, so that the official splits come first.
         """
         return [
-            Cell(dataset, encoding, seed, variant, resample)
+            Trial(dataset, encoding, seed, variant, resample)
             for resample in range(self.resamples)
             for seed in self.seeds
             for dataset in self.datasets
@@ -201,16 +204,21 @@ class Study:
             for encoding in self.encodings
         ]
 
+    def cells(self) -> list[Trial]:
+        """Return `trials()`; deprecated."""
+        warn_renamed("Study.cells()", "Study.trials()")
+        return self.trials()
+
     def key(
         self, dataset: str, encoding: str, seed: int, variant: str = "", resample: int = 0
     ) -> str:
-        """Return what tells this fit from all others, in this study and the next."""
+        """Return what identifies this fit, in this study and any other."""
         key = f"{dataset}/{encoding}/{seed}/{self.hash_of(variant)}"
         return f"{key}/resample-{resample}" if resample else key
 
 
 def _in_one_spelling(encoding: Any) -> Any:
-    """Return a sum without spaces: ``"tape + erpe"`` is no other method than ``"tape+erpe"``."""
+    """Return a sum without spaces: ``"tape + erpe"`` is the same method as ``"tape+erpe"``."""
     if not isinstance(encoding, str):
         return encoding
     return "+".join(part.strip() for part in encoding.split("+"))
@@ -219,7 +227,7 @@ def _in_one_spelling(encoding: Any) -> Any:
 def _distinct(what: str, values: Iterable[Any], kind: type) -> tuple[Any, ...]:
     values = (values,) if isinstance(values, str) else tuple(values)
     if not values:
-        raise ValueError(f"a study needs at least one of its {what}; got none")
+        raise ValueError(f"{what} must name at least one; got none")
     for value in values:
         if not isinstance(value, kind) or isinstance(value, bool) or value == "":
             raise TypeError(f"{what} must be of type {kind.__name__}; got {value!r}")
@@ -232,11 +240,13 @@ def _varied(
 ) -> dict[str, tuple[Any, ...]]:
     for name, values in vary.items():
         if name == "encoding":
-            raise ValueError("'encoding' cannot be varied like a parameter: name it in encodings")
+            raise ValueError(
+                "'encoding' cannot be varied like a parameter: list its values in encodings"
+            )
         if name in parameters:
-            raise ValueError(f"{name!r} is both varied and a parameter of every fit; give it once")
+            raise ValueError(f"{name!r} is given in both vary and parameters; give it once")
         if changes_nothing(name):
-            raise ValueError(f"{name!r} cannot be varied: it changes no result")
+            raise ValueError(f"{name!r} cannot be varied: it does not affect results")
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ValueError(f"vary takes a list of values for {name!r}; got {values!r}")
         for value in values:

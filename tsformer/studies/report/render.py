@@ -1,10 +1,11 @@
-"""A page of text, tables and pictures, written as one HTML file or as Markdown."""
+"""A page of text, tables and figures, rendered as one HTML file or as Markdown."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,23 @@ from tsformer._optional import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Block", "Bullets", "Code", "Heading", "Picture", "Table", "Text", "html", "markdown"]
+__all__ = [
+    "Block",
+    "Bullets",
+    "Code",
+    "Heading",
+    "Picture",
+    "Table",
+    "Text",
+    "html",
+    "markdown",
+    "markdown_table",
+]
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading under the page's title."""
+    """A heading below the page's title."""
 
     text: str
     level: int = 2
@@ -33,14 +45,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list."""
+    """A bulleted list."""
 
     items: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; in HTML a click on a column's name sorts by it."""
+    """A table; in HTML a click on a column header sorts by that column."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -48,7 +60,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure; `name` is its file's, without the ending, and `caption` says what it shows."""
+    """A figure; `name` is its file name without the suffix, `caption` says what it shows."""
 
     name: str
     figure: Figure
@@ -57,14 +69,14 @@ class Picture:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be shown as they are."""
+    """Lines shown verbatim."""
 
     text: str
 
 
 Block = Heading | Text | Bullets | Table | Picture | Code
 
-# Nothing of the page comes from elsewhere, and its policy tells the browser so.
+# The page loads nothing from elsewhere, and its policy makes the browser enforce that.
 _TEMPLATE = """\
 <!doctype html>
 <html lang="en">
@@ -128,14 +140,14 @@ for (const th of document.querySelectorAll("th")) th.addEventListener("click", (
 
 
 def html(title: str, blocks: Sequence[Block]) -> str:
-    """Return the page as one HTML file: pictures inside, nothing loaded from anywhere.
+    """Return the page as one self-contained HTML file with its figures embedded.
 
     Parameters
     ----------
     title : str
         The page's title.
     blocks : sequence of Block
-        What is on it. All text is escaped.
+        The content. All text is escaped.
 
     Raises
     ------
@@ -147,7 +159,7 @@ def html(title: str, blocks: Sequence[Block]) -> str:
     >>> "<p>1 &lt; 2</p>" in html("A page", [Text("1 < 2")])
     True
     """
-    jinja2 = require("jinja2", extra="statistics", purpose="writing an HTML page")
+    jinja2 = require("jinja2", extra="statistics", purpose="rendering an HTML page")
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -158,14 +170,14 @@ def html(title: str, blocks: Sequence[Block]) -> str:
 
 
 def markdown(title: str, blocks: Sequence[Block]) -> str:
-    r"""Return the page as Markdown, whose pictures are files ``NAME.png`` beside it.
+    r"""Return the page as Markdown, whose figures are files ``NAME.png`` beside it.
 
     Parameters
     ----------
     title : str
         The page's title.
     blocks : sequence of Block
-        What is on it. Characters that mean something in Markdown are escaped.
+        The content. Characters with a meaning in Markdown are escaped.
 
     Examples
     --------
@@ -179,8 +191,26 @@ def markdown(title: str, blocks: Sequence[Block]) -> str:
     return "\n\n".join([f"# {_plain(title)}", *map(_markdown_block, blocks)]) + "\n"
 
 
+def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    r"""Return a Markdown table; a column whose name starts with a blank is right-aligned.
+
+    Not `DataFrame.to_markdown`: tabulate pads every column to its widest cell, so that one new
+    row rewrites all lines of a committed table, and it leaves a ``|`` inside a cell unescaped.
+
+    Examples
+    --------
+    >>> print(markdown_table(["name", " score"], [["a|b", 0.5]]), end="")
+    | name | score |
+    | --- | ---: |
+    | a\|b | 0.5 |
+    """
+    rule = ["---:" if name.startswith(" ") else "---" for name in header]
+    lines = [[name.strip() for name in header], rule, *rows]
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
 def png(figure: Figure) -> bytes:
-    """Return a figure as a PNG file, the same bytes for the same figure."""
+    """Return the bytes of a PNG file, identical for identical figures."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130)
     return file.getvalue()
@@ -200,10 +230,13 @@ def _markdown_block(block: Block) -> str:
             alt = block.name.replace("_", " ")
             return f"![{alt}]({block.name}.png)\n\n{_plain(block.caption)}"
         case Table():
-            rule = ["---", *["---:"] * (len(block.header) - 1)]
-            lines = [list(map(_plain, block.header)), rule]
-            lines += [list(map(_plain, row)) for row in block.rows]
-            return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+            first, *numbers = map(_plain, block.header)
+            header = [first, *(f" {name}" for name in numbers)]
+            return markdown_table(header, (map(_plain, row) for row in block.rows)).rstrip("\n")
+
+
+def _cell(value: object) -> str:
+    return re.sub(r"(?<!\\)\|", r"\|", str(value))
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables and pictures of a report, a variant of the study at a time."""
+"""The tables and figures of a report, one variant of the study at a time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from typing import Any
 import pandas as pd
 
 from tsformer.data import list_datasets
-from tsformer.plots.effects import plot_cost, plot_gains
-from tsformer.plots.statistics import plot_chances, plot_critical_difference, plot_pairs
-from tsformer.studies import wording
-from tsformer.studies.effects import COVARIATES
-from tsformer.studies.findings import Findings
-from tsformer.studies.page import Block, Bullets, Heading, Picture, Table, Text
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.studies.analysis.plots import (
+    plot_chances,
+    plot_cost,
+    plot_critical_difference,
+    plot_gains,
+    plot_pairs,
+)
+from tsformer.studies.report import text
+from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
 
 __all__ = ["side_by_side", "variant_section"]
 
 
 def side_by_side(findings: list[Findings]) -> Table:
-    """Return a row a method: its mean rank, mean score and mean gain in each variant."""
+    """Return a table of each method's mean rank, mean score and mean gain in each variant."""
     header, columns = ["method"], []
     methods: dict[str, None] = {}
     for each in findings:
@@ -45,12 +50,12 @@ def side_by_side(findings: list[Findings]) -> Table:
 
 
 def variant_section(found: Findings, baseline: str | None, several: bool) -> list[Block]:
-    """Return all that is shown of one variant; `several` if it is one of several."""
+    """Return all blocks on one variant; `several` says whether it is one of several."""
     stem = f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if several else ""
     level = 3 if several else 2
     blocks: list[Block] = [
         Heading(f"Results, {found.label}" if several else "Results"),
-        Bullets(wording.outcome(found, baseline)),
+        Bullets(text.outcome(found, baseline)),
     ]
     statistics = found.statistics
     if statistics is not None:
@@ -61,14 +66,14 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
             Picture(
                 f"{stem}critical_difference",
                 plot_critical_difference(statistics),
-                f"Critical-difference diagram: mean ranks over {n} data sets, the best at the "
-                "left. Methods with a dot on one bar are not shown to differ.",
+                f"Critical difference diagram: mean ranks over {n} data sets, best at the left. "
+                "Methods with a dot on one bar are not shown to differ.",
             ),
             Heading("Pairs", level),
             Picture(
                 f"{stem}pairs",
                 plot_pairs(statistics),
-                "Multiple-comparison matrix: every method less every other.",
+                "Multiple-comparison matrix: every method minus every other.",
             ),
             _pairs(found),
         ]
@@ -78,14 +83,14 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
                 Picture(
                     f"{stem}chances",
                     plot_chances(statistics, baseline),
-                    f"Chances that a method is better than {baseline}, practically equal, or "
-                    "worse, on a further data set like these.",
+                    f"Probability that a method is better than {baseline}, practically equivalent, "
+                    "or worse, on a further data set like these.",
                 ),
             ]
             for covariate, words in COVARIATES.items():
                 if found.gains[covariate].notna().any():
                     figure = plot_gains(found.gains, found.effects, covariate, baseline)
-                    caption = f"Gain over {baseline} and {words}, data set by data set."
+                    caption = f"Gain over {baseline} against {words}, one dot per data set."
                     blocks.append(Picture(f"{stem}gain_by_{covariate}", figure, caption))
         blocks += _cost(found, stem, level)
     return [*blocks, Heading("Data sets", level), *_datasets(found)]
@@ -114,9 +119,9 @@ def _methods(found: Findings, baseline: str | None) -> Table:
             f"gain over {baseline}, 95 % interval",
             "wins/ties/losses",
             "p (Holm)",
-            "chance better",
-            "same",
-            "worse",
+            "P(better)",
+            "P(equivalent)",
+            "P(worse)",
         ]
         gain = _gain_cells(found)
         cells[baseline] += ["–"] * 6
@@ -134,7 +139,7 @@ def _pairs(found: Findings) -> Table:
     assert found.statistics is not None
     header = ["better by rank", "worse", "difference", "wins/ties/losses", "p", "p (Holm)"]
     return Table(
-        [*header, "chance better", "same", "worse"],
+        [*header, "P(better)", "P(equivalent)", "P(worse)"],
         [
             [
                 *(pair["better"], pair["worse"], f"{pair['difference']:+.3f}"),
@@ -153,13 +158,13 @@ def _chances(pair: Mapping[Hashable, Any]) -> list[str]:
 
 def _cost(found: Findings, stem: str, level: int) -> list[Block]:
     costs = found.costs
-    formats = {"fit_seconds": ("seconds a fit", ",.2f"), "n_parameters": ("parameters", ",.0f")}
+    formats = {"fit_seconds": ("seconds per fit", ",.2f"), "n_parameters": ("parameters", ",.0f")}
     there = [] if costs is None else [name for name in formats if name in costs.columns]
     if costs is None or not there:
         return []
     header = ["method", "mean score", "mean rank"]
     for name in there:
-        header += [formats[name][0], "on the front"]
+        header += [formats[name][0], "on Pareto front"]
     rows = []
     for row in costs.to_dict("records"):
         cells = [str(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
@@ -168,8 +173,8 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
             cells += [format(row[name], formats[name][1]), front]
         rows.append(cells)
     caption = (
-        "Mean score and cost. On the line and framed in black, the Pareto front: no other method "
-        "scores as much for as little."
+        "Mean score against cost. Methods on the line, outlined in black, form the Pareto front: "
+        "no other method scores as high at as low a cost."
     )
     return [
         Heading("Cost", level),
@@ -197,7 +202,7 @@ def _datasets(found: Findings) -> list[Block]:
         ]
         rows.append([dataset, *sizes, *cells])
     return [
-        Text("Mean score over seeds ± sample standard deviation; all fits that are there."),
+        Text("Mean score over seeds ± sample standard deviation, over all available fits."),
         Table(["data set", "length", "training size", *methods], rows),
     ]
 

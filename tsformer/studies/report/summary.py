@@ -1,33 +1,30 @@
-"""From the rows of a comparison to files and tables."""
+"""The summary table of a comparison: accuracy and cost of each encoding on each data set."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
-
 import pandas as pd
-from pandas.api.types import is_object_dtype
 
-__all__ = ["summary_table", "to_csv", "to_markdown", "write_atomically"]
+from tsformer.studies.report.render import markdown_table
+
+__all__ = ["summary_table", "to_markdown"]
 
 
 def summary_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Summarise fits over their seeds.
+    """Summarise fits over their seeds and resamples.
 
     Parameters
     ----------
     results : DataFrame
-        A row a fit, with the columns `dataset`, `encoding`, `accuracy`, `fit_seconds`,
+        One row per fit, with the columns `dataset`, `encoding`, `accuracy`, `fit_seconds`,
         `n_parameters`.
 
     Returns
     -------
     DataFrame
-        A row for each data set and encoding, in the order of their first fits: `dataset`,
+        One row per data set and encoding, in the order of their first fits: `dataset`,
         `encoding`, `seeds` (how many), `accuracy` (mean), `spread` (sample standard deviation of
-        the accuracy, NaN with one seed), `fit_seconds` (median: a fit that was held up does not
-        move it), `n_parameters`.
+        the accuracy, NaN for a single seed), `fit_seconds` (median, so that a fit that was held
+        up does not shift it), `n_parameters`.
     """
     table = (
         results.groupby(["dataset", "encoding"], sort=False)
@@ -40,49 +37,26 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
         )
         .reset_index()
     )
-    # Seeds go round last, so the first fits name every data set and encoding in the study's order.
+    # Seeds vary slowest, so the first fits name every data set and encoding in the study's order.
     for column in ("encoding", "dataset"):
         order = {name: place for place, name in enumerate(results[column].unique())}
         table = table.sort_values(column, key=lambda names: names.map(order), kind="stable")
     return table.reset_index(drop=True)
 
 
-def to_csv(results: pd.DataFrame) -> str:
-    """Return the rows as CSV, the same on every system; None is a word, what is missing is not."""
-    for name in filter(lambda name: is_object_dtype(results[name]), results.columns):
-        words = ["None" if value is None else value for value in results[name]]
-        results = results.assign(**{name: words})
-    return results.to_csv(index=False, lineterminator="\n")
-
-
 def to_markdown(table: pd.DataFrame) -> str:
     """Return a summary table as Markdown."""
-    shown = pd.DataFrame(
-        {
-            "data set": table["dataset"],
-            "encoding": table["encoding"],
-            "test accuracy": [
-                f"{mean:.3f}" + (f" ± {spread:.3f}" if spread >= 0 else "")
-                for mean, spread in zip(table["accuracy"], table["spread"], strict=True)
-            ],
-            "seeds": table["seeds"].map(str),
-            "fit seconds": table["fit_seconds"].map("{:.1f}".format),
-            "parameters": table["n_parameters"].map("{:,}".format),
-        }
+    rows = zip(
+        table["dataset"],
+        table["encoding"],
+        (
+            f"{mean:.3f}" + (f" ± {spread:.3f}" if spread >= 0 else "")
+            for mean, spread in zip(table["accuracy"], table["spread"], strict=True)
+        ),
+        table["seeds"].map(str),
+        table["fit_seconds"].map("{:.1f}".format),
+        table["n_parameters"].map("{:,}".format),
+        strict=True,
     )
-    rule = ["---", "---", "---:", "---:", "---:", "---:"]
-    lines = [list(shown.columns), rule, *shown.to_numpy().tolist()]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def write_atomically(text: str, path: Path) -> None:
-    """Write a text file in one step: whoever reads it finds the old text or the new."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        part.chmod(0o644)  # mkstemp's files are for their owner alone
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    header = ["data set", "encoding", " test accuracy", " seeds", " fit seconds", " parameters"]
+    return markdown_table(header, rows)

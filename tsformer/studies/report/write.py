@@ -1,4 +1,4 @@
-"""The report of a study: one HTML page, and the same as Markdown with its figures beside it."""
+"""The report of a study: one HTML page, and the same as Markdown with figures beside it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import hashlib
 import os
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tsformer
 from tsformer._optional import require
-from tsformer.plots.effects import plot_mean_gains
-from tsformer.studies import wording
-from tsformer.studies.findings import Findings, find
-from tsformer.studies.page import (
+from tsformer.studies._files import write_atomically
+from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
+from tsformer.studies.analysis.plots import plot_mean_gains
+from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.report import text
+from tsformer.studies.report.render import (
     Block,
     Bullets,
     Code,
@@ -27,11 +29,9 @@ from tsformer.studies.page import (
     markdown,
     png,
 )
-from tsformer.studies.report import write_atomically
-from tsformer.studies.report_sections import side_by_side, variant_section
-from tsformer.studies.scores import StudyScores, read_study
+from tsformer.studies.report.sections import side_by_side, variant_section
 
-__all__ = ["ReportFiles", "compare_command", "write_report"]
+__all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
 
 _LIBRARIES = ("numpy", "pandas", "scipy", "torch", "matplotlib", "baycomp", "scikit-posthocs")
 
@@ -50,11 +50,12 @@ def write_report(
     *,
     baseline: str | None = None,
     rope: float = 0.01,
+    vary: str | Iterable[str] | None = None,
     command: str | None = None,
 ) -> ReportFiles:
-    """Write what a study shows: ``report.html``, ``report.md`` and the figures of the latter.
+    """Write the report of a study: ``report.html``, ``report.md`` and the latter's figures.
 
-    The HTML is one file that loads nothing. The same scores give the same bytes.
+    The HTML is one self-contained file. The same scores give the same bytes.
 
     Parameters
     ----------
@@ -62,13 +63,16 @@ def write_report(
         A study's folder, or a CSV as `tsformer.studies.read_scores` takes it. It may be unfinished:
         data sets that lack a method are left out of the statistics, and named.
     out : str or path, optional
-        The folder to write to; ``report`` beside the CSV if not given.
+        The folder to write to; by default, ``report`` beside the CSV.
     baseline : str, optional
-        The method that gains are over; ``"none"`` if the study has it, and else there are none.
+        The method over which gains are computed; by default ``"none"``, if the study has it.
     rope : float, default=0.01
-        Region of practical equivalence: two scores no further apart are as good as equal.
+        Region of practical equivalence: scores no further apart count as equal.
+    vary : str or iterable of str, optional
+        Columns that distinguish variants of the study; by default what ``study.json`` beside the
+        CSV says.
     command : str, optional
-        The shell line that made the report, to be shown in it.
+        The shell command that made the report, to be shown in it.
 
     Returns
     -------
@@ -85,12 +89,27 @@ def write_report(
     """
     for library in ("jinja2", "baycomp", "scikit_posthocs"):
         require(library, extra="statistics", purpose="the report of a study")
-    scores = read_study(study)
-    if baseline is None and "none" in scores.rows["method"].unique():
-        baseline = "none"
-    findings = find(scores, baseline=baseline, rope=rope)
+    scores = read_study(study, vary=vary)
+    baseline = default_baseline(scores) if baseline is None else baseline
+    return write_findings(
+        scores,
+        analyse(scores, baseline=baseline, rope=rope),
+        Path(out) if out is not None else scores.path.parent / "report",
+        baseline=baseline,
+        command=command,
+    )
+
+
+def write_findings(
+    scores: StudyScores,
+    findings: list[Findings],
+    folder: Path,
+    *,
+    baseline: str | None,
+    command: str | None = None,
+) -> ReportFiles:
+    """Write the report of findings that `analyse` returned for these scores and baseline."""
     blocks = _blocks(scores, findings, baseline, command)
-    folder = Path(out) if out is not None else scores.path.parent / "report"
     folder.mkdir(parents=True, exist_ok=True)
     title = _title(scores)
     pictures = [block for block in blocks if isinstance(block, Picture)]
@@ -104,7 +123,7 @@ def write_report(
 
 
 def compare_command(design: Mapping[str, Any]) -> str:
-    """Return the shell line that runs a study of this design.
+    """Return the shell command that runs a study of this design.
 
     Examples
     --------
@@ -137,9 +156,9 @@ def _blocks(
 ) -> list[Block]:
     blocks: list[Block] = [
         Heading("What was asked"),
-        Text(wording.asked(scores, findings, baseline)),
+        Text(text.asked(scores, findings, baseline)),
         Heading("How"),
-        Bullets(wording.protocol(scores, findings)),
+        Bullets(text.protocol(scores, findings)),
     ]
     if len(findings) > 1:
         blocks += [Heading("Variants side by side"), side_by_side(findings)]
@@ -147,7 +166,7 @@ def _blocks(
     if tables and baseline is not None:
         caption = f"Mean gain over {baseline} with its interval."
         if len(tables) > 1:
-            caption += " Each panel has a scale of its own."
+            caption += " Each panel has its own scale."
         blocks += [
             *([Heading("Gains")] if len(findings) == 1 else []),
             Picture("mean_gains", plot_mean_gains(tables, baseline), caption),
@@ -157,7 +176,7 @@ def _blocks(
     return [
         *blocks,
         Heading("What cannot be concluded"),
-        Bullets(wording.limits(scores, findings)),
+        Bullets(text.limits(scores, findings)),
         Heading("How this page was made"),
         *_provenance(scores, command),
     ]

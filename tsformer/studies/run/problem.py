@@ -1,4 +1,4 @@
-"""Problem: a data set with one of its splits, loaded once a process."""
+"""Problem: a data set with one of its splits, loaded once per process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tsformer.data import load_dataset
-from tsformer.studies.resample import stratified_resample
+from tsformer.studies.run.resample import stratified_resample
 
 __all__ = ["Problem"]
 
-# A worker meets the data sets of a study in any order; more than so many would fill its memory.
+# A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
 
 
@@ -21,7 +21,7 @@ _KEPT = 16
 class Problem:
     """A data set with a split.
 
-    Tasks carry the name alone: a worker loads the data itself, and keeps them for the next fit.
+    Tasks carry only the name: a worker loads the data itself and keeps them for the next fit.
     """
 
     name: str
@@ -33,17 +33,19 @@ class Problem:
 
     @classmethod
     def load(cls, name: str, resample: int = 0) -> Problem:
-        """Load it by name: the official split, or from 1 on that stratified resample."""
+        """Load by name: the official split for 0, else the stratified resample of that number."""
         split = _official(name)
         if resample:
             split = stratified_resample(*split, seed=resample)
         return cls(name, resample, *split)
 
     def loader(self, context: str) -> str:
-        """Return the expression that loads one part, for whoever reads a run."""
+        """Return the expression that loads one part, to be recorded with a run."""
         if not self.resample:
             return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
-        return f"tsformer.studies.problem.Problem.load({self.name!r}, {self.resample}).X_{context}"
+        return (
+            f"tsformer.studies.run.problem.Problem.load({self.name!r}, {self.resample}).X_{context}"
+        )
 
 
 @lru_cache(maxsize=_KEPT)

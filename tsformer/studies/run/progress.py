@@ -1,4 +1,4 @@
-"""Progress: what a running comparison tells whoever shows it."""
+"""Progress: the events that a running comparison reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from statistics import mean
 from time import perf_counter
 from typing import Literal
 
-from tsformer.studies.study import Cell
+from tsformer._deprecation import renamed_attribute
+from tsformer.studies.design.study import Trial
 from tsformer.training.callbacks import Callback, TrainingState
 
 __all__ = ["Progress", "ProgressReporter"]
@@ -21,21 +22,22 @@ class Progress:
     Attributes
     ----------
     event : {"start", "fit-start", "epoch", "fit-end", "end"}
-        What happened. Fits in other processes have a "fit-end" alone.
+        What happened. Fits in other processes only report "fit-end".
     total, done, skipped, failed : int
-        Fits of the study; of these ended so far, however; found finished from before; raised.
+        Number of fits in the study; of those that ended, successfully or not; that were already
+        finished before; that raised.
     running : int
-        Fits under way, as many as there are workers or fits left for them.
-    cell : Cell or None
+        Number of fits under way: the smaller of workers and remaining fits.
+    trial : Trial or None
         The fit; None at "start" and "end".
     epoch, n_epochs : int
-        Epochs of this fit, done and planned; 0 before the first.
+        Completed and planned epochs of this fit; 0 before the first.
     loss, accuracy : float or None
-        The newest training loss; the test accuracy, at "fit-end".
+        The latest training loss; the test accuracy, at "fit-end".
     error : str
-        At "fit-end" of a fit that raised: its message.
+        The message of a fit that raised, at "fit-end".
     seconds_left : float or None
-        Estimate of what remains, None before there is anything to go by.
+        Estimated time remaining; None until there is something to base it on.
     """
 
     event: Literal["start", "fit-start", "epoch", "fit-end", "end"]
@@ -44,7 +46,7 @@ class Progress:
     skipped: int
     failed: int
     running: int = 0
-    cell: Cell | None = None
+    trial: Trial | None = None
     epoch: int = 0
     n_epochs: int = 0
     loss: float | None = None
@@ -54,54 +56,56 @@ class Progress:
 
     @property
     def fraction(self) -> float:
-        """Part of the study that is done, the current fit's epochs included, from 0 to 1."""
+        """Completed fraction of the study from 0 to 1, including epochs of the current fit."""
         current = self.epoch / self.n_epochs if self.event == "epoch" else 0.0
         return (self.done + current) / self.total
 
+    cell = renamed_attribute("cell", "trial")
+
 
 class ProgressReporter(Callback):
-    """Counts and clocks fits and tells a listener; as a callback it reports the epochs too.
+    """Counts and times fits and notifies a listener; as a callback it also reports epochs.
 
     Parameters
     ----------
     listener : callable or None
         Called with each Progress.
-    cells : list of Cell
+    trials : list of Trial
         All fits, in order.
-    skipped : set of Cell
-        Those found finished.
+    skipped : set of Trial
+        Those already finished.
     workers : callable
-        Says how many fits can be under way at once.
+        Returns how many fits can run at once.
     """
 
     def __init__(
         self,
         listener: Callable[[Progress], None] | None,
-        cells: list[Cell],
-        skipped: set[Cell],
+        trials: list[Trial],
+        skipped: set[Trial],
         workers: Callable[[], int] = lambda: 1,
     ):
         self.listener = listener
-        self.total = len(cells)
+        self.total = len(trials)
         self.skipped = len(skipped)
         self.workers = workers
         self.failed = 0
-        self._waiting = dict.fromkeys(cell for cell in cells if cell not in skipped)
-        self._cell: Cell | None = None  # the one under way in this process
+        self._waiting = dict.fromkeys(trial for trial in trials if trial not in skipped)
+        self._trial: Trial | None = None  # the one running in this process
         self._begun = 0.0
         self._seconds: dict[str, list[float]] = {}
         self._send("start")
 
-    def fit_start(self, cell: Cell) -> None:
-        """Say that a fit begins in this process."""
-        self._cell = cell
+    def fit_start(self, trial: Trial) -> None:
+        """Report that a fit begins in this process."""
+        self._trial = trial
         self._begun = perf_counter()
-        self._send("fit-start", cell)
+        self._send("fit-start", trial)
 
     def on_epoch_end(self, state: TrainingState) -> None:
         self._send(
             "epoch",
-            self._cell,
+            self._trial,
             part=state.epoch / state.n_epochs,
             epoch=state.epoch,
             n_epochs=state.n_epochs,
@@ -109,23 +113,23 @@ class ProgressReporter(Callback):
         )
 
     def fit_end(
-        self, cell: Cell, *, seconds: float, accuracy: float | None = None, error: str = ""
+        self, trial: Trial, *, seconds: float, accuracy: float | None = None, error: str = ""
     ) -> None:
-        """Say that a fit ended, in this process or another."""
-        del self._waiting[cell]
+        """Report that a fit ended, in this process or another."""
+        del self._waiting[trial]
         if error:
             self.failed += 1
-        else:  # a fit that raised says nothing about how long fits take
-            self._seconds.setdefault(cell.dataset, []).append(seconds)
-        self._cell = None
-        self._send("fit-end", cell, accuracy=accuracy, error=error)
+        else:  # the duration of a fit that raised is no basis for an estimate
+            self._seconds.setdefault(trial.dataset, []).append(seconds)
+        self._trial = None
+        self._send("fit-end", trial, accuracy=accuracy, error=error)
 
     def end(self) -> None:
-        """Say that the comparison is over."""
+        """Report that the comparison is over."""
         self._send("end")
 
     def _send(
-        self, event: str, cell: Cell | None = None, *, part: float = 0.0, **fields: object
+        self, event: str, trial: Trial | None = None, *, part: float = 0.0, **fields: object
     ) -> None:
         if self.listener is None:
             return
@@ -138,14 +142,14 @@ class ProgressReporter(Callback):
                 skipped=self.skipped,
                 failed=self.failed,
                 running=min(workers, len(self._waiting)),
-                cell=cell,
+                trial=trial,
                 seconds_left=self._seconds_left(part, max(workers, 1)),
                 **fields,  # type: ignore[arg-type]
             )
         )
 
     def _seconds_left(self, part: float, workers: int) -> float | None:
-        """Expect of a fit what fits on its data set took, else what the average fit took."""
+        """Estimate from earlier fits on the same data set, else from the average fit."""
         if not self._waiting:
             return 0.0
         all_seconds = [s for seconds in self._seconds.values() for s in seconds]
@@ -153,5 +157,5 @@ class ProgressReporter(Callback):
         if not all_seconds:
             return elapsed / part * len(self._waiting) - elapsed if part else None
         left = sum(mean(self._seconds.get(c.dataset, all_seconds)) for c in self._waiting)
-        running = elapsed if self._cell in self._waiting else 0.0
+        running = elapsed if self._trial in self._waiting else 0.0
         return max(left - running, 0.0) / min(workers, len(self._waiting))

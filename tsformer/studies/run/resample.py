@@ -1,4 +1,4 @@
-"""Stratified resamples of a data set's series, as the field draws them."""
+"""Stratified resamples of a data set, the same as those of sktime and aeon."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def stratified_resample(
     *,
     seed: int,
 ) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Draw a new train and test split: as many series of each class in either as before.
+    """Draw a new train/test split with the class counts of the official one.
 
     All series, train before test, are shuffled within each class. The same seed gives the same
-    split as sktime's and aeon's functions of this name, so that published results of numbered
-    resamples are of these splits.
+    split as the functions of this name in sktime and aeon, so that published results of numbered
+    resamples refer to these splits.
 
     Parameters
     ----------
     X_train, X_test : array (B, C, L) or sequence of arrays (C, L)
-        The official split. Lists stay lists, and so do arrays of different lengths.
+        The official split. Lists give lists, and so do arrays of different lengths.
     y_train, y_test : array (B,)
-        Their labels.
+        The labels.
     seed : int
         Number of the resample.
 
@@ -47,7 +47,7 @@ def stratified_resample(
     """
     y = np.concatenate([y_train, y_test])
     n_train = {label: int(np.sum(y_train == label)) for label in np.unique(y)}
-    generator = np.random.RandomState(seed)  # not a Generator: the field's splits are of this one
+    generator = np.random.RandomState(seed)  # not a Generator: published splits use this
     train: list[int] = []
     test: list[int] = []
     for label, n in n_train.items():

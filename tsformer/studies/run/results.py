@@ -1,4 +1,4 @@
-"""Ledger: what came of each fit of a study so far, as rows, in memory and in results.csv."""
+"""ResultStore: the results of a study so far, in memory and in results.csv."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer.studies.fit import COUNTS, columns, read_back, what
-from tsformer.studies.report import to_csv, write_atomically
-from tsformer.studies.study import Cell, Study
-from tsformer.studies.work import Outcome
+from tsformer.studies._files import to_csv, write_atomically
+from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.trial import COUNTS, columns, describe, read_back
+from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
 
-__all__ = ["Ledger"]
+__all__ = ["ResultStore"]
 
 
-class Ledger:
-    """Rows of results, errors, and which fits the store has no run of.
+class ResultStore:
+    """Result rows, errors, and the fits that the MLflow store has no run of.
 
     Parameters
     ----------
     study : Study
-        What was asked.
+        The design.
     store : RunStore
-        Where the runs are.
+        The store with the runs.
     path : Path
-        The CSV, which always holds all rows there are.
+        The CSV, which always holds all rows known so far.
     """
 
     def __init__(self, study: Study, store: RunStore, path: Path):
         self.study = study
         self.store = store
         self.path = path
-        self.rows: dict[Cell, dict[str, Any]] = {}
-        self.errors: dict[Cell, str] = {}
-        self.unrecorded: set[Cell] = set()
-        self._cells = study.cells()
-        self._keys = {study.key(*cell): cell for cell in self._cells}
+        self.rows: dict[Trial, dict[str, Any]] = {}
+        self.errors: dict[Trial, str] = {}
+        self.unrecorded: set[Trial] = set()
+        self._trials = study.trials()
+        self._keys = {study.key(*trial): trial for trial in self._trials}
 
     def open(self) -> None:
-        """Settle for the first time, unless the CSV that is there would be lost by it.
+        """Read the store for the first time, unless that would lose rows of an existing CSV.
 
         Raises
         ------
         FileExistsError
-            If it holds a fit of which the store has no run.
+            If the CSV has a fit that the store has no run of.
         Exception
-            Whatever the store raises that cannot be reached.
+            Whatever a store that cannot be reached raises.
         """
         self._read_store()
         self._refuse_to_lose()
         self.write()
 
     def settle(self) -> None:
-        """Leave every key in the store with one FINISHED run at most and none RUNNING; read those.
+        """Leave each key with at most one FINISHED run and no RUNNING one; read the finished.
 
         Raises
         ------
         Exception
-            Whatever the store raises that cannot be reached.
+            Whatever a store that cannot be reached raises.
         """
         self._read_store()
         self.write()
@@ -70,48 +70,48 @@ class Ledger:
             self.store.kill_stale(self._keys, tags)
             self.store.kill_doubled(self._keys, tags)
             for key, run in self.store.finished(self._keys, tags).items():
-                cell = self._keys[key]
-                known = self.rows.get(cell)
+                trial = self._keys[key]
+                known = self.rows.get(trial)
                 if known is None or known["run_id"] != run.info.run_id:
-                    self.rows[cell] = read_back(cell, self.study, run)
-                    self.errors.pop(cell, None)
-                self.unrecorded.discard(cell)
+                    self.rows[trial] = read_back(trial, self.study, run)
+                    self.errors.pop(trial, None)
+                self.unrecorded.discard(trial)
 
     def _refuse_to_lose(self) -> None:
-        """Raise if rows of the CSV are nowhere else: another store made them."""
+        """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
         try:
             earlier = pd.read_csv(self.path, dtype={"run_id": str})
-            # A fit that could not be recorded has no id, and is done again.
+            # A fit that could not be recorded has no id, and is repeated.
             ids = set(earlier["run_id"].dropna())
-        except (ValueError, KeyError) as error:  # no table, or none of ours
+        except (ValueError, KeyError) as error:  # not a table, or not one of ours
             raise FileExistsError(
-                f"{self.path} holds no results of a study, and would be lost: name another "
-                "folder, --out, or move the file away"
+                f"{self.path} is not a results file of a study and would be overwritten: choose "
+                "another folder with --out, or move the file"
             ) from error
         unknown = ids - {row["run_id"] for row in self.rows.values()}
         if not all(map(self.store.has, sorted(unknown))):
             raise FileExistsError(
-                f"{self.path} holds {len(earlier)} fits, and {self.store.uri} does not know all of "
-                "them: going on would lose them. Name the store that they were made with, "
-                "--tracking-uri, or another folder, --out, or move the file away"
+                f"{self.path} has {len(earlier)} fits, some of which {self.store.uri} does not "
+                "know and which would be lost: name the store they were recorded in with "
+                "--tracking-uri, choose another folder with --out, or move the file"
             )
 
     def kill_running(self) -> None:
-        """Mark what runs KILLED."""
+        """Mark the running runs KILLED."""
         for tags in self._tags():
             self.store.kill_stale(self._keys, tags)
 
-    def add(self, outcome: Outcome) -> None:
-        """Take in what came of a fit."""
-        if outcome.row is None:
-            self.errors[outcome.cell] = outcome.error
+    def add(self, result: TrialResult) -> None:
+        """Add the result of a trial."""
+        if result.row is None:
+            self.errors[result.trial] = result.error
         else:
-            self.rows[outcome.cell] = outcome.row
+            self.rows[result.trial] = result.row
             self.write()
-        if not outcome.recorded:
-            self.unrecorded.add(outcome.cell)
+        if not result.recorded:
+            self.unrecorded.add(result.trial)
 
     def write(self) -> None:
         """Write the rows to the CSV."""
@@ -119,29 +119,29 @@ class Ledger:
 
     def results(self) -> pd.DataFrame:
         """Return the rows in the study's order."""
-        rows = [self.rows[cell] for cell in self._cells if cell in self.rows]
+        rows = [self.rows[trial] for trial in self._trials if trial in self.rows]
         frame = pd.DataFrame(rows, columns=columns(self.study))
-        for name in self.study.vary:  # or None beside numbers would become one of them
+        for name in self.study.vary:  # else None among numbers would become NaN
             frame[name] = pd.Series([row[name] for row in rows], dtype=object)
         return frame.astype(dict.fromkeys(COUNTS, "Int64"))
 
     def failures(self) -> pd.DataFrame:
-        """Return a row for each fit that raised."""
+        """Return one row per fit that raised."""
         rows = [
-            {**what(c, self.study), "error": self.errors[c]}
-            for c in self._cells
+            {**describe(c, self.study), "error": self.errors[c]}
+            for c in self._trials
             if c in self.errors
         ]
         return pd.DataFrame(rows, columns=[*self._names(), "error"])
 
     def without_record(self) -> pd.DataFrame:
-        """Return a row for each fit of which the store has no run."""
-        rows = [what(cell, self.study) for cell in self._cells if cell in self.unrecorded]
+        """Return one row per fit that the store has no run of."""
+        rows = [describe(trial, self.study) for trial in self._trials if trial in self.unrecorded]
         return pd.DataFrame(rows, columns=self._names())
 
-    def waiting(self) -> Iterable[Cell]:
-        """Return the fits of which there is no row yet."""
-        return [cell for cell in self._cells if cell not in self.rows]
+    def waiting(self) -> Iterable[Trial]:
+        """Return the trials without a row so far."""
+        return [trial for trial in self._trials if trial not in self.rows]
 
     def _tags(self) -> list[dict[str, str]]:
         hashes = dict.fromkeys(self.study.hash_of(variant) for variant in self.study.variants)

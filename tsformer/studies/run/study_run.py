@@ -1,45 +1,35 @@
-"""What the run of a study shows of all its fits: ranks, which encodings differ, every fit."""
+"""What the MLflow run of a study shows of all its fits: ranks, pairs, every fit."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from tsformer.plots import plot_critical_difference, plot_pairs
-from tsformer.plots.boxes import plot_boxes
-from tsformer.studies.scores import complete, variants
-from tsformer.studies.statistics import Statistics, compare_methods
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.plots import plot_boxes, plot_critical_difference, plot_pairs
+from tsformer.studies.analysis.statistics import Statistics
 from tsformer.tracking import TrackedRun
 
-__all__ = ["log_statistics"]
+__all__ = ["log_findings"]
 
 
-def log_statistics(results: pd.DataFrame, run: TrackedRun) -> None:
-    """Log box plots of all fits and, of two encodings and data sets or more, what differs.
-
-    Where the study varied other parameters, each variant has pictures of its own: its label is the
-    name of their folder.
+def log_findings(findings: list[Findings], run: TrackedRun) -> None:
+    """Log box plots of all fits and, where methods could be compared, their statistics.
 
     Parameters
     ----------
-    results : DataFrame
-        A row a fit.
+    findings : list of Findings
+        As `tsformer.studies.analysis.analyse` returns them. Each labelled variant gets a folder
+        named by its label.
     run : TrackedRun
         The study's own run, which gets ``boxes.png``, ``ranks.csv``, ``pairs.csv``,
         ``critical_difference.png`` and ``pairs.png``.
-
-    Raises
-    ------
-    ImportError
-        If the extra `statistics` is missing.
     """
-    rows = results.rename(columns={"encoding": "method", "accuracy": "score"})
-    for variant, part in variants(rows).items():
-        folder = f"{variant}/" if variant else ""
-        plain = part.rename(columns={"method": "encoding", "score": "accuracy"})
-        run.figure(lambda plain=plain: plot_boxes(plain), f"{folder}boxes.png")  # type: ignore[misc]
-        whole = complete(part)
-        if whole["dataset"].nunique() > 1 and whole["method"].nunique() > 1:
-            _log(compare_methods(whole), folder, run)
+    for each in findings:
+        folder = f"{each.label}/" if each.label else ""
+        fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})
+        run.figure(lambda fits=fits: plot_boxes(fits), f"{folder}boxes.png")  # type: ignore[misc]
+        if each.statistics is not None:
+            _log(each.statistics, folder, run)
 
 
 def _log(found: Statistics, folder: str, run: TrackedRun) -> None:

@@ -1,4 +1,4 @@
-"""The run of each encoding that sums up its fits, which MLflow's pages then set side by side."""
+"""One MLflow run per encoding that summarises its fits, so that MLflow can compare encodings."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from tsformer._optional import require
 from tsformer.plots import encoding_color
-from tsformer.studies.fit import plain
-from tsformer.studies.scores import complete
-from tsformer.studies.study import Study
+from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
+from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
+from tsformer.studies.design.study import Study
+from tsformer.studies.run.trial import plain
 from tsformer.tracking import RunStore, TrackedRun
 
 __all__ = ["summary_runs"]
 
-#: Column of the results -> metric of a summary run: the mean over all fits that count.
+#: Column of the results -> metric of a summary run: the mean over all fits that are compared.
 _MEANS = {
     "balanced_accuracy": "test/balanced_accuracy",
     "f1_macro": "test/f1_macro",
     "log_loss": "test/log_loss",
 }
-#: The same of what a fit costs: the mean over data sets of the median over their fits, which one
-#: that was held up does not move.
+#: The same for costs: the mean over data sets of the median over their fits, which a fit that was
+#: held up does not shift.
 _COSTS = {
     "fit_seconds": "fit_seconds",
     "seconds_per_epoch": "seconds_per_epoch",
@@ -36,46 +36,44 @@ _COSTS = {
 _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
-    "`test/mean_rank` is 1 for an encoding that is best on every data set. The picture is of the "
+    "`test/mean_rank` is 1 for an encoding that is best on every data set. The figure is of the "
     "fit on {dataset} with seed {seed}."
 )
 
 
 def summary_runs(
-    study: Study, results: pd.DataFrame, store: RunStore, parent: TrackedRun
+    study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun
 ) -> list[str]:
-    """Make one run an encoding that sums up its fits: MLflow's own grouping shows no spread.
+    """Create one run per encoding that summarises its fits: MLflow's own grouping has no spread.
 
-    Where a study varied other parameters, there is one for each encoding and variant. Draws, a data
-    set and a seed, that some encoding has no fit of are left out: all are averaged over the same.
+    If the study varied other parameters, there is one per encoding and variant. All encodings are
+    averaged over the same draws, as the report does.
 
     Parameters
     ----------
     study : Study
-        What was asked.
-    results : DataFrame
-        A row a fit.
+        The design.
+    scores : StudyScores
+        Its results so far, as `tsformer.studies.analysis.scores.read_study` returns them.
     store : RunStore
-        Where the runs go.
+        The store for the runs.
     parent : TrackedRun
         The study's own run.
 
     Returns
     -------
     list of str
-        The ids of the runs, "" of one that could not be made.
+        The ids of the runs, "" for one that could not be created.
     """
-    rows = results.rename(columns={"encoding": "method", "accuracy": "score"})
+    parts = variant_scores(scores)
     made = []
     for variant, values in study.variants.items():
-        same = [rows[name].map(str) == str(plain(value)) for name, value in values.items()]
-        part = rows[np.logical_and.reduce(same)] if same else rows
-        whole = complete(part)
-        # Means over seeds that are equal on paper differ in the last bit: they are ties.
-        means = whole.groupby(["method", "dataset"], sort=False)["score"].mean().round(9)
-        ranks = means.unstack("method").rank(axis=1, ascending=False).mean()
+        part = _of_variant(parts, values)
+        if part is None:  # all its fits failed
+            continue
+        ranks = mean_ranks(mean_scores(part.used))
         for encoding in study.encodings:
-            fits = whole[whole["method"] == encoding]
+            fits = part.used[part.used["method"] == encoding]
             if fits.empty:  # all its fits failed
                 continue
             run = store.start(
@@ -89,10 +87,18 @@ def summary_runs(
             with run:
                 run.params({"encoding": encoding, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
-                run.tags({"mlflow.note.content": _note(fits, len(part) - len(whole))})
-                _picture(run, fits)
+                run.tags({"mlflow.note.content": _note(fits, len(part.rows) - len(part.used))})
+                _figure(run, fits)
             made.append(run.run_id)
     return made
+
+
+def _of_variant(parts: list[VariantScores], values: dict[str, object]) -> VariantScores | None:
+    for part in parts:
+        first = part.rows.iloc[0]
+        if all(str(first[name]) == str(plain(value)) for name, value in values.items()):
+            return part
+    return None
 
 
 def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
@@ -121,30 +127,30 @@ def _note(fits: pd.DataFrame, left_out: int) -> str:
         datasets=fits["dataset"].nunique(),
         dataset=first["dataset"],
         seed=first["seed"],
-        left_out=f" {left_out} fits without a partner of every encoding are left out."
+        left_out=f" {left_out} fits are left out, since some encoding lacks that draw."
         if left_out
         else "",
     )
 
 
-def _picture(run: TrackedRun, fits: pd.DataFrame) -> None:
-    """Copy the encoding's picture, before and after, of the first fit: of all the same draw."""
+def _figure(run: TrackedRun, fits: pd.DataFrame) -> None:
+    """Copy the encoding's figure from the first fit, which is of the same draw for all."""
     fit = str(fits.iloc[0]["run_id"])
     if run.client is None or not fit:
         return
     tag = "tsformer.picture_of"
     try:
         if run.client.get_run(run.run_id).data.tags.get(tag) == fit:
-            return  # it is there: each one logged would stay
+            return  # already there: another one would be added, not replace it
         with tempfile.TemporaryDirectory() as folder:
             path = Path(run.client.download_artifacts(fit, "encoding.png", folder))
-            image = require("PIL.Image", extra="plots", purpose="pictures in MLflow")
+            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
             with image.open(path) as picture:
                 run.image(picture.convert("RGB"), "encoding")
             run.client.log_artifact(run.run_id, str(path))
-    except Exception as error:  # a picture is never worth the study
+    except Exception as error:  # a figure must never fail the study
         warnings.warn(
-            f"no picture of the encoding in {run.run_id}: {type(error).__name__}: {error}",
+            f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}",
             stacklevel=3,
         )
     else:

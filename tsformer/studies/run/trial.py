@@ -1,4 +1,4 @@
-"""One fit of a study: trained, scored once, tracked, and turned into a row of the results."""
+"""One trial of a study: fitted, scored once, tracked, and returned as a row of the results."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import tsformer
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.together import fit_together
 from tsformer.plots import encoding_color, plot_confusion
-from tsformer.studies.problem import Problem
-from tsformer.studies.study import Cell, Study
+from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.problem import Problem
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.run import RunEnded
 from tsformer.tracking.store import commit
@@ -26,16 +26,16 @@ from tsformer.training.callbacks import Callback, TrainingState
 __all__ = [
     "COUNTS",
     "columns",
-    "fit_cell",
-    "fit_cells",
+    "describe",
+    "fit_trial",
+    "fit_trials",
     "plain",
     "read_back",
     "start_run",
     "warm_up",
-    "what",
 ]
 
-# Column of the results -> metric of the run.
+# Column of the results -> metric of the MLflow run.
 _METRICS = {
     "accuracy": "test/accuracy",
     "balanced_accuracy": "test/balanced_accuracy",
@@ -49,91 +49,95 @@ _METRICS = {
     "peak_memory_mb": "peak_memory_mb",
 }
 
-#: Columns of the results that hold whole numbers.
+#: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 
-# Least time between two looks at whether somebody ended the run: each takes some milliseconds.
-_LOOK_SECONDS = 5.0
+# Minimum time between checks whether somebody ended the run: each takes some milliseconds.
+_CHECK_SECONDS = 5.0
 
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    what = ["dataset", "encoding", *study.vary, "seed", "resample"]
-    return [*what, *_METRICS, "configuration", "version", "commit", "run_id"]
+    trial = ["dataset", "encoding", *study.vary, "seed", "resample"]
+    return [*trial, *_METRICS, "configuration", "version", "commit", "run_id"]
 
 
-def start_run(cell: Cell, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
-    """Make the run of a fit."""
+def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
+    """Create the MLflow run of a trial."""
     return store.start(
-        str(cell).replace("  ", " "),
+        str(trial).replace("  ", " "),
         kind="fit",
-        key=study.key(*cell),
+        key=study.key(*trial),
         parent=parent,
         tags={
-            "tsformer.configuration": study.hash_of(cell.variant),
-            "mlflow.runColor": encoding_color(cell.encoding),
+            "tsformer.configuration": study.hash_of(trial.variant),
+            "mlflow.runColor": encoding_color(trial.encoding),
         },
     )
 
 
-def fit_cell(
-    cell: Cell, study: Study, problem: Problem, run: TrackedRun, callbacks: Sequence[Callback] = ()
+def fit_trial(
+    trial: Trial,
+    study: Study,
+    problem: Problem,
+    run: TrackedRun,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
-    """Train on the train split, score the test split once, log both, end the run.
+    """Train on the train split, score the test split once, log both, and end the run.
 
     Returns
     -------
     dict
-        A row of the results, with the keys `columns`.
+        A row of the results with the keys of `columns`.
 
     Raises
     ------
     RunEnded
-        If somebody ended the run meanwhile.
+        If somebody ended the run in the meantime.
     """
     with run:
-        classifier, tracker = _begin(cell, study, problem, run, callbacks)
+        classifier, tracker = _begin(trial, study, problem, run, callbacks)
         classifier.fit(problem.X_train, problem.y_train)
-        return _conclude(cell, study, problem, run, classifier, tracker)
+        return _score_and_describe(trial, study, problem, run, classifier, tracker)
 
 
-def fit_cells(
-    cells: Sequence[Cell],
+def fit_trials(
+    trials: Sequence[Trial],
     study: Study,
     problem: Problem,
     runs: Sequence[TrackedRun],
     callbacks: Sequence[Callback] = (),
 ) -> list[dict[str, Any]]:
-    """Do the same for cells that differ in their seed alone, whose models a GPU trains as one.
+    """Run trials that differ only in their seed, training their models together on a GPU.
 
-    `callbacks` follow the first of them. The seconds of each row are its part of those of all.
+    `callbacks` observe the first trial. The seconds of each row are its share of the total.
     """
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run)
         begun = [
-            _begin(cell, study, problem, run, callbacks if cell is cells[0] else (), len(cells))
-            for cell, run in zip(cells, runs, strict=True)
+            _begin(trial, study, problem, run, callbacks if trial is trials[0] else (), len(trials))
+            for trial, run in zip(trials, runs, strict=True)
         ]
         fit_together([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
         return [
-            _conclude(cell, study, problem, run, classifier, tracker)
-            for cell, run, (classifier, tracker) in zip(cells, runs, begun, strict=True)
+            _score_and_describe(trial, study, problem, run, classifier, tracker)
+            for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
         ]
 
 
 def _begin(
-    cell: Cell,
+    trial: Trial,
     study: Study,
     problem: Problem,
     run: TrackedRun,
     callbacks: Sequence[Callback],
     n_together: int = 1,
 ) -> tuple[TSTransformerClassifier, MLflowTracker]:
-    """Log what is going to be fitted, and return what fits it."""
+    """Log the configuration and data, and return the unfitted classifier and its tracker."""
     names = ("dataset", "encoding", "seed", "resample")
-    configuration = {name: getattr(cell, name) for name in names}
-    configuration |= study.configuration(cell.variant)
+    configuration = {name: getattr(trial, name) for name in names}
+    configuration |= study.configuration(trial.variant)
     run.params(configuration)
     run.json(configuration, "configuration.json")
     parts = {
@@ -142,37 +146,37 @@ def _begin(
     }
     for context, (X, y) in parts.items():
         loader = problem.loader(context)
-        run.dataset(X, y, name=cell.dataset, context=context, loader=loader)
-    # Its pictures are what the pages show side by side; the fit's time is taken before them.
+        run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
+    # MLflow shows these figures side by side; they are drawn after the fit has been timed.
     tracker = MLflowTracker(mlflow_run=run, pictures=True, n_together=n_together)
     classifier = TSTransformerClassifier(
-        cell.encoding,
-        **study.parameters_of(cell.variant),
-        random_state=cell.seed,
+        trial.encoding,
+        **study.parameters_of(trial.variant),
+        random_state=trial.seed,
         callbacks=[tracker, _StopWithRun(run), *callbacks],
     )
     return classifier, tracker
 
 
-def _conclude(
-    cell: Cell,
+def _score_and_describe(
+    trial: Trial,
     study: Study,
     problem: Problem,
     run: TrackedRun,
     classifier: TSTransformerClassifier,
     tracker: MLflowTracker,
 ) -> dict[str, Any]:
-    """Score what was fitted and return its row."""
+    """Score the fitted classifier and return its row."""
     if classifier.history_.interrupted:
-        raise KeyboardInterrupt  # fit keeps what it has; half a training is no result
+        raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
     scores = _score(classifier, problem, run)
     if run.ended():
         raise RunEnded(f"run {run.run_id} was ended by somebody else")
     return {
-        **what(cell, study),
+        **describe(trial, study),
         **scores,
         **tracker.summary_,
-        "configuration": study.hash_of(cell.variant),
+        "configuration": study.hash_of(trial.variant),
         "version": tsformer.__version__,
         "commit": commit(),
         "run_id": run.run_id,
@@ -180,17 +184,17 @@ def _conclude(
 
 
 def warm_up(problem: Problem) -> None:
-    """Fit once for nothing: a process's first fit pays for what later ones find loaded."""
+    """Fit once and discard it: a process's first fit pays for what later ones find loaded."""
     TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(
         problem.X_train, problem.y_train
     )
 
 
-def read_back(cell: Cell, study: Study, run: Any) -> dict[str, Any]:
-    """Return the row of a fit that was finished before; what its run lacks is NaN."""
+def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
+    """Return the row of a fit that finished earlier; metrics its run lacks are NaN."""
     metrics = {name: run.data.metrics.get(metric, np.nan) for name, metric in _METRICS.items()}
     return {
-        **what(cell, study),
+        **describe(trial, study),
         **metrics,
         "configuration": run.data.tags["tsformer.configuration"],
         "version": run.data.tags["tsformer.version"],
@@ -220,32 +224,32 @@ def _score(
     return scores
 
 
-def what(cell: Cell, study: Study) -> dict[str, Any]:
-    """Return what tells a fit from the others of its study, by column of the results."""
-    varied = study.variants[cell.variant]
+def describe(trial: Trial, study: Study) -> dict[str, Any]:
+    """Return what identifies a trial within its study, by column of the results."""
+    varied = study.variants[trial.variant]
     return {
-        "dataset": cell.dataset,
-        "encoding": cell.encoding,
+        "dataset": trial.dataset,
+        "encoding": trial.encoding,
         **{name: plain(value) for name, value in varied.items()},
-        "seed": cell.seed,
-        "resample": cell.resample,
+        "seed": trial.seed,
+        "resample": trial.resample,
     }
 
 
 def plain(value: Any) -> Any:
-    """Return what one cell of a table can hold."""
+    """Return a value that fits into one cell of a table."""
     return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
 
 
 class _StopWithRun(Callback):
-    """Stops the training when somebody ends its run: a driver that was stopped, or started anew."""
+    """Stops training when somebody ended its run: a driver that was stopped or restarted."""
 
     def __init__(self, run: TrackedRun):
         self.run = run
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._next_check = time.monotonic() + _CHECK_SECONDS
 
     def on_epoch_end(self, state: TrainingState) -> None:
-        if time.monotonic() >= self._next_look:
+        if time.monotonic() >= self._next_check:
             if self.run.ended():
                 raise RunEnded(f"run {self.run.run_id} was ended by somebody else")
-            self._next_look = time.monotonic() + _LOOK_SECONDS
+            self._next_check = time.monotonic() + _CHECK_SECONDS

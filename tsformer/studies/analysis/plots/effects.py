@@ -1,4 +1,4 @@
-"""Pictures of what methods gain over a baseline, what that goes with, and what it costs."""
+"""Figures of gains over a baseline, what they correlate with, and what methods cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pandas as pd
 
 from tsformer._optional import require
 from tsformer.plots.figures import encoding_color, new_figure
-from tsformer.plots.statistics import p_text
+from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.studies.analysis.statistics import p_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,21 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_cost", "plot_gains", "plot_mean_gains"]
 
-_COSTS = {"fit_seconds": "seconds a fit", "n_parameters": "parameters"}
-_COVARIATES = {"length": "series length", "train_size": "training size"}
-#: Beside its colour each method has its own of these, for what colours alone do not tell.
+_COSTS = {"fit_seconds": "seconds per fit", "n_parameters": "parameters"}
+#: Each method also has its own marker, since colours alone are not distinct enough.
 _MARKERS = "osD^vPX<>*ph"
 
 
 def plot_mean_gains(tables: Mapping[str, pd.DataFrame], baseline: str) -> Figure:
-    """Draw each method's mean gain over a baseline with its interval, variants side by side.
+    """Draw each method's mean gain over a baseline with its interval, one panel per variant.
 
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Label of a variant to what `tsformer.studies.effects.mean_gains` returns.
+        Label of a variant to what `tsformer.studies.analysis.effects.mean_gains` returns.
     baseline : str
-        The method that was gained over.
+        The method over which gains were computed.
 
     Returns
     -------
@@ -53,24 +53,26 @@ def plot_mean_gains(tables: Mapping[str, pd.DataFrame], baseline: str) -> Figure
         ax.grid(axis="x", alpha=0.3)
         n = int(table["datasets"].iloc[0])
         ax.set_title(f"{label}{', ' if label else ''}{n} data sets", fontsize=10)
-    figure.supxlabel(f"mean gain over {baseline} in points, with 95 % interval", fontsize=10)
+    figure.supxlabel(
+        f"mean gain over {baseline} in percentage points, with 95 % interval", fontsize=10
+    )
     return figure
 
 
 def plot_gains(gains: pd.DataFrame, effects: pd.DataFrame, covariate: str, baseline: str) -> Figure:
-    """Draw the gain on each data set against its length or its training size, a panel a method.
+    """Draw gains against series length or training size, one panel per method.
 
     Parameters
     ----------
     gains : DataFrame
-        As `tsformer.studies.effects.gains` returns.
+        As `tsformer.studies.analysis.effects.gains` returns.
     effects : DataFrame
-        As `tsformer.studies.effects.effects` returns, for the titles: the rank correlation, and its
-        p after correction for the number of methods.
+        As `tsformer.studies.analysis.effects.effects` returns, for the titles: the rank
+        correlation, and its p corrected for the number of methods.
     covariate : {"length", "train_size"}
-        What to draw along.
+        The x axis.
     baseline : str
-        The method that was gained over.
+        The method over which gains were computed.
 
     Returns
     -------
@@ -96,8 +98,8 @@ def plot_gains(gains: pd.DataFrame, effects: pd.DataFrame, covariate: str, basel
             zorder=3,
         )
         effect = found.loc[method]
-        said = "no order to see"
-        if effect["p_holm"] == effect["p_holm"]:  # NaN: too few data sets, or all the same
+        said = "no correlation computed"
+        if effect["p_holm"] == effect["p_holm"]:  # NaN: too few data sets, or all equal
             said = f"r = {effect['rho']:+.2f}, {p_text(effect['p_holm'])}"
         ax.set_title(f"{method}\n{said}", fontsize=9)
         _scale_by_powers(ax, gains[covariate])
@@ -105,15 +107,15 @@ def plot_gains(gains: pd.DataFrame, effects: pd.DataFrame, covariate: str, basel
     for ax in panels.flat[len(methods) :]:
         ax.set_visible(False)
     figure.supxlabel(
-        f"{_COVARIATES[covariate]}, logarithmic; a dot a data set; r: rank correlation, p: Holm's",
+        f"{COVARIATES[covariate]} (log scale); one dot per data set; r: rank correlation, p: Holm",
         fontsize=10,
     )
-    figure.supylabel(f"gain over {baseline}, points", fontsize=10)
+    figure.supylabel(f"gain over {baseline} (percentage points)", fontsize=10)
     return figure
 
 
 def _scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
-    """Make x logarithmic, with plain numbers: what matplotlib writes there overlaps."""
+    """Make x logarithmic with plain numbers: matplotlib's own labels overlap."""
     ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
     ax.set_xscale("log")
     wide = values.max() > 100 * values.min()
@@ -123,12 +125,12 @@ def _scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
 
 
 def plot_cost(costs: pd.DataFrame) -> Figure:
-    """Draw mean score against cost, a panel each cost that is known; a line joins the Pareto front.
+    """Draw mean score against cost, one panel per known cost; a line joins the Pareto front.
 
     Parameters
     ----------
     costs : DataFrame
-        As `tsformer.studies.effects.costs` returns.
+        As `tsformer.studies.analysis.effects.costs` returns.
 
     Returns
     -------
@@ -137,15 +139,15 @@ def plot_cost(costs: pd.DataFrame) -> Figure:
     Raises
     ------
     ValueError
-        If no cost is in the table.
+        If the table has no cost column.
     """
     there = [name for name in _COSTS if name in costs.columns]
     if not there:
         raise ValueError(
-            f"no cost to draw: the table has none of {', '.join(_COSTS)}; got the columns "
+            f"no cost to draw: the table needs one of the columns {', '.join(_COSTS)}; got "
             f"{', '.join(costs.columns)}"
         )
-    # The legend, a line a method and one for the front, must fit.
+    # Tall enough for the legend: one line per method and one for the front.
     figure = new_figure(4.2 * len(there) + 1.6, max(4.0, 0.22 * (len(costs) + 2)))
     panels = figure.subplots(1, len(there), sharey=True, squeeze=False)[0]
     for ax, cost in zip(panels, there, strict=True):
@@ -170,7 +172,7 @@ def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
             zorder=3,
             label=row["method"],
         )
-    # Encodings share most of a model: their costs lie too close for a logarithm.
+    # Encodings share most of a model: their costs are too close for a log scale.
     ax.margins(0.08)
     ax.set_xlabel(f"{_COSTS[cost]}, mean over data sets")
     ax.grid(alpha=0.3)
