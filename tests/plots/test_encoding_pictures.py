@@ -120,7 +120,8 @@ def test_a_bias_that_queries_decide_says_so() -> None:
     with torch.no_grad():
         encoding.table.copy_(torch.arange(9.0)[:, None].expand(9, 4))
     figure = plot_encoding(encoding, 5, **SIZES)
-    assert titles(figure) == ["shaw: added to the scores (of queries of ones, on which it depends)"]
+    note = "(for queries of ones, on which it depends)"
+    assert titles(figure) == [f"shaw: added to the scores {note}"]
     (matrix,) = images(figure)  # the heads share it
     ahead = np.arange(5) - np.arange(5)[:, None]
     np.testing.assert_allclose(matrix, 4 * (ahead + 4) / 2, atol=1e-6)
@@ -130,7 +131,7 @@ def test_a_bias_that_queries_decide_says_so() -> None:
 @pytest.mark.parametrize("name", ["conv", "wavelet"])
 def test_what_acts_on_the_signal_is_shown_on_a_signal(name: str) -> None:
     figure = plot_encoding(name, 40, **SIZES)
-    note = "(of a smooth random signal, on which it depends)"
+    note = "(for a smooth random signal, on which it depends)"
     assert titles(figure) == [f"{name}: added to the tokens {note}"]
     values, similarity = images(figure)
     assert (values.std(axis=0) > 0).all()
@@ -142,7 +143,7 @@ def test_what_acts_on_the_signal_is_shown_on_a_signal(name: str) -> None:
 def test_what_starts_at_zero_is_shown_with_random_weights_by_its_name_only() -> None:
     by_name = plot_encoding("erpe", 9, **SIZES)
     says = "erpe: added to the attention weights"
-    assert titles(by_name) == [f"{says} (random weights: it starts at zero)"]
+    assert titles(by_name) == [f"{says} (random weights: it is initialised to zero)"]
     assert all(matrix.std() > 0 for matrix in images(by_name))
     module = resolve("erpe", max_len=9, **SIZES)
     as_it_is = plot_encoding(module, 9, **SIZES)

@@ -42,7 +42,7 @@ def test_a_tracking_server_that_goes_away_and_comes_back(
     options: dict[str, Any] = {
         "out": tmp_path / "out", "tracking_uri": address, "experiment": experiment,
     }  # fmt: skip
-    with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself goes on"):
+    with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself continues"):
         comparison = compare(STUDY, on_progress=kill_and_start_again, **options)
     assert len(comparison.results) == 4, "a server that is away fails no fit"
     assert comparison.failures.empty

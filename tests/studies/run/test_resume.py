@@ -15,7 +15,7 @@ from torch import Tensor
 from tsformer.data import DatasetError
 from tsformer.encodings import PositionalEncoding, registry
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.analysis.scores import read_study, variants
+from tsformer.studies.analysis.scores import read_study, variant_scores
 from tsformer.studies.run.problem import Problem
 from tsformer.tracking import prepare_store
 
@@ -181,6 +181,7 @@ def test_values_that_no_number_can_be_keep_their_names(
     found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
     assert found.results["d_ff"].tolist() == [None, 16]
     assert found.summary()["encoding"].tolist() == ["none, d_ff=None", "none, d_ff=16"]
-    assert list(variants(read_study(tmp_path).rows)) == ["d_ff=None", "d_ff=16"]
+    found = variant_scores(read_study(tmp_path))
+    assert [each.label for each in found] == ["d_ff=None", "d_ff=16"]
     runs = prepare_store(uri, experiment).runs(tags={"tsformer.kind": "encoding"})
     assert [run.data.params["d_ff"] for run in runs] == ["None", "16"]
