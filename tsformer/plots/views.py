@@ -129,7 +129,7 @@ def _with_random_weights(part: Any, n: int, d_model: int, n_heads: int) -> list[
     weights = list(part.parameters())
     for weight in weights:
         # Smooth along the last axis: the curves of a table of distances would be unreadable.
-        rows = torch.atleast_2d(weight).flatten(0, -2)
+        rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
         weight.data = _smooth_curves(*rows.shape).view_as(weight)
     views = _part_views(part, n, d_model, n_heads) if weights else []
     return [replace(view, note="random weights: it is initialised to zero") for view in views]
@@ -213,4 +213,5 @@ def _smooth_curves(n_curves: int, length: int) -> Tensor:
     window = 2 * max(length // 16, 1) + 1
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(1, n_curves, length + window - 1, generator=generator)
-    return torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5
+    smooth: Tensor = torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5
+    return smooth

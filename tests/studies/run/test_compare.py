@@ -154,7 +154,7 @@ def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
     )
     assert image.imread(artifact(done.store, study.info.run_id, "comparison.png")).std() > 0.05
     page = artifact(done.store, study.info.run_id, "report.html").read_text()
-    assert "All 4 fits are there." in page
+    assert "All 4 fits are available." in page
     assert page == (done.folder / "report/report.html").read_text()
 
 

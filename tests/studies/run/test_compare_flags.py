@@ -61,7 +61,7 @@ def test_varied_parameters_and_fits_that_fail(
     summary = (tmp_path / "results/compare/summary.md").read_text()
     assert "2 fits failed and are not in the table: failures.csv." in summary
     report = (tmp_path / "results/compare/report/report.md").read_text()
-    assert "2 of 4 fits are there, and 2 failed." in report
+    assert "2 of 4 fits are available, and 2 failed." in report
     assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
 
 
@@ -90,7 +90,7 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --vary stm=conv", "did you mean 'stem'"),
         ("--datasets A --resamples 0", "resamples must be at least 1"),
         ("--datasets A --jobs 0", "jobs must be an int >= 1, or -1"),
-        ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give one of them"),
+        ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give only one of the two"),
     ],
 )
 def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
