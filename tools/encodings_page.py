@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from experiments.output import COMMITTED
 from tools import markdown_text as md
 from tsformer.encodings import available
 from tsformer.encodings.registry import find
+from tsformer.studies.report.render import markdown_table
 
 ORDER_TASKS = COMMITTED / "order_tasks.csv"
 COST = COMMITTED / "encoding_cost.csv"
@@ -126,7 +128,7 @@ the spread; elsewhere the three are within it. Reproduce it with
 def page() -> str:
     """Return the whole page, for the encodings of the package."""
     rows = packaged()
-    kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
+    kinds = {kind: [row for row in rows if hook(row) == kind] for kind in KINDS}
     contents = "".join(
         f"- {title} (*{kind}*): {', '.join(link(row['name']) for row in kinds[kind])}\n"
         for kind, title in KINDS.items()
@@ -139,9 +141,14 @@ def page() -> str:
 
 
 def packaged() -> list[dict[str, object]]:
-    """Return the rows of `available()` that belong to the package, by kind."""
+    """Return the rows of `available()` that belong to the package, by the hook that acts first."""
     own = [row for row in available() if find(row["name"]).__module__.startswith("tsformer.")]
-    return sorted(own, key=lambda row: list(KINDS).index(row["kind"]))
+    return sorted(own, key=lambda row: list(KINDS).index(hook(row)))
+
+
+def hook(row: dict[str, object]) -> str:
+    """Return the hook under which an encoding is listed: of several, the first."""
+    return str(row["kind"]).partition("+")[0]
 
 
 def link(name: object, page: str = "") -> str:
@@ -155,7 +162,8 @@ def entry(row: dict[str, object]) -> str:
     text = md.sections(inspect.getdoc(cls))
     summary, _, description = text[""].partition("\n")
     facts = (
-        f"Class `{cls.__module__}.{cls.__name__}`; past the trained length: {row['beyond']}; "
+        f"Class `tsformer.encodings.{cls.__name__}`; "
+        f"past the trained length: {row['extrapolation']}; "
         f"symmetric: {'yes' if row['symmetric'] else 'no'}; "
         f"owned by: {'each block' if row['per_block'] else 'the stack'}."
     )
@@ -177,7 +185,7 @@ def guide(
     """Return the parts of the guide whose results exist; "" if none does."""
     tables: dict[str, tuple[Path, Callable[[Path], str]]] = {
         "{order_tasks}\n": (order_tasks, order_tasks_table),
-        "{cost}\n": (cost, cost_table),
+        "{cost}\n": (cost, partial(cost_table, encodings=[row["name"] for row in packaged()])),
         "{choose_recipe}\n": (choose_recipe, choose_recipe_table),
     }
     opening, *parts = re.split(r"^(?=### )", GUIDE, flags=re.MULTILINE)
@@ -215,11 +223,14 @@ def _pivot(
         [row, *(md.mean_and_spread(mean.at[row, c], spread.at[row, c]) for c in columns)]
         for row in rows
     )
-    return md.table([corner, *(f" {column}" for column in columns)], body)
+    return markdown_table([corner, *(f" {column}" for column in columns)], body)
 
 
-def cost_table(path: Path) -> str:
-    """One row per encoding: time and memory relative to `none`, at every length and device."""
+def cost_table(path: Path, encodings: Sequence[str] = ()) -> str:
+    """One row per encoding; time and memory relative to `none`, at every length and device.
+
+    Those of `encodings` that have no row in the file come last, as not measured.
+    """
     cost = pd.read_csv(path)
     places = cost[["device", "length", "batch"]].drop_duplicates()
     header, columns = ["encoding"], []
@@ -237,4 +248,9 @@ def cost_table(path: Path) -> str:
         [f"`{name}`", *("–" if pd.isna(v := c.get(name)) else f"{v:.2f}" for c in columns)]
         for name in cost["encoding"].unique()
     )
-    return md.table(header, rows)
+    unmeasured = (
+        [f"`{name}`", *["not measured"] * len(columns)]
+        for name in encodings
+        if name not in set(cost["encoding"])
+    )
+    return markdown_table(header, [*rows, *unmeasured])

@@ -1,23 +1,11 @@
-"""Markdown from rows and from numpydoc docstrings."""
+"""Markdown from numbers and from numpydoc docstrings."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from math import isnan
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; a column whose name starts with a space is right-aligned."""
-    rule = ["---:" if name.startswith(" ") else "---" for name in header]
-    lines = [[name.strip() for name in header], rule, *rows]
-    return "".join(f"| {' | '.join(_cell(value) for value in line)} |\n" for line in lines)
-
-
-def _cell(value: object) -> str:
-    # An unescaped bar would end the cell.
-    return str(value).replace("|", "\\|")
 
 
 def mean_and_spread(mean: float, spread: float, digits: int = 3) -> str:

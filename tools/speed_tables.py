@@ -9,7 +9,7 @@ from __future__ import annotations
 import pandas as pd
 
 from experiments.speed.methods import METHODS, OURS
-from tools import markdown_text as md
+from tsformer.studies.report.render import markdown_table
 
 QUANTITIES = ("training", "inference", "one series")
 
@@ -55,7 +55,7 @@ def ratio_table(results: pd.DataFrame) -> str:
         for ours in reversed(OURS)
     ]
     header = [f" {what}, {name}" for what in QUANTITIES[:2] for name in others]
-    return md.table(("series × channels × steps", "stem", *header), rows)
+    return markdown_table(("series × channels × steps", "stem", *header), rows)
 
 
 def full_table(results: pd.DataFrame) -> str:
@@ -88,7 +88,7 @@ def full_table(results: pd.DataFrame) -> str:
         *(" training, series/s", " inference, series/s", " one series, ms", " peak MiB"),
         "skipped",
     )
-    return md.table(("series × channels × steps", "method", *header), rows)
+    return markdown_table(("series × channels × steps", "method", *header), rows)
 
 
 def rest_table(results: pd.DataFrame) -> str:
@@ -102,7 +102,7 @@ def rest_table(results: pd.DataFrame) -> str:
         )
         for row in rows.itertuples()
     ]
-    return md.table(("what", "of", " value"), cells)
+    return markdown_table(("what", "of", " value"), cells)
 
 
 def _median(rows: pd.DataFrame, what: str, unit: str) -> float:
@@ -127,7 +127,7 @@ def trials_table(trials: pd.DataFrame, name: str) -> str:
         (variant, *("–" if pd.isna(value) else f"{value:.2f}" for value in line))
         for variant, line in zip(table.index, table.to_numpy(), strict=True)
     )
-    return md.table(("variant", *(f" {length} steps" for length in table)), cells)
+    return markdown_table(("variant", *(f" {length} steps" for length in table)), cells)
 
 
 def profile_table(shares: pd.DataFrame) -> str:
@@ -138,7 +138,7 @@ def profile_table(shares: pd.DataFrame) -> str:
         (part, *(f"{share:.0%}" for share in line))
         for part, line in zip(table.index, table.to_numpy(), strict=True)
     )
-    return md.table(("part", *header), cells)
+    return markdown_table(("part", *header), cells)
 
 
 def compile_table(trials: pd.DataFrame) -> str:
@@ -153,4 +153,4 @@ def compile_table(trials: pd.DataFrame) -> str:
         first = f"{compiled['first_call_s']:.0f}"
         rows.append((name.split(", ")[1], length, first, f"{compiled['faster']:.2f}", pays))
     header = (" steps", " seconds to compile", " speed-up", " pays off after steps")
-    return md.table(("stem", *header), rows)
+    return markdown_table(("stem", *header), rows)

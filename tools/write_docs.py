@@ -23,9 +23,10 @@ from experiments.language import language_model
 from experiments.output import COMMITTED
 from tools import encodings_page, speed_tables
 from tools import markdown_text as md
-from tsformer.studies.findings import find
-from tsformer.studies.report_sections import side_by_side
-from tsformer.studies.scores import read_study
+from tsformer.studies.analysis.analyse import analyse
+from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.report.render import markdown_table
+from tsformer.studies.report.sections import side_by_side
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -58,7 +59,7 @@ def encodings_table() -> str:
         for row in encodings_page.packaged()
     )
     header = ("name", "hook", "owned by", "past trained length", "symmetric", "what", "source")
-    return md.table(header, rows)
+    return markdown_table(header, rows)
 
 
 def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
@@ -81,7 +82,7 @@ def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         for fit in fits.itertuples()
     )
     header = ("data set", "tsformer", " seconds per fit", *(f" {name}" for name in names.values()))
-    return md.table(header, rows)
+    return markdown_table(header, rows)
 
 
 def language_table(results: Path = LANGUAGE) -> str:
@@ -98,7 +99,7 @@ def language_table(results: Path = LANGUAGE) -> str:
         .itertuples()
     )
     header = ("model", " perplexity", " on the training text", " difference from none ± error")
-    return md.table(header, rows)
+    return markdown_table(header, rows)
 
 
 def missing_table(results: Path = MISSING) -> str:
@@ -110,13 +111,13 @@ def missing_table(results: Path = MISSING) -> str:
         (*(part or "all" for part in key), *(f"{value:.3f}" for value in line))
         for key, line in zip(means.index, means[readers].to_numpy(), strict=True)
     )
-    return md.table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
+    return markdown_table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
 
 
 def study_table(results: Path = STUDY) -> str:
     """One row per encoding: mean rank, score and gain over `none` behind either stem."""
-    table = side_by_side(find(read_study(results), baseline="none"))
-    return md.table([header.replace(": ", ", ") for header in table.header], table.rows)
+    table = side_by_side(analyse(read_study(results), baseline="none"))
+    return markdown_table([header.replace(": ", ", ") for header in table.header], table.rows)
 
 
 def speed_table(results: Path = SPEED, device: str = "cpu") -> str:

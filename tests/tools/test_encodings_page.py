@@ -10,8 +10,8 @@ import pytest
 
 from tools import encodings_page
 from tsformer import TSTransformerClassifier
-from tsformer.encodings import PositionalEncoding
-from tsformer.encodings.registry import _REGISTRY, find
+from tsformer.encodings import PositionalEncoding, unregister
+from tsformer.encodings.registry import find
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/encodings.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def of_my_own() -> Iterator[None]:
         """Add nothing."""
 
     yield
-    del _REGISTRY["of_my_own"]
+    unregister("of_my_own")
 
 
 # --- the page ------------------------------------------------------------------------------------
@@ -45,8 +45,8 @@ def test_every_encoding_has_its_place_under_its_hook():
         assert section.startswith(encodings_page.KINDS[row["kind"]])
         text = after.partition("\n### ")[0]
         assert row["summary"] in text
-        assert f"`{find(row['name']).__module__}.{find(row['name']).__name__}`" in text
-        assert f"past the trained length: {row['beyond']}" in text
+        assert f"`tsformer.encodings.{find(row['name']).__name__}`" in text
+        assert f"past the trained length: {row['extrapolation']}" in text
         assert "Source: " in text
 
 

@@ -25,8 +25,3 @@ def test_parameters_become_a_list():
         "- `a`, `b` (int):\n  Both.\n"
         '- `kind` ({"x", "y"}, default="x"):\n  One line,\n  and more.\n'
     )
-
-
-def test_a_bar_does_not_end_a_cell():
-    table = markdown_text.table(["a", " n"], [["``1 | B``", 2]])
-    assert table == "| a | n |\n| --- | ---: |\n| ``1 \\| B`` | 2 |\n"

@@ -136,7 +136,7 @@ def test_a_dead_server_costs_one_warning(
     X, y = italy
     plain = TSTransformerClassifier(**SMALL, max_epochs=2).fit(X, y)
     tracked = TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[MLflowTracker(DEAD)])
-    with pytest.warns(UserWarning, match=r"tracking of this training stopped.*127\.0\.0\.1") as got:
+    with pytest.warns(UserWarning, match=r"tracking of this fit stopped.*127\.0\.0\.1") as got:
         tracked.fit(X, y)
     assert len(got) == 1
     assert np.array_equal(plain.predict_proba(X), tracked.predict_proba(X))

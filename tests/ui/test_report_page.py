@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tsformer.studies.study_report import write_report
+from tsformer.studies.report.write import write_report
 
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 

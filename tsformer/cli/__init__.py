@@ -11,14 +11,15 @@ from tsformer._optional import require
 
 __all__ = ["main"]
 
-#: What a user can cause and mend: the message says it all. Of other errors the type is shown too.
+#: Errors that a user can cause and fix: the message suffices. Others are shown with their type.
 USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit: with code 0, 2 after an error, 130 after Ctrl-C.
+    """Run a command and exit with code 0, 2 after an error, or 130 after Ctrl-C.
 
-    An error is one line on standard error; ``--debug``, anywhere, lets the traceback through.
+    An error is printed as one line on standard error; ``--debug``, at any position, shows the
+    traceback.
     """
     args = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in args
@@ -34,7 +35,7 @@ def _run(args: list[str], *, debug: bool) -> int:
             require(library, extra="cli", purpose="the command line")
         from tsformer.cli.app import app
 
-        # Not standalone: Typer would print a usage error as a box of six lines.
+        # Not standalone, or Typer would print a usage error as a box of six lines.
         code: int | None = app(args, prog_name="tsformer", standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
@@ -57,7 +58,7 @@ def _message(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, USER_ERRORS):
         return str(error)
-    return f"{type(error).__name__}: {error} (--debug shows where)"
+    return f"{type(error).__name__}: {error} (--debug shows the traceback)"
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -42,13 +42,14 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
-    debug: Annotated[  # taken out of the arguments by `main`, and here for the help text
-        bool, typer.Option("--debug", help="On an error, print the whole traceback.")
+    debug: Annotated[  # removed from the arguments by `main`; listed here for the help text
+        bool, typer.Option("--debug", help="Print the full traceback of an error.")
     ] = False,
 ) -> None:
-    """Classify time series with a transformer, under a positional encoding you choose by name.
+    """Classify time series with a transformer and a positional encoding chosen by name.
 
     [bold]Start with[/bold]
 

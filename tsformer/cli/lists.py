@@ -1,4 +1,4 @@
-"""What there is to choose from: encodings and problems."""
+"""Lists of the encodings and data sets to choose from."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["datasets", "encodings"]
 def encodings() -> None:
     """List the positional encodings.
 
-    The hook is where attention is told of time: embed adds to the tokens,
-    rotate turns queries and keys, bias adds to the scores before the softmax,
-    mix adds to the output after it. Names join into sums: tape+erpe.
+    The hook is where an encoding acts: embed adds to the tokens, rotate
+    rotates queries and keys, bias adds to the scores before the softmax,
+    mix adds to the output after it. Names combine into sums: tape+erpe.
 
-    Parameters are those of an encoding of 64 tokens, with a width of 64, 4 heads and 2 layers.
-    Past the trained length it extends, clamps or interpolates.
-    Cost is the time of a training step with 1,024 tokens on a CPU, in parts of that of none.
+    Parameters are counted for 64 tokens, a width of 64, 4 heads and 2 layers.
+    Beyond the training length an encoding extends, clamps or interpolates.
+    Cost is the time per training step with 1,024 tokens on a CPU, relative to none.
 
     [bold]Example[/bold]
 
@@ -49,13 +49,13 @@ def encodings() -> None:
 
 def datasets(
     available: Annotated[
-        bool, typer.Option("--available", help="Only those found on this machine.")
+        bool, typer.Option("--available", help="List only those found on this machine.")
     ] = False,
 ) -> None:
-    """List the classification problems of the UCR and UEA archives.
+    """List the classification data sets of the UCR and UEA archives.
 
-    A problem is read from the folder $TSFORMER_DATA, from data/,
-    from those that sktime brings, or else downloaded into data/.
+    A data set is read from the folder $TSFORMER_DATA, from data/, from
+    those bundled with sktime, or else downloaded into data/.
 
     [bold]Examples[/bold]
 
@@ -67,7 +67,7 @@ def datasets(
     catalogue = list_datasets()
     if available:
         catalogue = catalogue[catalogue["available"] != ""]
-    shown = catalogue.astype(object).where(catalogue.notna(), "?")  # left open in the catalogue
+    shown = catalogue.astype(object).where(catalogue.notna(), "?")  # unknown in the catalogue
     table(
         ["name", " train", " test", " dims", " length", " classes", "available"],
         (

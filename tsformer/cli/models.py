@@ -18,7 +18,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A parameter of the classifier, as stem=linear or encoding_params.d_hidden=32; "
+        help="A parameter of the classifier, e.g. stem=linear or encoding_params.d_hidden=32; "
         "can be repeated.",
     ),
 ]
@@ -26,24 +26,25 @@ Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.
 
 
 def fit(
-    dataset: Annotated[str, typer.Argument(help="A problem's name; see `tsformer datasets`.")],
+    dataset: Annotated[str, typer.Argument(help="Name of a data set; see `tsformer datasets`.")],
     encoding: Annotated[
         str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
     ] = "lspe",
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("model"),
     max_epochs: Annotated[
-        int | None, typer.Option(help="Passes over the data; chosen by its size if not given.")
+        int | None,
+        typer.Option(help="Maximum number of epochs; by default chosen from the size of the data."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="A folder for the state of the training while it runs.")
+        Path | None, typer.Option(help="A folder for checkpoints during training.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from that state, after a training was killed.")
+        bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
     ] = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
-    """Train on a problem's train split and save the model.
+    """Train on the train split of a data set and save the model.
 
     [bold]Examples[/bold]
 
@@ -62,18 +63,18 @@ def fit(
     if checkpoint is not None:
         options |= {"checkpoint_dir": str(checkpoint), "resume": resume}
     elif resume:
-        raise ValueError("--resume goes on from a checkpoint; name its folder with --checkpoint")
+        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
     if max_epochs is not None:
         options["max_epochs"] = max_epochs
     known = TSTransformerClassifier().get_params()
     for name in options:
         if name not in known:
             raise ValueError(unknown("parameter", name, known))
-    check_destination(out)  # what cannot be written is better said before the training
+    check_destination(out)  # fail before training rather than after it
     out.mkdir(parents=True, exist_ok=True)
     classifier = TSTransformerClassifier(**{"verbose": 1, **options})
     with process_group(resolve_device(classifier.device)) as ranks:
-        with ranks.first():  # what has to be downloaded is downloaded once
+        with ranks.first():  # download only once
             X, y = load_dataset(dataset, "train")
         classifier.fit(X, y)
         if not ranks.leads:
@@ -93,15 +94,15 @@ def fit(
 
 def predict(
     model: Model,
-    file: Annotated[Path, typer.Argument(help="Series in the .ts format; labels are ignored.")],
+    file: Annotated[Path, typer.Argument(help="Series in .ts format; labels are ignored.")],
     out: Annotated[
-        Path | None, typer.Option(help="The CSV file to write; standard output if not given.")
+        Path | None, typer.Option(help="The CSV file to write; by default standard output.")
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Add the probability of every class.")
+        bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
 ) -> None:
-    """Classify the series of a .ts file: one row of CSV a series.
+    """Classify the series of a .ts file, writing one CSV row per series.
 
     [bold]Examples[/bold]
 
@@ -126,9 +127,9 @@ def predict(
 
 def evaluate(
     model: Model,
-    dataset: Annotated[str, typer.Argument(help="The problem whose test split is scored.")],
+    dataset: Annotated[str, typer.Argument(help="The data set whose test split is scored.")],
 ) -> None:
-    """Score a saved model on a problem's test split.
+    """Score a saved model on the test split of a data set.
 
     [bold]Example[/bold]
 

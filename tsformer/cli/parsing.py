@@ -1,11 +1,11 @@
-"""From the words of a command line to values."""
+"""From the arguments of a command line to values."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-__all__ = ["names", "seeds", "settings", "varied"]
+__all__ = ["columns", "names", "seeds", "settings", "varied"]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -13,8 +13,13 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def columns(lists: list[str]) -> list[str] | None:
+    """Read lists of column names, ``["a,b", "c"]``; None if there is none."""
+    return [name for text in lists for name in names(text)] if lists else None
+
+
 def seeds(text: str) -> tuple[int, ...]:
-    """Read how many seeds, ``"3"`` for 0, 1, 2, or which, ``"0,5"`` or ``"7,"``."""
+    """Read a number of seeds, ``"3"`` for 0, 1, 2, or the seeds, ``"0,5"`` or ``"7,"``."""
     try:
         numbers = tuple(int(part) for part in names(text))
     except ValueError:
@@ -30,9 +35,9 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:
-    """Read ``name=value`` pairs; a value is a Python literal, or else text.
+    """Read ``name=value`` pairs; a value is a Python literal or else a string.
 
-    ``encoding_params.d_hidden=32`` sets one entry of a value that is a dict.
+    ``encoding_params.d_hidden=32`` sets one entry of a dict.
     """
     found: dict[str, Any] = {}
     for pair in pairs:
@@ -48,7 +53,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def varied(pairs: list[str]) -> dict[str, list[Any]]:
-    """Read ``name=a,b`` pairs: the values that each of these parameters is to have."""
+    """Read ``name=a,b`` pairs: the values that each of these parameters takes."""
     found: dict[str, list[Any]] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -62,7 +67,7 @@ def varied(pairs: list[str]) -> dict[str, list[Any]]:
 
 
 def _outside_brackets(text: str) -> list[str]:
-    """Split at the commas that are in no list or dict."""
+    """Split at commas that are outside lists and dicts."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")

@@ -1,4 +1,4 @@
-"""Pictures: what an encoding looks like."""
+"""Figures of encodings."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def plot_encoding(
     encoding: Annotated[
         str, typer.Argument(metavar="NAME", help="A name or a sum; see `tsformer encodings`.")
     ],
-    length: Annotated[int, typer.Option(min=1, max=4096, help="How many positions.")] = 128,
+    length: Annotated[int, typer.Option(min=1, max=4096, help="Number of positions.")] = 128,
     d_model: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 64,
     heads: Annotated[int, typer.Option(min=1, help="Number of heads.")] = 4,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.png", help="The picture to write; encoding_NAME.png if not given."
-        ),
+        typer.Option(metavar="FILE.png", help="The file to write; by default encoding_NAME.png."),
     ] = None,
     set_: Annotated[
         list[str],
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the encoding; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="An option of the encoding; can be repeated."
+        ),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
     """Draw an encoding as it is before training.
 
-    At the left are its values. Beside them is what it makes of two positions:
-    the cosine of what it adds to tokens, the score of a query and a key
-    of ones, or the value by distance.
+    The left panel shows its values. The others show how it relates positions:
+    the cosine between what it adds to two tokens, the score of a query and a
+    key of ones, or the value by distance.
 
     [bold]Examples[/bold]
 
@@ -47,12 +47,12 @@ def plot_encoding(
     for name, flag in {"max_len": "length", "d_model": "d-model", "n_heads": "heads"}.items():
         if name in options:
             raise ValueError(
-                f"--set is for options of the encoding; set {name} by --{flag} {options[name]}"
+                f"--set is for options of the encoding; set {name} with --{flag} {options[name]}"
             )
     figure = plot_encoding(encoding, length, d_model=d_model, n_heads=heads, **options)
     out = out or Path(f"encoding_{encoding}.png")
     if out.is_dir():
-        raise ValueError(f"{out} is a folder; name the picture, as in --out {out / 'x.png'}")
+        raise ValueError(f"{out} is a folder; name a file, as in --out {out / 'x.png'}")
     out = out if out.suffix else out.with_suffix(".png")
     figure.savefig(out)
-    typer.echo(f"{encoding} drawn in {out}")
+    typer.echo(f"{encoding} drawn to {out}")

@@ -22,27 +22,27 @@ __all__ = ["markdown", "study_bar", "table"]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print `rows` under `header`; a column whose name starts with a blank is set to the right."""
-    # Narrow: the longest names of the archives and six numbers make 78 columns.
+    """Print `rows` under `header`; a column whose name starts with a blank is right-aligned."""
+    # No padding: the longest names of the archives and six numbers take 78 columns.
     shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for name in header:
         shown.add_column(name.strip(), justify="right" if name.startswith(" ") else "left")
     for row in rows:
-        # As Text: in a string Rich would read [B, D] as markup.
+        # As Text, since Rich would parse [B, D] in a string as markup.
         shown.add_row(*(Text(str(cell)) for cell in row))
     Console().print(shown)
 
 
 def markdown(text: str) -> None:
-    """Print Markdown as it is meant to look."""
+    """Print rendered Markdown."""
     Console().print(Markdown(text))
 
 
 @contextmanager
 def study_bar() -> Iterator[Callable[[Progress], None]]:
-    """Show on standard error how far a comparison is; yields what `on_progress` takes.
+    """Show the progress of a comparison on standard error; yields what `on_progress` takes.
 
-    Every fit that ends leaves a line above the bar, which is all of it where there is no terminal.
+    Every finished fit leaves a line above the bar; without a terminal only these are printed.
     """
     console = Console(stderr=True, highlight=False)
     bar = Bar(
@@ -54,13 +54,13 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
         transient=True,
         disable=not console.is_terminal,
     )
-    task = bar.add_task("reading data, opening mlflow.db", total=1.0, fits="", left="")
+    task = bar.add_task("reading data, opening the tracking store", total=1.0, fits="", left="")
 
     def show(progress: Progress) -> None:
-        name = str(progress.cell or "")
+        name = str(progress.trial or "")
         if progress.event == "fit-end":
-            outcome = progress.error or f"accuracy {progress.accuracy:.3f}"
-            console.print(Text(f"{name}  {outcome}"))
+            result = progress.error or f"accuracy {progress.accuracy:.3f}"
+            console.print(Text(f"{name}  {result}"))
         left = progress.seconds_left
         bar.update(
             task,

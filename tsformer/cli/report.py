@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from tsformer.cli import parsing
+from tsformer.cli.statistics import Rope, Vary
+
 __all__ = ["report"]
 
 
@@ -16,29 +19,35 @@ def report(
         Path, typer.Argument(help="The folder that `compare` wrote, or a CSV of scores.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; the folder report beside the scores.")
+        Path | None, typer.Option(help="The folder to write; by default, report beside the scores.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="The method that gains are over; none if it is there.")
+        str | None,
+        typer.Option(help="The method to compute gains over; by default none, if it was compared."),
     ] = None,
-    rope: Annotated[float, typer.Option(help="Differences so small count as none.")] = 0.01,
+    rope: Rope = 0.01,
+    vary: Vary = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
-    """Write what a study shows as one HTML page, and as Markdown with figures beside it.
+    """Write a study's report as one HTML page, and as Markdown with figures beside it.
 
-    The page loads nothing and can be sent as it is. An unfinished study is reported as far as it
-    is.
+    The page is self-contained and can be sent as it is. An unfinished study is reported as far
+    as it has come.
 
     [bold]Examples[/bold]
 
       tsformer report results/compare
-      tsformer report scores.csv --baseline ROCKET --out page
+      tsformer report scores.csv --baseline ROCKET --vary stem --out page
     """
-    from tsformer.studies.study_report import write_report
+    from tsformer.studies.report.write import write_report
 
+    columns = parsing.columns(vary)
     words = ["tsformer", "report", str(study)]
     words += ["--out", str(out)] if out is not None else []
     words += ["--baseline", baseline] if baseline is not None else []
     words += ["--rope", str(rope)] if rope != 0.01 else []
-    files = write_report(study, out, baseline=baseline, rope=rope, command=shlex.join(words))
+    words += ["--vary", ",".join(columns)] if columns is not None else []
+    files = write_report(
+        study, out, baseline=baseline, rope=rope, vary=columns, command=shlex.join(words)
+    )
     typer.echo(f"page      {files.html}")
     typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")

@@ -1,4 +1,4 @@
-"""What can be concluded from a table of scores."""
+"""Compare the methods in a table of scores."""
 
 from __future__ import annotations
 
@@ -7,57 +7,77 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tsformer.cli import parsing
 from tsformer.cli.printing import table
 
 if TYPE_CHECKING:
     from tsformer.studies import Statistics
 
-__all__ = ["statistics"]
+__all__ = ["Rope", "Vary", "statistics"]
+
+Rope = Annotated[float, typer.Option(help="Scores no further apart than this count as equal.")]
+Vary = Annotated[
+    list[str],
+    typer.Option(
+        metavar="A,B",
+        help="Columns that distinguish variants; by default, what study.json beside the CSV says.",
+    ),
+]
 
 
 def statistics(
     results: Annotated[
-        Path, typer.Argument(help="CSV with the columns dataset, method, seed and score.")
+        Path,
+        typer.Argument(help="A CSV with the columns dataset, method, seed and score, or a folder."),
     ],
-    rope: Annotated[float, typer.Option(help="Differences so small count as none.")] = 0.01,
+    rope: Rope = 0.01,
+    vary: Vary = [],  # noqa: B006  Typer reads the default and gives each call its own list
     out: Annotated[
         Path | None, typer.Option(help="A folder for pairs.csv and two figures.")
     ] = None,
 ) -> None:
-    """Say which methods differ over the data sets of a table of scores, and how surely.
+    """Report which methods differ across the data sets of a table of scores.
 
-    Reads what `tsformer compare` wrote, or any CSV with such columns. Of a study that varied
-    another parameter each variant is by itself, and its files in a folder of its own.
+    Reads the output of `tsformer compare`, or any CSV with such columns. If a study varied
+    other parameters, each variant is analysed by itself and gets a folder of its own.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
-      tsformer statistics results/compare/results.csv --out results/compare
+      tsformer statistics results/compare --out results/compare
+      tsformer statistics scores.csv --vary stem
     """
-    from tsformer.plots import plot_critical_difference, plot_pairs
-    from tsformer.studies import compare_methods
-    from tsformer.studies.scores import complete, read_study, variants
+    from tsformer.studies.analysis.analyse import analyse
+    from tsformer.studies.analysis.plots import plot_critical_difference, plot_pairs
+    from tsformer.studies.analysis.scores import read_study
 
-    study = read_study(results)
-    for label, rows in variants(study.rows).items():
-        # Other methods than ours may have been drawn otherwise: their seeds are no pairs.
-        used = complete(rows) if study.ours else rows
-        found = compare_methods(used, rope=rope)
-        if label:
-            typer.echo(f"\n{label}\n")
-        _show(found)
-        if len(used) < len(rows):
+    findings = analyse(read_study(results, vary=parsing.columns(vary)), rope=rope)
+    for each in findings:
+        if each.statistics is None:
+            continue
+        if each.label:
+            typer.echo(f"\n{each.label}\n")
+        _show(each.statistics)
+        if len(each.used) < len(each.rows):
             typer.echo(
-                f"fits        {len(used)} of {len(rows)}: those whose data set and seed every "
-                "method has"
+                f"fits        {len(each.used)} of {len(each.rows)}: those whose data set and seed "
+                "every method has"
             )
         if out is None:
             continue
-        folder = out / label if label else out
+        folder = out / each.label if each.label else out
         folder.mkdir(parents=True, exist_ok=True)
-        found.pairs.to_csv(folder / "pairs.csv", index=False)
-        plot_critical_difference(found).savefig(folder / "critical_difference.png", dpi=150)
-        plot_pairs(found).savefig(folder / "pairs.png", dpi=150)
+        each.statistics.pairs.to_csv(folder / "pairs.csv", index=False)
+        plot_critical_difference(each.statistics).savefig(
+            folder / "critical_difference.png", dpi=150
+        )
+        plot_pairs(each.statistics).savefig(folder / "pairs.png", dpi=150)
         typer.echo(f"figures     {folder}/critical_difference.png, {folder}/pairs.png")
+    obstacles = [f"{each.label}: {each.obstacle}".removeprefix(": ") for each in findings]
+    missing = [
+        said for said, each in zip(obstacles, findings, strict=True) if each.statistics is None
+    ]
+    if missing:
+        raise ValueError("; ".join(missing))
 
 
 def _show(found: Statistics) -> None:
@@ -70,7 +90,7 @@ def _show(found: Statistics) -> None:
         ],
     )
     table(
-        ("better", "worse", " by", " wins/ties/losses", " p (Holm)", " better/same/worse"),
+        ("better", "worse", " by", " wins/ties/losses", " p (Holm)", " P better/same/worse"),
         [
             (
                 *(pair.better, pair.worse, f"{pair.difference:+.3f}"),
@@ -83,8 +103,8 @@ def _show(found: Statistics) -> None:
     )
     typer.echo(f"data sets   {len(found.scores)}")
     if found.incomplete:
-        typer.echo(f"left out    {', '.join(found.incomplete)}: not every method has a score there")
-    if found.friedman_p == found.friedman_p:  # NaN of two methods
+        typer.echo(f"left out    {', '.join(found.incomplete)}: some method has no score there")
+    if found.friedman_p == found.friedman_p:  # NaN for two methods
         typer.echo(f"all alike?  p = {found.friedman_p:.3g} (Friedman)")
     typer.echo(
         f"pairs differ: {len(found.significant())} of {len(found.pairs)} (p < 0.05 after Holm)"

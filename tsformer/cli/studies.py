@@ -1,4 +1,4 @@
-"""Many models: compare encodings."""
+"""Compare encodings across data sets and seeds."""
 
 from __future__ import annotations
 
@@ -19,49 +19,55 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-# Flags that say what a study is; the others say where and how it is done.
+# Flags that define a study; the others say where and how it runs.
 _OF_A_STUDY = ("datasets", "encodings", "seeds", "max_epochs", "vary", "resamples", "set_")
 
 
 def compare(
     context: typer.Context,
     datasets: Annotated[
-        str, typer.Option(metavar="A,B", help="Problems; see `tsformer datasets`.")
+        str, typer.Option(metavar="A,B", help="Data sets; see `tsformer datasets`.")
     ] = "",
     encodings: Annotated[
         str, typer.Option(metavar="A,B", help="Encodings; see `tsformer encodings`.")
     ] = "none,fixed,learnable,lspe",
-    seeds: Annotated[str, typer.Option(metavar="N|A,B", help="How many seeds, or which.")] = "3",
+    seeds: Annotated[
+        str, typer.Option(metavar="N|A,B", help="Number of seeds, or the seeds.")
+    ] = "3",
     max_epochs: Annotated[
-        int | None, typer.Option(help="Passes over the data; chosen by its size if not given.")
+        int | None,
+        typer.Option(help="Maximum number of epochs; by default chosen from the size of the data."),
     ] = None,
     vary: Annotated[
         list[str],
-        typer.Option(metavar="NAME=A,B", help="Compare values of a parameter; can be repeated."),
+        typer.Option(
+            metavar="NAME=A,B", help="Vary a parameter over these values; can be repeated."
+        ),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
     resamples: Annotated[
-        int, typer.Option(help="Splits of each problem: the official, then stratified ones.")
+        int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
     ] = 1,
     study: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="All of the above, from a file.")
+        Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of the table and the figure.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
         "results/compare"
     ),
-    jobs: Annotated[int, typer.Option(help="Fits side by side; -1: one a core.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of parallel fits; -1 for one per core.")] = 1,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, whose workers fit.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers run the fits."),
     ] = None,
     tracking_uri: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="MLflow's server, or sqlite:///FILE.")
+        str | None, typer.Option(metavar="ADDRESS", help="An MLflow server, or sqlite:///FILE.")
     ] = None,
-    experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "tsformer",
+    experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "tsformer",
     set_: Set = [],  # noqa: B006
 ) -> None:
-    """Train every encoding on every problem under every seed, and compare test scores.
+    """Train every encoding on every data set with every seed, and compare test scores.
 
-    Every fit is a tracked run in mlflow.db, in this folder, or on the server that is named.
-    A comparison that was stopped goes on where it was when started again.
+    Every fit is a tracked run in mlflow.db in this folder, or on the given server.
+    An interrupted comparison resumes when the same command is run again.
 
     [bold]Examples[/bold]
 
@@ -71,7 +77,7 @@ def compare(
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
     from tsformer.studies import Study, compare
-    from tsformer.studies.report import to_markdown
+    from tsformer.studies.report.summary import to_markdown
 
     asked: Study
     if study is not None:
@@ -90,8 +96,8 @@ def compare(
             resamples,
         )
     else:
-        raise ValueError("name the problems, --datasets A,B, or a study, --study FILE.toml")
-    # MLflow reports every table that it makes in a new store, in the middle of the progress bar.
+        raise ValueError("name data sets with --datasets A,B, or a study with --study FILE.toml")
+    # MLflow logs every table that it creates in a new store, in the middle of the progress bar.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
         with study_bar() as show:
@@ -105,11 +111,11 @@ def compare(
                 on_progress=show,
             )
     except KeyboardInterrupt:
-        typer.echo("what is finished is kept; to go on:", err=True)
+        typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {shlex.join(['tsformer', *sys.argv[1:]])}", err=True)
         raise
     markdown(to_markdown(comparison.summary()))
-    _say_what_is_missing(comparison)
+    _list_missing(comparison)
     typer.echo(f"table   {comparison.csv_path}")
     if comparison.figure_path:
         typer.echo(f"figure  {comparison.figure_path}")
@@ -126,23 +132,23 @@ def _refuse_beside_a_study(context: typer.Context) -> None:
         if source is not None and source.name == "COMMANDLINE":
             flag = "--" + name.strip("_").replace("_", "-")
             raise ValueError(
-                f"--study says all of what is fitted, so that a file means one thing; leave {flag} "
-                "out, or write it into the file"
+                f"--study defines the whole study, so that a file has one meaning; remove {flag}, "
+                "or put it into the file"
             )
 
 
-def _say_what_is_missing(comparison: Comparison) -> None:
+def _list_missing(comparison: Comparison) -> None:
     for fit in comparison.failures.to_dict("records"):
         error = fit.pop("error")
         typer.echo(f"failed: {_words(fit)}  {error}")
     for fit in comparison.unrecorded.to_dict("records"):
-        typer.echo(f"not recorded, as the tracking store was away: {_words(fit)}")
+        typer.echo(f"not recorded, since the tracking store was unreachable: {_words(fit)}")
     if len(comparison.unrecorded):
-        typer.echo("the same command, with the store back, does these again")
+        typer.echo("run the same command once the store is back to repeat these")
 
 
 def _words(fit: dict[Any, Any]) -> str:
-    """Name a fit; the official split goes without saying."""
+    """Name a fit; the official split is not mentioned."""
     bare = ("dataset", "encoding", "seed")
     shown = {name: value for name, value in fit.items() if name != "resample" or value}
     return "  ".join(str(v) if k in bare else f"{k}={v}" for k, v in shown.items())

@@ -1,4 +1,4 @@
-"""What was tracked: look at it in MLflow's pages, put a model into MLflow's registry."""
+"""Tracked runs in the MLflow UI, and models in the MLflow registry."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tsformer.cli.models import Model
 __all__ = ["register", "ui"]
 
 Experiment = Annotated[
-    str | None, typer.Option(help="Its name; that of the newest run if not given.")
+    str | None, typer.Option(help="Name of the experiment; by default that of the newest run.")
 ]
 Store = Annotated[
     str | None,
     typer.Option(
         "--tracking-uri",
         metavar="ADDRESS",
-        help="sqlite:///FILE or a server's address; $MLFLOW_TRACKING_URI or mlflow.db in this "
-        "folder if not given.",
+        help="sqlite:///FILE or the address of a server; by default $MLFLOW_TRACKING_URI, or "
+        "mlflow.db in this folder.",
     ),
 ]
 
 
 def ui(
     experiment: Experiment = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where to listen.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 5000,
     tracking_uri: Store = None,
 ) -> None:
-    """Open tracked runs in MLflow's pages, on this machine only; Ctrl-C ends it.
+    """Open tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.
 
     Prints the address of the view that shows encodings side by side.
 
@@ -45,27 +45,27 @@ def ui(
     store = server.find_experiment(tracking_uri, experiment)
     if not store.uri.startswith("sqlite:///"):
         _print_pages(server.pages_of(store, store.uri))
-        typer.echo("open one: the server runs already")
+        typer.echo("open one of these: the server is already running")
         return
     command = server.server_command(store, port)
     _print_pages(server.pages_of(store, f"http://127.0.0.1:{port}"))
-    typer.echo("open one in some seconds; Ctrl-C ends the server")
-    # The server takes this process over, so that Ctrl-C and signals reach it and nothing is left.
+    typer.echo("open one of these in a few seconds; Ctrl-C stops the server")
+    # The server replaces this process, so that signals reach it and nothing is left behind.
     os.execve(command[0], command, {**os.environ, **server.SERVER_ENVIRONMENT})
 
 
 def register(
     model: Model,
-    name: Annotated[str, typer.Option(help="Its name in the registry.")],
+    name: Annotated[str, typer.Option(help="Name in the registry.")],
     proba: Annotated[
-        bool, typer.Option("--proba", help="Answer with probabilities, not with labels.")
+        bool, typer.Option("--proba", help="Serve probabilities instead of labels.")
     ] = False,
-    experiment: Annotated[str, typer.Option(help="The experiment of the run that holds it.")] = (
-        "tsformer"
-    ),
+    experiment: Annotated[
+        str, typer.Option(help="The experiment of the run that holds the model.")
+    ] = ("tsformer"),
     tracking_uri: Store = None,
 ) -> None:
-    """Put a saved model into MLflow's registry, where it can be served.
+    """Add a saved model to the MLflow registry, from which it can be served.
 
     [bold]Examples[/bold]
 
@@ -75,7 +75,7 @@ def register(
     import tsformer
 
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    estimator = tsformer.load(model)  # before a store is made for it
+    estimator = tsformer.load(model)  # before a store is created for it
     from tsformer.tracking import prepare_store
     from tsformer.tracking.register import register
 

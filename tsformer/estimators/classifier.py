@@ -86,7 +86,7 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
     n_estimators : int, default=1
         Number of models, members that differ only in their seed: initial weights, shuffling and
         dropout. Their probabilities are averaged. The first is the model of ``n_estimators=1``.
-        They share `scaler_` and the part that `early_stopping` holds out, and each stops for
+        They share `preprocessor_` and the part that `early_stopping` holds out, and each stops for
         itself. On a GPU members train as one; `callbacks`, `compile` and `checkpoint_dir`, which
         follow one training, make them train one after another, with a warning.
     n_jobs : int or None, default=1

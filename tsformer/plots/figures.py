@@ -1,4 +1,4 @@
-"""What all pictures share: a new figure, and one colour for each encoding."""
+"""What all figures share: an empty figure, and one colour per encoding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ENCODING_COLORS", "HEAD_COLORS", "encoding_color", "new_figure"]
 
-#: The first six are Okabe and Ito's, told apart by colour-blind readers, and grey for the
-#: control. So many colours as there are encodings cannot all be: pictures name what they show.
+#: The first six are Okabe and Ito's, which colour-blind readers can distinguish, and the control is
+#: grey. There are more encodings than distinguishable colours, so figures also name what they show.
 ENCODING_COLORS = {
     "fixed": "#E69F00",
     "learnable": "#56B4E9",
@@ -39,15 +39,15 @@ ENCODING_COLORS = {
     "fire": "#EE3377",
     "gaussian": "#BBCC33",
 }
-#: The first heads, in their order.
+#: Colours of the first heads, in order.
 HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 
 
 def encoding_color(name: str) -> str:
-    """Return the encoding's colour, ``"#RRGGBB"``, the same in every picture and in MLflow.
+    """Return the encoding's colour, ``"#RRGGBB"``, the same in every figure and in MLflow.
 
-    An encoding without one of its own, or a sum, gets one of them by its name. A variant of a
-    study, as in ``"rope, stem=conv"``, has its encoding's.
+    An encoding without a colour of its own, or a sum, is assigned one by a hash of its name. A
+    variant of a study, as in ``"rope, stem=conv"``, has the colour of its encoding.
     """
     name = name.partition(",")[0]
     colors = list(ENCODING_COLORS.values())
@@ -55,7 +55,7 @@ def encoding_color(name: str) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that many hundred pixels."""
+    """Return an empty figure; width and height are in hundreds of pixels."""
     module = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
     figure: Figure = module.Figure(figsize=(width, height), dpi=100, layout="constrained")
     return figure

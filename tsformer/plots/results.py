@@ -1,4 +1,4 @@
-"""Pictures of training and of test results."""
+"""Figures of training curves and of test results."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tsformer.plots.figures import encoding_color, new_figure
+from tsformer.plots.figures import new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_comparison", "plot_confusion", "plot_history"]
+__all__ = ["plot_confusion", "plot_history"]
 
 _MOST_NUMBERED = 20
 
 
 def plot_history(history: Any) -> Figure:
-    """Draw a training's curves: losses, the validation score if there is one, the learning rate.
+    """Draw training curves: losses, the validation score if there is one, the learning rate.
 
     Parameters
     ----------
     history : History, DataFrame or list of dict
-        A row an epoch, as ``classifier.history_``.
+        One row per epoch, as ``classifier.history_``.
 
     Returns
     -------
@@ -45,7 +44,9 @@ def plot_history(history: Any) -> Figure:
     for ax, (title, lines) in zip(axes, panels.items(), strict=True):
         for (column, label), color in zip(lines.items(), ("#0072B2", "#D55E00"), strict=False):
             if column in frame:
-                marker = "o" if len(frame) < 3 else None  # a line through one point is nothing
+                marker = (
+                    "o" if len(frame) < 3 else None
+                )  # a line through a single point is invisible
                 ax.plot(frame.index, frame[column], color=color, label=label, marker=marker)
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("epoch")
@@ -61,14 +62,14 @@ def plot_confusion(
     y_pred: Sequence[Any] | np.ndarray,
     classes: Sequence[Any] | np.ndarray,
 ) -> Figure:
-    """Draw a confusion matrix: counts as numbers, colours by the part of the true class.
+    """Draw a confusion matrix: counts as numbers, coloured by the fraction of the true class.
 
     Parameters
     ----------
     y_true, y_pred : array-like (n,)
-        Labels, true and predicted.
+        True and predicted labels.
     classes : array-like (K,)
-        All labels, in the order to show them.
+        All labels, in display order.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def plot_confusion(
     figure = new_figure(size + 1, size)
     ax = figure.subplots()
     image = ax.imshow(parts, cmap="Blues", vmin=0, vmax=1)
-    every = max(1, -(-len(classes) // 40))  # so many names as can be read
+    every = max(1, -(-len(classes) // 40))  # no more names than can be read
     shown = range(0, len(classes), every)
     names = [str(classes[i]) for i in shown]
     longest = max(map(len, names))
@@ -97,59 +98,7 @@ def plot_confusion(
     ax.set_ylabel("true")
     accuracy = np.trace(counts) / max(counts.sum(), 1)
     ax.set_title(
-        f"{np.trace(counts)} of {counts.sum()} right: accuracy {accuracy:.3f}", fontsize=11
+        f"{np.trace(counts)} of {counts.sum()} correct: accuracy {accuracy:.3f}", fontsize=11
     )
-    figure.colorbar(image, ax=ax, label="part of the true class", shrink=0.9)
+    figure.colorbar(image, ax=ax, label="fraction of the true class", shrink=0.9)
     return figure
-
-
-def plot_comparison(results: pd.DataFrame, *, metric: str = "accuracy") -> Figure:
-    """Draw encodings compared: a dot a seed, the mean, and one standard deviation to either side.
-
-    Parameters
-    ----------
-    results : DataFrame
-        A row a fit, with the columns `dataset`, `encoding` and `metric`.
-    metric : str, default="accuracy"
-        The column to show.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    datasets = list(dict.fromkeys(results["dataset"]))
-    encodings = list(dict.fromkeys(results["encoding"]))
-    n_columns = min(len(datasets), 3)
-    n_rows = -(-len(datasets) // n_columns)
-    height = 1.1 + 0.34 * len(encodings)
-    figure = new_figure(max(3.2 * n_columns + 0.8, 5.6), n_rows * height + 0.6)
-    axes = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
-    for ax, dataset in zip(axes.flat, datasets, strict=False):
-        _draw_problem(ax, results[results["dataset"] == dataset], encodings, metric)
-        ax.set_title(dataset, fontsize=11)
-    for ax in axes.flat[len(datasets) :]:
-        ax.set_visible(False)
-    figure.supxlabel(
-        f"test {metric.replace('_', ' ')}: a dot a seed, bar = mean \u00b1 standard deviation",
-        fontsize=10,
-    )
-    return figure
-
-
-def _draw_problem(ax: Axes, rows: pd.DataFrame, encodings: list[str], metric: str) -> None:
-    for place, encoding in enumerate(encodings):
-        values = rows.loc[rows["encoding"] == encoding, metric].to_numpy(dtype=float)
-        if not len(values):
-            continue
-        color = encoding_color(encoding)
-        # Dots of equal value lie side by side, in the order of the seeds.
-        beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
-        ax.scatter(values, place + beside, color=color, s=22, alpha=0.65, linewidths=0, zorder=3)
-        mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
-        ax.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2, zorder=2)
-        ax.plot([mean, mean], [place - 0.34, place + 0.34], color=color, linewidth=3, zorder=4)
-    ax.set_yticks(range(len(encodings)), encodings)
-    ax.set_ylim(len(encodings) - 0.4, -0.6)
-    ax.grid(axis="x", alpha=0.3)
-    ax.tick_params(labelsize=9)
-    ax.margins(x=0.08)

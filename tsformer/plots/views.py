@@ -1,4 +1,4 @@
-"""What the hooks of an encoding do to a few positions, as arrays that can be drawn."""
+"""What the hooks of an encoding do to a few positions, as arrays to be drawn."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class View:
     Attributes
     ----------
     name : str
-        Of the part.
+        Name of the part.
     says : str
-        What the values are.
+        Description of the values.
     note : str
-        What was chosen to show them: a signal, queries, random weights; mostly nothing.
+        What was chosen to show them, such as a signal, queries or random weights; mostly empty.
     hook : {"embed", "rotate", "bias", "mix", "none"}
         The hook; "none" stands for an encoding that overrides none.
     maps : dict of str to ndarray ``[N, F]``
-        Heat maps by their titles. Of `embed` and `rotate` one, position x feature; of `bias` and
-        `mix` one for each of the first heads, query position x key position.
+        Heat maps by title. For `embed` and `rotate` one, position × feature; for `bias` and
+        `mix` one for each of the first heads, query position × key position.
     matrix : ndarray ``[N, N]``, optional
-        How alike two positions are: the cosine between what `embed` adds to them, or the score that
-        `rotate` makes of a query and a key of ones in the first head, where 1 is their score
+        Similarity of two positions: the cosine between what `embed` adds to them, or the score
+        after `rotate` of a query and a key of ones in the first head, relative to their score
         without it.
     curves : dict of str to ndarray ``[2 N - 1]``
         Mean value, or score, at the distances ``-(N - 1) .. N - 1`` from query to key, by head.
@@ -60,14 +60,14 @@ class View:
 def encoding_views(
     encoding: Any, n_positions: int, /, *, d_model: int, n_heads: int, **encoding_params: Any
 ) -> list[View]:
-    """Ask each hook that an encoding overrides what it does.
+    """Evaluate each hook that an encoding overrides.
 
     Parameters
     ----------
     encoding : str, or object with the four hooks, or with `parts` that have them
-        A name or sum is asked before any training, under seed 0; a part that starts at zero is
-        given random weights, and its title says so. A module is left as it is: a copy is asked,
-        without dropout.
+        A name or sum is evaluated before training, with seed 0; a part that is initialised to
+        zero is given random weights, and its title says so. A module is left unchanged: a copy
+        without dropout is evaluated.
     n_positions : int
         Number of tokens `N`, at the times ``0 .. N - 1``.
     d_model, n_heads : int
@@ -78,7 +78,7 @@ def encoding_views(
     Returns
     -------
     list of View
-        One for each hook of each part that is overridden; one for a part that overrides none.
+        One per overridden hook of each part; one for a part that overrides none.
 
     Raises
     ------
@@ -98,14 +98,14 @@ def encoding_views(
     by_name = isinstance(encoding, str)
     if by_name:
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)  # a name has one picture
+            torch.default_generator.manual_seed(0)  # a name always gives the same figure
             encoding = resolve(
                 encoding, d_model=d_model, n_heads=n_heads, max_len=n_positions, **encoding_params
             )
     sizes = (n_positions, d_model, n_heads)
     views = []
     for part in getattr(encoding, "parts", [encoding]):
-        # A copy, for the caller's stays as it is; without dropout.
+        # A copy without dropout, since the caller's must not change.
         part = copy.deepcopy(part).cpu().float().eval()
         found = _part_views(part, *sizes)
         if by_name and not any(values.any() for view in found for values in view.maps.values()):
@@ -115,7 +115,7 @@ def encoding_views(
 
 
 def encoding_name(encoding: Any) -> str:
-    """Return the name of an encoding: a text as it is, else what the object or its class says."""
+    """Return the name of an encoding: a string as it is, else that of the object or its class."""
     if isinstance(encoding, str):
         return encoding
     parts = getattr(encoding, "parts", None)
@@ -125,14 +125,14 @@ def encoding_name(encoding: Any) -> str:
 
 
 def _with_random_weights(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
-    """Show what a part that starts at zero can become; nothing if it has no weights."""
+    """Show what a part initialised to zero can become; nothing if it has no weights."""
     weights = list(part.parameters())
     for weight in weights:
-        # Smooth along the last axis: the curves of a table of distances would be a thicket.
-        rows = torch.atleast_2d(weight).flatten(0, -2)
+        # Smooth along the last axis: the curves of a table of distances would be unreadable.
+        rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
         weight.data = _smooth_curves(*rows.shape).view_as(weight)
     views = _part_views(part, n, d_model, n_heads) if weights else []
-    return [replace(view, note="random weights: it starts at zero") for view in views]
+    return [replace(view, note="random weights: it is initialised to zero") for view in views]
 
 
 @torch.inference_mode()
@@ -150,10 +150,10 @@ def _part_views(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
     if "bias" in own:
         bias = part.bias(heads, heads, t)
         of_queries = not torch.equal(bias, part.bias(0 * heads, heads, t).expand_as(bias))
-        note = "of queries of ones, on which it depends" if of_queries else ""
+        note = "for queries of ones, on which it depends" if of_queries else ""
         views.append(_paired(name, "added to the scores", "bias", bias[0], note))
     if "mix" in own:
-        # Applied to the identity, a linear map of the values shows its own matrix.
+        # Applied to the identity, a linear map of the values gives its own matrix.
         weights = part.mix(torch.eye(n).expand(1, n_heads, n, n), t)
         views.append(_paired(name, "added to the attention weights", "mix", weights[0]))
     if not own:
@@ -168,12 +168,12 @@ def _embedded(name: str, part: Any, t: Tensor, d_model: int) -> View:
     added = part.embed(tokens, t)
     note = ""
     if torch.equal(added, added[:, :1].expand_as(added)):
-        # Tokens of zeros tell it nothing: it may act on the signal.
+        # Tokens of zeros give the same everywhere: it may act on the signal.
         tokens = _smooth_curves(d_model, t.shape[1]).T[None]
         of_signal = part.embed(tokens, t) - tokens
         if not torch.allclose(of_signal, added, atol=1e-6):
             added = of_signal
-            note = "of a smooth random signal, on which it depends"
+            note = "for a smooth random signal, on which it depends"
     unit = torch.nn.functional.normalize(added[0], dim=-1)
     cosines = (unit @ unit.T).numpy()
     return View(name, "added to the tokens", "embed", {"": added[0].numpy()}, cosines, {}, note)
@@ -202,15 +202,16 @@ def _by_distance(matrices: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _heads(matrices: np.ndarray) -> list[str]:
-    """Titles of the first heads; one for all where they are alike."""
+    """Return the titles of the first heads; a single one if all are alike."""
     if len(matrices) == 1 or np.array_equal(matrices, matrices[:1].repeat(len(matrices), axis=0)):
         return ["every head"]
     return [f"head {head}" for head in range(len(matrices[:_MOST_HEADS]))]
 
 
 def _smooth_curves(n_curves: int, length: int) -> Tensor:
-    """Return random curves ``[n_curves, length]`` of about unit size, the same at each call."""
+    """Return random curves ``[n_curves, length]`` of about unit scale, the same at each call."""
     window = 2 * max(length // 16, 1) + 1
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(1, n_curves, length + window - 1, generator=generator)
-    return torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5
+    smooth: Tensor = torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5
+    return smooth

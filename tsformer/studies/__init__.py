@@ -1,19 +1,26 @@
-"""Which encoding helps: encodings x data sets x seeds, tracked, resumable, compared."""
+"""Which encoding helps: encodings × data sets × seeds, tracked, resumable, compared.
 
-from tsformer.studies.comparison import Comparison, compare
-from tsformer.studies.progress import Progress
-from tsformer.studies.report import summary_table
-from tsformer.studies.statistics import Statistics, compare_methods, read_scores
-from tsformer.studies.study import Cell, Study
+Rooms: `design` (what is asked), `run` (its trials), `analysis` (scores to findings) and `report`.
+"""
+
+from tsformer._deprecation import renamed_in_module
+from tsformer.studies.analysis.scores import read_scores
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.report.summary import summary_table
+from tsformer.studies.run.compare import Comparison, compare
+from tsformer.studies.run.progress import Progress
 
 __all__ = [
-    "Cell",
     "Comparison",
     "Progress",
     "Statistics",
     "Study",
+    "Trial",
     "compare",
     "compare_methods",
     "read_scores",
     "summary_table",
 ]
+
+__getattr__ = renamed_in_module(__name__, {"Cell": "tsformer.studies.Trial"})

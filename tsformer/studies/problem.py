@@ -1,51 +1,10 @@
-"""Problem: a data set with one of its splits, loaded once a process."""
+"""Deprecated: moved to `tsformer.studies.run.problem`; runs of 0.1 name it as their data source."""
 
-from __future__ import annotations
+from tsformer._deprecation import renamed_in_module
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
-
-from tsformer.data import load_dataset
-from tsformer.studies.resample import stratified_resample
-
-__all__ = ["Problem"]
-
-# A worker meets the data sets of a study in any order; more than so many would fill its memory.
-_KEPT = 16
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A data set with a split.
-
-    Tasks carry the name alone: a worker loads the data itself, and keeps them for the next fit.
-    """
-
-    name: str
-    resample: int
-    X_train: Any
-    y_train: np.ndarray
-    X_test: Any
-    y_test: np.ndarray
-
-    @classmethod
-    def load(cls, name: str, resample: int = 0) -> Problem:
-        """Load it by name: the official split, or from 1 on that stratified resample."""
-        split = _official(name)
-        if resample:
-            split = stratified_resample(*split, seed=resample)
-        return cls(name, resample, *split)
-
-    def loader(self, context: str) -> str:
-        """Return the expression that loads one part, for whoever reads a run."""
-        if not self.resample:
-            return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
-        return f"tsformer.studies.problem.Problem.load({self.name!r}, {self.resample}).X_{context}"
-
-
-@lru_cache(maxsize=_KEPT)
-def _official(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    return (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
+__getattr__ = renamed_in_module(
+    __name__,
+    {
+        "Problem": "tsformer.studies.run.problem.Problem",
+    },
+)

@@ -1,4 +1,4 @@
-"""What happened, kept in MLflow: a callback for one training, a store of runs for many."""
+"""Tracking in MLflow: a callback for one fit, and a store of runs for many."""
 
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.store import RunStore, prepare_store, resolve_uri

@@ -1,4 +1,4 @@
-"""The most memory that a training held."""
+"""Peak memory of a fit."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _STATUS = Path("/proc/self/status")
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start a new peak: of the device's memory, or of this process' on the CPU.
+    """Reset the peak of the device's memory or, on the CPU, of this process.
 
-    Only Linux lets a process do that. Elsewhere the peak is that since the process began.
+    On the CPU only Linux supports this; elsewhere the peak is that since the process started.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif _CLEAR.exists():
         try:
             _CLEAR.write_text("5")
-        except OSError:  # a hardened container: the peak is then that of the process so far
+        except OSError:  # a hardened container: the peak is then that since the process started
             return
 
 
 def peak_memory_mb(device: torch.device) -> float:
-    """Return the peak in MB (10^6 bytes); NaN where the system does not tell."""
+    """Return the peak in MB (10^6 bytes); NaN if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
     if sys.platform == "win32":
         return math.nan
     if _STATUS.exists():
-        # Not ru_maxrss: a new process has that of its parent there, and no reset reaches it.
+        # Not ru_maxrss: a new process inherits its parent's, and it cannot be reset.
         for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024 / 1e6

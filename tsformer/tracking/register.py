@@ -1,7 +1,7 @@
 """A fitted estimator in MLflow's model registry, to be served or loaded by name.
 
-What MLflow keeps is the two files of `tsformer.persistence` in one object, so that reading it needs
-no trust beyond that object's type: no pickle, and no torch module in it.
+MLflow stores the two files of `tsformer.persistence` in one object, so that loading it requires
+trusting that object's type only: it has no pickle and no torch module in it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RegisteredEstimator:
     Attributes
     ----------
     estimator_ : fitted estimator
-        Read at first use.
+        Loaded at first use.
     """
 
     def __init__(self, files: dict[str, np.ndarray]):
@@ -60,14 +60,14 @@ class RegisteredEstimator:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"files": self.files}  # the estimator read from them holds a torch module
+        return {"files": self.files}  # the estimator loaded from them holds a torch module
 
     @property
     def estimator_(self) -> TransformerEstimator:
         if "_estimator" not in self.__dict__:
             with tempfile.TemporaryDirectory() as folder:
                 for name, content in self.files.items():
-                    # A stranger's file name must not leave the folder.
+                    # An untrusted file name must not escape the folder.
                     (Path(folder) / Path(name).name).write_bytes(content.tobytes())
                 self.__dict__["_estimator"] = load(folder)
         estimator: TransformerEstimator = self.__dict__["_estimator"]
@@ -97,21 +97,21 @@ def register(
     estimator : fitted estimator
         Saved as `tsformer.save` does, so its `callbacks` and `device` are left out.
     name : str
-        Name in the registry; a name that is there gets one more version.
+        Name in the registry; an existing name gets a new version.
     store : RunStore
-        Where the model goes: into a run of its own.
+        The store; the model gets a run of its own.
     output : {"predict", "predict_proba"}
-        What the served model answers with: labels, or a probability for each class.
+        What the served model returns: labels, or a probability per class.
 
     Returns
     -------
     str
-        The address of the version, as ``"models:/NAME/1"``, that ``mlflow models serve -m`` takes.
+        The address of the version, such as ``"models:/NAME/1"``, for ``mlflow models serve -m``.
 
     Raises
     ------
     ValueError
-        If `output` is unknown, or not what this estimator has; or the estimator cannot be saved.
+        If `output` is unknown or unavailable for this estimator, or it cannot be saved.
     ImportError
         If mlflow is missing.
     """
@@ -142,7 +142,7 @@ def register(
         client.create_registered_model(name)
     except exceptions.MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise ValueError(f"no model can be registered as {name!r}: {error}") from error
+            raise ValueError(f"cannot register a model as {name!r}: {error}") from error
     version = client.create_model_version(
         name, source=f"runs:/{run.run_id}/model", run_id=run.run_id
     )
@@ -158,6 +158,6 @@ def _signature(n_channels: int) -> ModelSignature:
 
 
 def _requirements() -> list[str]:
-    """Return what a server needs, versions without the part that names a build: "+cpu"."""
+    """Return the requirements of a server, without the local part of versions such as "+cpu"."""
     here = [f"{name}=={metadata.version(name).partition('+')[0]}" for name in _PACKAGES]
     return [f"tsformer=={tsformer.__version__}", *here]

@@ -1,4 +1,4 @@
-"""TrackedRun: one MLflow run that can be written to without failing or slowing what it tracks."""
+"""TrackedRun: one MLflow run, written to without failing or slowing what it tracks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunEnded", "TrackedRun"]
 
-# MLflow's own limits: of one log_batch call, and of the length of a value.
+# MLflow's limits for one log_batch call and for the length of a value.
 _METRICS_AT_ONCE = 1000
 _PARAMS_AT_ONCE = 100
 _PARAM_LENGTH = 6000
@@ -29,29 +29,29 @@ _TAG_LENGTH = 5000
 
 
 class RunEnded(Exception):
-    """Somebody else gave the run its end: what it tracks is to stop, and counts no more."""
+    """Somebody else ended the run: what it tracks must stop, and its result is discarded."""
 
 
 class TrackedRun:
     """One MLflow run, addressed by its id; mlflow's global "active run" is never touched.
 
-    Metrics are kept back and sent together, at most every `flush_seconds` and so rarely that
-    sending takes no more than about 2 % of the time. If the store fails, one warning is given and
-    nothing more is sent: what is tracked goes on. A run whose store failed stays RUNNING, and is
-    marked KILLED when its work is done again.
+    Metrics are buffered and sent in batches, at most every `flush_seconds` and rarely enough that
+    sending takes no more than about 2 % of the time. If the store fails, one warning is issued and
+    nothing more is sent: the tracked work continues. A run whose store failed stays RUNNING, and is
+    marked KILLED when its work is repeated.
 
-    As a context manager it ends the run: FINISHED, or KILLED by Ctrl-C, or FAILED with the
-    error's message in the tag ``tsformer.error`` and its traceback in ``error.txt``; RunEnded
-    leaves it as it is. Errors pass through.
+    As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED with the error's
+    message in the tag ``tsformer.error`` and its traceback in ``error.txt``; RunEnded leaves the
+    run as it is. Exceptions propagate.
 
     Parameters
     ----------
     client : MlflowClient or None
-        Writes to the store; None for a run that could not be made.
+        Client of the store; None for a run that could not be created.
     run_id : str
-        The run.
+        Id of the run.
     flush_seconds : float, default=5.0
-        Least time between two sendings of metrics.
+        Minimum time between two batches of metrics.
 
     Attributes
     ----------
@@ -88,14 +88,14 @@ class TrackedRun:
             self.end("KILLED")
 
     def params(self, values: Mapping[str, object]) -> None:
-        """Log parameters. They cannot change later; long values are cut."""
+        """Log parameters. They cannot change later; long values are truncated."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
         params = [entities.Param(k, str(v)[:_PARAM_LENGTH]) for k, v in values.items()]
         for i in range(0, len(params), _PARAMS_AT_ONCE):
             self._send("log_batch", params=params[i : i + _PARAMS_AT_ONCE])
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Keep metrics for the next sending; values that are not finite are dropped."""
+        """Buffer metrics for the next batch; non-finite values are dropped."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
         now = int(time.time() * 1000)
         self._waiting += [
@@ -107,7 +107,7 @@ class TrackedRun:
             self.flush()
 
     def flush(self) -> None:
-        """Send the metrics that wait."""
+        """Send the buffered metrics."""
         begun = time.monotonic()
         waiting, self._waiting = self._waiting, []
         for i in range(0, len(waiting), _METRICS_AT_ONCE):
@@ -116,7 +116,7 @@ class TrackedRun:
         self._next_flush = now + max(self.flush_seconds, 50 * (now - begun))
 
     def tags(self, values: Mapping[str, str]) -> None:
-        """Set tags; long values are cut."""
+        """Set tags; long values are truncated."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
         tags = [entities.RunTag(k, v[:_TAG_LENGTH]) for k, v in values.items()]
         self._send("log_batch", tags=tags)
@@ -130,26 +130,28 @@ class TrackedRun:
         self.text(json.dumps(value, indent=2, default=str), path)
 
     def figure(self, draw: Callable[[], Figure], path: str, *, key: str = "") -> None:
-        """Log the picture that `draw` makes. If it cannot be drawn, warn and go on.
+        """Log the figure that `draw` returns. If it cannot be drawn, warn and continue.
 
-        With `key` it is also one of the image grids of MLflow's pages, under that name.
+        With `key` it also appears under that name in the image grids of the MLflow UI.
         """
         if self.lost:
             return
         try:
             figure = draw()
             pixels = _pixels(figure) if key else None
-        except Exception as error:  # a picture is never worth the fit it shows
-            warnings.warn(f"{path} was not drawn: {type(error).__name__}: {error}", stacklevel=2)
+        except Exception as error:  # a figure must never fail the fit it shows
+            warnings.warn(
+                f"{path} could not be drawn: {type(error).__name__}: {error}", stacklevel=2
+            )
             return
         if pixels is None:
             self._send("log_figure", figure, path)
-        else:  # drawn once for both: that takes longer than the rest
+        else:  # drawn once for both, since drawing takes longest
             self._send("log_image", pixels, artifact_file=path)
             self.image(pixels, key)
 
     def image(self, picture: Any, key: str) -> None:
-        """Log a picture, an array or one of Pillow, for the image grids of MLflow's pages."""
+        """Log an image, an array or a Pillow image, for the image grids of the MLflow UI."""
         self._send("log_image", picture, key=key, step=0, synchronous=True)
 
     def dataset(
@@ -161,9 +163,9 @@ class TrackedRun:
         context: str,
         loader: str = "",
     ) -> None:
-        """Log what data were used, by name, shape and digest.
+        """Log which data were used, by name, shape and digest.
 
-        `context` is "train" or "test"; `loader` is the expression that gives the data again, by
+        `context` is "train" or "test"; `loader` is the expression that loads the data again, by
         default that of the official split.
         """
         data = require("mlflow.data", extra="tracking", purpose="tracking")
@@ -185,16 +187,16 @@ class TrackedRun:
         self._send("log_inputs", datasets=[used], attempts=2)
 
     def ended(self) -> bool:
-        """Whether the run has its end in the store; not known of a store that fails: False."""
+        """Return whether the run has ended in the store; False if the store fails."""
         if self.client is None or self.lost:
             return False
         try:
             return bool(self.client.get_run(self.run_id).info.status != "RUNNING")
-        except Exception:  # the next thing that is sent says so
+        except Exception:  # the next write reports it
             return False
 
     def end(self, status: str) -> None:
-        """Send what waits and give the run its end: "FINISHED", "FAILED" or "KILLED"."""
+        """Flush and end the run with status "FINISHED", "FAILED" or "KILLED"."""
         self.flush()
         self._send("set_terminated", status)
 
@@ -203,7 +205,7 @@ class TrackedRun:
             return
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
-        except Exception as error:  # whatever it is: tracking never fails what is tracked
+        except Exception as error:  # tracking never fails what is tracked
             if attempts > 1:
                 self._send(method, *args, attempts=attempts - 1, **kwargs)
                 return
@@ -212,14 +214,14 @@ class TrackedRun:
 
 
 def reason(error: Exception) -> str:
-    """Return what the error says, cut where HTTP libraries begin to quote each other."""
+    """Return the error's message, cut where HTTP libraries start to quote each other."""
     return f"({type(error).__name__}: {str(error).partition(chr(10))[0][:200]})"
 
 
 def warn_untracked(what: str, error: Exception) -> None:
     """Warn that tracking stopped, and why."""
     warnings.warn(
-        f"tracking of {what} stopped; the work itself goes on {reason(error)}", stacklevel=3
+        f"tracking of {what} stopped; the work itself continues {reason(error)}", stacklevel=3
     )
 
 
@@ -232,7 +234,7 @@ def _pixels(figure: Figure) -> np.ndarray:
 
 
 def _dense(X: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-    """One array for all series: the shorter ones of a list end in NaN."""
+    """Return one array of all series, padding shorter ones with NaN."""
     if isinstance(X, np.ndarray):
         return X
     longest = max(series.shape[-1] for series in X)

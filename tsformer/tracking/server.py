@@ -1,4 +1,4 @@
-"""MLflow's pages on this machine: which experiment they show, and what starts them."""
+"""The MLflow UI on this machine: the experiment it shows, and the command that starts it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tsformer.tracking.views import make_views, view_address
 __all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
 
 _SQLITE = "sqlite:///"
-#: With one worker and no service that runs jobs the server takes half a gigabyte, not several.
+#: With one worker and without job execution the server takes half a gigabyte, not several.
 SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
-    """Return an experiment that has runs; nothing is made.
+    """Return an experiment that has runs; creates nothing.
 
     Parameters
     ----------
     uri : str, optional
         As `tsformer.tracking.resolve_uri` takes it.
     name : str, optional
-        Its name; by default the one with the newest run.
+        Name of the experiment; by default the one with the newest run.
 
     Raises
     ------
@@ -35,9 +35,9 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
     ConnectionError
         If the store cannot be read.
     ValueError
-        If no experiment has that name, or there is no run.
+        If no experiment has that name, or it has no run.
     """
-    require("mlflow", extra="tracking", purpose="looking at tracked runs")
+    require("mlflow", extra="tracking", purpose="reading tracked runs")
     uri = resolve_uri(uri)
     if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():
         raise FileNotFoundError(
@@ -61,20 +61,20 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
     if not newest:
         where = f"experiment {name!r}" if name is not None else uri
         raise ValueError(
-            f"no run is in {where} yet; `tsformer compare` or MLflowTracker makes some"
+            f"{where} has no runs yet; `tsformer compare` or MLflowTracker creates some"
         )
     return RunStore(uri, newest[0].info.experiment_id)
 
 
 def pages_of(store: RunStore, server: str) -> dict[str, str]:
-    """Return the addresses to open, by what they show; views that are not there are made.
+    """Return the addresses to open, by what they show; missing views are created.
 
     Parameters
     ----------
     store : RunStore
         The experiment.
     server : str
-        Address of the server that shows it, as ``"http://127.0.0.1:5000"``.
+        Address of the server that shows it, such as ``"http://127.0.0.1:5000"``.
     """
     tags = store.client().get_experiment(store.experiment_id).tags
     if not any(name.startswith("mlflow.sharedViewState.") for name in tags):
@@ -88,24 +88,24 @@ def pages_of(store: RunStore, server: str) -> dict[str, str]:
 
 
 def server_command(store: RunStore, port: int) -> list[str]:
-    """Return the command that shows a SQLite store on this machine alone.
+    """Return the command that serves a SQLite store on this machine only.
 
     Run it with `SERVER_ENVIRONMENT`.
 
     Raises
     ------
     ConnectionError
-        If something listens on that port already.
+        If the port is in use.
     """
     with socket.socket() as probe:
-        # As the server does: a port whose connections have just been closed is free.
+        # As the server does: a port whose connections were just closed is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise ConnectionError(
-                f"port {port} of this machine cannot be had ({error.strerror}); choose another, as "
-                f"in --port {port % 65535 + 1}"
+                f"port {port} is not available ({error.strerror}); choose another, as in "
+                f"--port {port % 65535 + 1}"
             ) from error
     options = ["--backend-store-uri", store.uri, "--host", "127.0.0.1", "--port", str(port)]
     return [sys.executable, "-m", "mlflow", "ui", *options, "--workers", "1"]

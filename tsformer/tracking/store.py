@@ -1,4 +1,4 @@
-"""RunStore: the runs of one experiment in one MLflow store, found and made by explicit ids."""
+"""RunStore: the runs of one experiment in one MLflow store, addressed by explicit ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SQLITE = "sqlite:///"
 
 
 def resolve_uri(uri: str | None = None) -> str:
-    """Return the address of an MLflow store, a relative SQLite path made absolute.
+    """Return the address of an MLflow store, with a relative SQLite path made absolute.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ def resolve_uri(uri: str | None = None) -> str:
     Raises
     ------
     ValueError
-        If it is no address; MLflow would take it for a folder, a store that it gave up.
+        If it is not an address; MLflow would treat it as a folder, a deprecated kind of store.
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}mlflow.db"
     if "://" not in uri:
         raise ValueError(
-            f"a tracking store is named by an address; got {uri!r}. Give a file, "
+            f"a tracking store must be an address; got {uri!r}. Give a file, "
             "'sqlite:///mlflow.db', or a server, 'http://127.0.0.1:5000'"
         )
     if uri.startswith(_SQLITE):
@@ -54,15 +54,15 @@ def resolve_uri(uri: str | None = None) -> str:
 
 
 def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
-    """Make the tables and the experiment where they are missing, before anything is tracked.
+    """Create the tables and the experiment if they are missing, before anything is tracked.
 
-    The first use of an empty SQLite file makes its tables, which takes seconds; two processes that
-    do so at once break the file. So one process, the driver, calls this before any other starts.
+    The first use of an empty SQLite file creates its tables, which takes seconds; two processes
+    doing so at once corrupt the file. So one process, the driver, calls this before others start.
 
     Parameters
     ----------
     uri : str, optional
-        As `resolve_uri` takes it. Beside a SQLite file, in ``mlruns/``, go the artifacts.
+        As `resolve_uri` takes it. Artifacts go to ``mlruns/`` beside a SQLite file.
     experiment : str, default="tsformer"
         Name of the experiment.
 
@@ -71,11 +71,11 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     ConnectionError
         If the store cannot be reached.
     ValueError
-        If the experiment was deleted and not yet purged.
+        If the experiment was deleted but not purged.
     """
     require("mlflow", extra="tracking", purpose="tracking")
     uri = resolve_uri(uri)
-    artifacts = None  # a server knows its own place for them
+    artifacts = None  # a server has its own location for them
     if uri.startswith(_SQLITE):
         folder = Path(uri.removeprefix(_SQLITE)).parent
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,8 +87,8 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
             return RunStore(uri, client.create_experiment(experiment, artifacts))
     except Exception as error:
         raise ConnectionError(
-            f"the tracking store {uri} cannot be used. Start its server, or name another store, as "
-            f"in 'sqlite:///mlflow.db'. {reason(error)}"
+            f"the tracking store {uri} cannot be used. Start its server, or name another store, "
+            f"such as 'sqlite:///mlflow.db'. {reason(error)}"
         ) from error
     if found.lifecycle_stage == "deleted":
         raise ValueError(
@@ -100,26 +100,26 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs of one experiment in one store. Made by `prepare_store`; pickles to any process.
+    """The runs of one experiment in one store, from `prepare_store`; can be pickled.
 
     Parameters
     ----------
     uri : str
         Absolute address of the store.
     experiment_id : str
-        The experiment.
+        Id of the experiment.
     """
 
     uri: str
     experiment_id: str
 
     def client(self) -> MlflowClient:
-        """Return the client of the store, one a process."""
+        """Return the client of the store, one per process."""
         client: MlflowClient = _client(self.uri)
         return client
 
     def runs(self, status: str | None = None, tags: Mapping[str, str] | None = None) -> list[Run]:
-        """Return the runs of this status, as in "FINISHED", and these tags, oldest first."""
+        """Return the runs with this status, such as "FINISHED", and these tags, oldest first."""
         wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
         if status is not None:
             wanted.append(f"attributes.status = '{status}'")
@@ -139,7 +139,7 @@ class RunStore:
                 return found
 
     def has(self, run_id: str) -> bool:
-        """Whether there is such a run."""
+        """Return whether there is such a run."""
         exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
         try:
             _client(self.uri).get_run(run_id)
@@ -150,7 +150,7 @@ class RunStore:
         return True
 
     def finished(self, keys: Collection[str], tags: Mapping[str, str]) -> dict[str, Run]:
-        """Return the FINISHED run of each key that has one; the newest where there are several."""
+        """Return the FINISHED run of each key that has one; the newest of several."""
         by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
         return {key: by_key[key] for key in keys if key in by_key}
 
@@ -158,16 +158,16 @@ class RunStore:
         """Mark the RUNNING runs of these keys KILLED.
 
         A process that was killed leaves its run RUNNING. A study has one driver at a time, so
-        whatever runs under its keys when it starts is such a leftover.
+        any run that is RUNNING under its keys when it starts is such a leftover.
         """
         for run in self.runs("RUNNING", tags):
             if run.data.tags.get("tsformer.key") in keys:
                 _client(self.uri).set_terminated(run.info.run_id, "KILLED")
 
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
-        """Of several FINISHED runs of one of these keys keep the oldest; mark the others KILLED.
+        """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.
 
-        A cluster does finished work again when it loses the worker that held the result.
+        A cluster repeats finished work when it loses the worker that held the result.
         """
         seen = set()
         for run in self.runs("FINISHED", tags):
@@ -177,14 +177,14 @@ class RunStore:
             seen.add(key)
 
     def count_lost(self, key: str, session: str) -> int:
-        """Mark the RUNNING run of a key as lost with its process, and count all those lost.
+        """Mark the RUNNING run of a key as lost with its process, and return the number of losses.
 
         Parameters
         ----------
         key : str
-            The work, of which nothing runs any more.
+            Key of work that is no longer running.
         session : str
-            What the losses are counted in; tag ``tsformer.lost``.
+            What losses are counted within; tag ``tsformer.lost``.
         """
         client = _client(self.uri)
         for run in self.runs("RUNNING", {"tsformer.key": key}):
@@ -203,24 +203,24 @@ class RunStore:
         again: bool = False,
         flush_seconds: float = 5.0,
     ) -> TrackedRun:
-        """Make a run, or with `again` go on with the one of that key.
+        """Create a run, or with `again` reopen the one with that key.
 
-        If the store fails, warn and return a run that keeps nothing.
+        If the store fails, warn and return a run that records nothing.
 
         Parameters
         ----------
         name : str
-            Shown in MLflow.
+            Name shown in MLflow.
         kind : str
-            "fit", "encoding" (summary of its fits) or "study"; tag ``tsformer.kind``.
+            "fit", "encoding" (summary of its fits), "model" or "study"; tag ``tsformer.kind``.
         key : str, optional
-            What the run is of; tag ``tsformer.key``.
+            Identifies the work; tag ``tsformer.key``.
         parent : TrackedRun, optional
-            Under which it is shown.
+            The run under which it is shown.
         tags : mapping, optional
-            More tags.
+            Additional tags.
         again : bool, default=False
-            Whether to go on with an earlier run of this key, where there is one.
+            Whether to reopen an earlier run of this key, if there is one.
         flush_seconds : float, default=5.0
             As in `TrackedRun`.
         """
@@ -243,13 +243,13 @@ class RunStore:
                 run_id = client.create_run(
                     self.experiment_id, tags=everything, run_name=name
                 ).info.run_id
-        except Exception as error:  # as in TrackedRun: tracking never fails what is tracked
+        except Exception as error:  # tracking never fails what is tracked
             warn_untracked(name, error)
             return TrackedRun(None, "")
         return TrackedRun(client, run_id, flush_seconds=flush_seconds)
 
     def ui_command(self) -> str:
-        """Return the shell line that shows the store; of a server, the address to open."""
+        """Return the shell command that shows the store; for a server, the address to open."""
         if not self.uri.startswith(_SQLITE):
             return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}"
         beside = Path(sys.executable).with_name("mlflow")
@@ -261,10 +261,10 @@ class RunStore:
 
 
 def _client(uri: str) -> Any:
-    # With MLflow's own settings a server that is down blocks one call for four minutes.
+    # With MLflow's defaults an unreachable server blocks a call for four minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    # Two lines on standard output at the end of every run would run through a progress bar.
+    # MLflow would print two lines per run to standard output, through a progress bar.
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     return _cached_client(uri)
 
@@ -288,5 +288,5 @@ def commit() -> str:
             text=True,
             timeout=5,
         ).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):  # no git here
+    except (OSError, subprocess.TimeoutExpired):  # git is not installed
         return ""

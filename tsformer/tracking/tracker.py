@@ -1,4 +1,4 @@
-"""MLflowTracker: the callback that keeps one training in MLflow."""
+"""MLflowTracker: the callback that tracks one fit in MLflow."""
 
 from __future__ import annotations
 
@@ -18,58 +18,59 @@ from tsformer.training.callbacks import Callback, TrainingState
 
 __all__ = ["MLflowTracker"]
 
-# A map of thousands of positions shows no more than one of so many.
+# A map of thousands of positions shows no more than one of this size.
 _MOST_POSITIONS = 256
 
-# Pictures take a second at most: of a training so long, with all else, less than 3 %
+# Figures take at most a second: with all else, less than 3 % of a fit of this length
 # (`experiments/tracking_cost.py`).
 _LONG_ENOUGH_SECONDS = 60.0
 
-# What a fitted or running tracker has and a fresh one has not.
+# Attributes that a fitted or running tracker has and a fresh one does not.
 _RUNTIME = ("run_", "summary_", "_begun", "_before", "_earlier")
 
 
 class MLflowTracker(Callback):
-    """Track a training in MLflow: parameters, a curve for each number, pictures of the encoding.
+    """Track a fit in MLflow: parameters, metrics per epoch, and figures of the encoding.
 
     Each epoch gives ``train/loss`` and ``lr``, and with validation data ``val/loss`` and
-    ``val/score``, at step = epoch. The end gives ``fit_seconds``, ``seconds_per_epoch``,
-    ``n_epochs``, ``n_parameters``, ``n_parameters_encoding`` and ``peak_memory_mb``, and, where
-    matplotlib is installed and the training was long enough, ``training.png`` and
-    ``encoding.png``, the encoding before and after, which is in MLflow's image grids, too.
-    A store that fails gives one warning; the training goes on.
+    ``val/score``, at step = epoch. The end of training gives ``fit_seconds``,
+    ``seconds_per_epoch``, ``n_epochs``, ``n_parameters``, ``n_parameters_encoding`` and
+    ``peak_memory_mb``, and, if matplotlib is installed and training took long enough,
+    ``training.png`` and ``encoding.png``, the encoding before and after training, which also
+    appears in MLflow's image grids. If the store fails, one warning is issued and training
+    continues.
 
-    Where several processes track into one new SQLite file, as in a parallel grid search, call
+    If several processes track into one new SQLite file, as in a parallel grid search, call
     `tsformer.tracking.prepare_store` first.
 
     Parameters
     ----------
     tracking_uri : str, optional
         The store: a SQLite file or a server's address, as `tsformer.tracking.resolve_uri` takes
-        it. By default ``mlflow.db`` in the working folder; ``mlflow ui`` started there shows it.
+        it. By default ``mlflow.db`` in the working folder; run ``mlflow ui`` there to see it.
     experiment : str, default="tsformer"
-        Experiment in which the run is made.
+        Experiment in which the run is created.
     run_name : str, optional
         Name of the run; the encoding's by default.
     mlflow_run : TrackedRun, optional
-        Write to this run, which somebody else made and will end, instead of making one. Several
-        trainings, as those of the members of one estimator, follow each other in it: curves go on,
-        seconds, epochs and parameters add up.
+        Write to this run, which the caller created and will end, instead of creating one. Several
+        fits, such as those of the members of one estimator, follow each other in it: curves
+        continue; seconds, epochs and parameters add up.
     flush_seconds : float, default=5.0
-        Least time between two sendings.
+        Minimum time between two batches of metrics.
     pictures : bool or "auto", default="auto"
-        Whether to draw the pictures. They come after the training and take up to a second:
-        "auto" draws them after trainings of 60 seconds and more, of which tracking so never
-        takes more than 3 %.
+        Whether to draw the figures. They are drawn after training and take up to a second: "auto"
+        draws them if training took at least 60 seconds, so that tracking never takes more than
+        3 % of the time.
     n_together : int, default=1
-        How many models train at the same time, as one: this one is given its part of the seconds.
+        Number of models trained together: this one is assigned its share of the seconds.
 
     Attributes
     ----------
     run_ : TrackedRun
-        The run of the newest training; ``run_.run_id`` is its id.
+        The run of the latest fit; ``run_.run_id`` is its id.
     summary_ : dict
-        The numbers of the end.
+        The metrics of the end of training.
 
     Examples
     --------
@@ -99,7 +100,7 @@ class MLflowTracker(Callback):
         self.n_together = n_together
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy is a fresh tracker: connections do not pickle, and two must not share a run.
+        # A copy is a fresh tracker: connections cannot be pickled, and two must not share a run.
         return {name: value for name, value in self.__dict__.items() if name not in _RUNTIME}
 
     def on_train_begin(self, state: TrainingState) -> None:
@@ -151,7 +152,7 @@ class MLflowTracker(Callback):
         try:
             store = prepare_store(self.tracking_uri, self.experiment)
         except ConnectionError as error:
-            warn_untracked("this training", error)
+            warn_untracked("this fit", error)
             return TrackedRun(None, "")
         run = store.start(
             self.run_name or encoding,
@@ -176,7 +177,7 @@ class MLflowTracker(Callback):
 
 
 def _encoding(model: nn.Module) -> Any:
-    """Return the encoding of a TSTransformer; other modules that train may have none."""
+    """Return the encoding of a TSTransformer; other modules may have none."""
     return getattr(model, "encoding", None)
 
 

@@ -1,8 +1,9 @@
-"""Saved views of MLflow's pages: encodings side by side, fits grouped by encoding, every fit.
+"""Optional: saved views of the MLflow UI with encodings side by side, grouped fits, all fits.
 
 A saved view is a tag of the experiment, ``mlflow.sharedViewState.<id>``, that holds the state of
-MLflow's page as JSON. MLflow documents neither; where a version reads it otherwise, the view opens
-as the plain list of runs. The fields are those of MLflow 3's ``ExperimentPageUIState``.
+the page as JSON. MLflow documents neither; if a version reads them differently, the view opens as
+the plain list of runs. The fields are those of MLflow 3's ``ExperimentPageUIState``. Nothing else
+reads what is written here, and `make_views` never raises.
 """
 
 from __future__ import annotations
@@ -28,38 +29,37 @@ VIEWS = {
 }
 _TAG = "mlflow.sharedViewState."
 _CONFIGURATION = "tsformer.configuration"
-#: MLflow's pages load so many runs, and make charts and groups of these alone.
+#: The MLflow UI loads this many runs, and charts and groups only these.
 _RUNS_LOADED = 100
 _DESCRIPTION_TAG = "mlflow.note.content"
 _DESCRIPTION = """Which positional encoding helps a transformer that classifies time series.
 
-The menu at the top right of the runs has three views: *Encodings side by side* (a run an
+The menu at the top right of the runs has three views: *Encodings side by side* (one run per
 encoding, with means and spread over seeds), *Fits grouped by encoding* and *All fits*. The tag
-`tsformer.kind` tells runs apart: `study` holds results, ranks and pictures of a whole comparison,
-`encoding` sums up the fits of one encoding, `fit` is one training, scored once on the test
-split."""
+`tsformer.kind` distinguishes runs: `study` holds results, ranks and figures of a whole comparison,
+`encoding` summarises the fits of one encoding, `fit` is one fit, scored once on the test split."""
 
 
 def make_views(store: RunStore, *, study: str = "", varied: Sequence[str] = ()) -> list[str]:
-    """Make the saved views of an experiment, or make them anew; describe it where nobody has.
+    """Create or update the saved views of an experiment; describe it if it has no description.
 
-    - ``encodings``: the summary runs, one an encoding: accuracy, spread over seeds, mean rank,
-      accuracy against time, pictures of the encodings, and a bar for each data set.
+    - ``encodings``: the summary runs, one per encoding: accuracy, spread over seeds, mean rank,
+      accuracy against time, and figures of the encodings.
     - ``grouped``: fits grouped by encoding: mean accuracy and mean curves.
-    - ``fits``: parallel coordinates of every fit, and pictures of the encodings.
+    - ``fits``: parallel coordinates of all fits, and figures of the encodings.
 
-    MLflow's pages load 100 runs and average no others. Where there are more fits, ``grouped`` shows
-    those of one data set, and says which; the filter above the runs takes the name of another.
+    The MLflow UI loads 100 runs and averages only these. If there are more fits, ``grouped`` shows
+    those of one data set, and says which; edit the filter above the runs for another one.
 
     Parameters
     ----------
     store : RunStore
-        The experiment. If it fails, warn and go on.
+        The experiment. If it fails, a warning is issued and no view is made.
     study : str, optional
-        Name of the study whose summary runs ``encodings`` shows; those of all by default.
+        Name of the study whose summary runs ``encodings`` shows; by default of all.
     varied : sequence of str
-        Parameters that the study varied beside the encoding, as ``["stem"]``; ``grouped`` tells
-        them apart, as it does configurations that differ in anything else.
+        Parameters that the study varied beside the encoding, such as ``["stem"]``; ``grouped``
+        groups by them, as it does by configurations that differ in anything else.
 
     Returns
     -------
@@ -72,14 +72,14 @@ def make_views(store: RunStore, *, study: str = "", varied: Sequence[str] = ()) 
         old = client.get_experiment(store.experiment_id).tags
         made = []
         for name, (title, state) in _views(fits, study, varied).items():
-            if _state_of(old.get(_TAG + name)) != (title, state):  # else its date stays
+            if _state_of(old.get(_TAG + name)) != (title, state):  # otherwise keep its date
                 now = int(time.time() * 1000)
                 view = {"name": title, "createdAt": now, "state": json.dumps(state)}
                 client.set_experiment_tag(store.experiment_id, _TAG + name, json.dumps(view))
             made.append(name)
         if not old.get(_DESCRIPTION_TAG):
             client.set_experiment_tag(store.experiment_id, _DESCRIPTION_TAG, _DESCRIPTION)
-    except Exception as error:  # views are never worth the study that they show
+    except Exception as error:  # a view must never fail the study that it shows
         warn_untracked("the saved views", error)
         return []
     return made
@@ -131,7 +131,7 @@ def _encodings(study: str) -> dict[str, Any]:
         _card("BAR", summary, metricKey="n_parameters_encoding"),
         _card("IMAGE", pictures, imageKeys=["encoding"]),
     ]
-    # By a metric, or MLflow would fold the runs into the study's.
+    # Order by a metric, or MLflow would nest the runs under the study's.
     order = {"orderByKey": "metrics.`test/accuracy`", "orderByAsc": False}
     return _state(
         ("encoding", {"study": study} if study else {}), order, [summary, pictures], cards
@@ -175,7 +175,7 @@ def _fits(varied: Sequence[str]) -> dict[str, Any]:
 
 
 def _groups(fits: Sequence[Run], varied: Sequence[str]) -> list[dict[str, str]]:
-    """Return what to group by: fits of different configurations have no common mean."""
+    """Return what to group by: fits of different configurations must not be averaged."""
     names = ("encoding", *varied)
     configurations: dict[tuple[str | None, ...], set[str | None]] = {}
     for run in fits:
@@ -188,7 +188,7 @@ def _groups(fits: Sequence[Run], varied: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _most_that_load(fits: Sequence[Run]) -> dict[str, str]:
-    """Return the parameters that choose fits so few that all of them load, {} where all do."""
+    """Return the parameters that select few enough fits to load; {} if all load."""
     which: dict[str, str] = {}
     for name in ("dataset", "seed"):
         if len(fits) <= _RUNS_LOADED:
@@ -217,7 +217,7 @@ def _state(
         "runsHiddenMode": "SHOW_ALL",
         "compareRunCharts": cards,
         "compareRunSections": list(sections),
-        "isAccordionReordered": True,  # else MLflow sorts the sections by name
+        "isAccordionReordered": True,  # otherwise MLflow sorts the sections by name
         "hideEmptyCharts": True,
         "groupBy": None,
     }
@@ -228,7 +228,7 @@ def _section(uuid: str, name: str, *, columns: int = 3, height: int = 360) -> di
         "uuid": uuid,
         "name": name,
         "display": True,
-        "isReordered": True,  # else MLflow sorts the cards by name
+        "isReordered": True,  # otherwise MLflow sorts the cards by name
         "deleted": False,
         "columns": columns,
         "cardHeight": height,
@@ -253,7 +253,7 @@ def _card(kind: str, section: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 
 def _state_of(tag: str | None) -> tuple[Any, Any] | None:
-    """Return title and state of a view as its tag holds it; None of none, or of a broken one."""
+    """Return title and state of a view from its tag; None if it is missing or malformed."""
     try:
         view = json.loads(tag or "null")
         return view["name"], json.loads(view["state"])

@@ -1,0 +1,169 @@
+"""The command line's help, and what it says when asked for what cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_process import tsformer
+
+from tsformer.cli import main
+
+for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+
+@pytest.fixture
+def error(capsys, monkeypatch, tmp_path):
+    """Run a command that must fail, in this process for speed, and return its one line."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: object) -> str:
+        with pytest.raises(SystemExit) as stopped:
+            main([str(arg) for arg in args])
+        assert stopped.value.code == 2
+        line, end, rest = capsys.readouterr().err.partition("\n")
+        assert (end, rest) == ("\n", "")
+        assert line.startswith("tsformer: ")
+        return line.removeprefix("tsformer: ")
+
+    return run
+
+
+def test_help_has_examples_and_is_quick(tmp_path):
+    commands = [
+        "fit", "predict", "evaluate", "compare", "ui", "encodings", "plot-encoding", "datasets"
+    ]  # fmt: skip
+    overview = tsformer(cwd=tmp_path).stdout
+    for command in commands:
+        assert f" {command} " in overview
+        _, examples, shown = tsformer(command, "--help", cwd=tmp_path).stdout.partition("Example")
+        assert f" tsformer {command}" in examples + shown
+    loaded = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tsformer", "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert "typer" in loaded
+    for library in ("torch", "pandas", "mlflow", "sktime"):
+        assert f" {library}\n" not in loaded
+
+
+def test_version(tmp_path):
+    import tsformer as package
+
+    assert tsformer("--version", cwd=tmp_path).stdout == f"tsformer {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("fti BasicMotions", "No such command 'fti'. Did you mean 'fit'? (see tsformer --help)"),
+        ("fit", "Missing argument 'dataset'. (see tsformer fit --help)"),
+        ("fit BasicMotions --encodng lspe", "No such option: --encodng"),
+        ("fit BasicMotion", "did you mean 'BasicMotions'?"),
+        ("fit ../BasicMotions", "'../BasicMotions'"),
+        ("fit BasicMotions --encoding lpse", "unknown encoding 'lpse': did you mean 'lspe'?"),
+        (
+            "fit BasicMotions --set n_layer=2",
+            "unknown parameter 'n_layer': did you mean 'n_layers'",
+        ),
+        ("fit BasicMotions --set n_layers", "--set takes name=value"),
+        ("fit BasicMotions --set n_layers=two", "n_layers must be an int >= 0; got 'two'"),
+        ("fit BasicMotions --max-epochs 0", "max_epochs must be an int >= 1, or 'auto'; got 0"),
+        ("fit BasicMotions --out file.txt", "file.txt exists and is not a saved estimator"),
+        ("fit BasicMotions --out .", ". exists and is not a saved estimator; choose another path"),
+        ("compare --datasets BasicMotions --encodings none,lpse", "did you mean 'lspe'?"),
+        ("compare --datasets BasicMotions --seeds two", "--seeds takes a number of seeds"),
+        ("compare --datasets BasicMotions --set stm=conv", "did you mean 'stem'?"),
+        ("compare --datasets Nothing,BasicMotions", "'Nothing'"),
+        ("predict nothing new.ts", "there is no saved estimator at nothing"),
+        ("evaluate nothing BasicMotions", "there is no saved estimator at nothing"),
+        ("plot-encoding lpse", "unknown encoding 'lpse': did you mean 'lspe'?"),
+        ("plot-encoding fixed --set bas=2", "did you mean 'base'?"),
+        ("plot-encoding fixed --set d_model=32", "set d_model with --d-model 32"),
+        ("plot-encoding fixed --heads 3", "heads must divide d_model; got 3 heads, d_model=64"),
+        ("plot-encoding fixed --length 0", "'--length'"),
+        ("plot-encoding fixed --out x.tiiff", "Format 'tiiff' is not supported"),
+        ("plot-encoding fixed --out nowhere/x.png", "nowhere/x.png: No such file or directory"),
+        ("plot-encoding fixed --out .", ". is a folder; name a file"),
+        ("ui", "mlflow.db; go to the folder where `tsformer compare` ran"),
+    ],
+)
+def test_error_is_one_line_that_says_what_to_do(command, says, error, tmp_path):
+    (tmp_path / "file.txt").touch()
+    assert says in error(*command.split())
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "ui"], ["ui", "--debug"]])
+def test_debug_shows_the_traceback(arguments, tmp_path):
+    done = tsformer(*arguments, cwd=tmp_path, exits=1)
+    assert done.stderr.startswith("Traceback")
+    assert "FileNotFoundError" in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    done = subprocess.run(
+        f"{sys.executable} -m tsformer datasets | head -n 1",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), (" 4, 9 ", (4, 9))]
+)
+def test_seeds(text, expected):
+    from tsformer.cli.parsing import seeds
+
+    assert seeds(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        (["stem=linear"], {"stem": "linear"}),
+        (["scaling=None", "dropout=.2"], {"scaling": None, "dropout": 0.2}),
+        (["encoding_params={'base': 10}"], {"encoding_params": {"base": 10}}),
+        (["p.a=1", "p.b=x=y"], {"p": {"a": 1, "b": "x=y"}}),
+    ],
+)
+def test_settings(pairs, expected):
+    from tsformer.cli.parsing import settings
+
+    assert settings(pairs) == expected
+
+
+def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
+    import tsformer.plots
+
+    calls = []
+
+    class Figure:
+        def savefig(self, path):
+            calls.append(path)
+
+    def plot_encoding(*args, **options):
+        calls.append((args, options))
+        return Figure()
+
+    monkeypatch.setattr(tsformer.plots, "plot_encoding", plot_encoding)
+    monkeypatch.chdir(tmp_path)
+    words = (
+        "plot-encoding rope+t5 --length 9 --d-model 8 --heads 2 --out new --set t5={'init_std':1}"
+    )
+    with pytest.raises(SystemExit) as stopped:
+        main(words.split())
+    assert stopped.value.code == 0
+    options = {"d_model": 8, "n_heads": 2, "t5": {"init_std": 1}}
+    assert calls == [(("rope+t5", 9), options), Path("new.png")]
+    assert capsys.readouterr().out == "rope+t5 drawn to new.png\n"

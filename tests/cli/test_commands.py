@@ -1,0 +1,185 @@
+"""The command line, as a user meets it: a process, its output, its exit code."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from cli_process import COMMAND, TOY, tsformer
+
+for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder that holds a model, fitted by the command line."""
+    folder = tmp_path_factory.mktemp("cli")
+    done = tsformer(
+        "fit", "ItalyPowerDemand", "--encoding", "tape+erpe", "--out", "model",
+        "--max-epochs", 2, "--seed", 3, "--set", "n_layers=1", "--set", "stem_params.kernel_size=5",
+        cwd=folder,
+    )  # fmt: skip
+    assert "tape+erpe on ItalyPowerDemand: 67 series, 2 epochs" in done.stdout
+    assert "next: tsformer evaluate model ItalyPowerDemand" in done.stdout
+    return folder
+
+
+# --- one model ---------------------------------------------------------------------------------
+
+
+def test_fit_passes_every_option_on(folder):
+    from tsformer import load
+
+    classifier = load(folder / "model")
+    assert classifier.encoding == "tape+erpe"
+    assert classifier.n_iter_ == 2
+    assert classifier.random_state == 3
+    assert classifier.n_layers == 1
+    assert classifier.stem_params == {"kernel_size": 5}
+
+
+def test_predict_writes_what_the_model_predicts(folder):
+    from tsformer import load, load_dataset
+
+    X, y = load_dataset("ItalyPowerDemand", split="test")
+    X, y = X[:5], y[:5]
+    lines = [
+        ",".join(map(repr, x[0].tolist())) + f":{label}" for x, label in zip(X, y, strict=True)
+    ]
+    (folder / "new.ts").write_text(TOY + "\n".join(lines) + "\n", encoding="utf-8")
+    classifier = load(folder / "model")
+
+    printed = tsformer("predict", "model", "new.ts", cwd=folder).stdout
+    rows = list(csv.DictReader(printed.splitlines()))
+    assert [row["label"] for row in rows] == list(classifier.predict(X))
+    assert [row["series"] for row in rows] == ["0", "1", "2", "3", "4"]
+
+    done = tsformer("predict", "model", "new.ts", "--proba", "--out", "p.csv", cwd=folder)
+    assert done.stdout == "5 predictions written to p.csv\n"
+    with (folder / "p.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row, expected in zip(rows, classifier.predict_proba(X), strict=True):
+        assert [float(row["p(1)"]), float(row["p(2)"])] == pytest.approx(expected, abs=1e-5)
+
+
+def test_evaluate_prints_the_accuracy_on_the_test_split(folder):
+    from tsformer import load, load_dataset
+
+    accuracy = load(folder / "model").score(*load_dataset("ItalyPowerDemand", split="test"))
+    printed = tsformer("evaluate", "model", "ItalyPowerDemand", cwd=folder).stdout
+    assert "1029 test series of ItalyPowerDemand" in printed
+    (line,) = [line for line in printed.splitlines() if line.strip().startswith("accuracy")]
+    assert float(line.split()[1]) == pytest.approx(accuracy, abs=5e-5)
+
+
+# --- many models -------------------------------------------------------------------------------
+
+STUDY = (
+    "compare", "--datasets", "ItalyPowerDemand", "--encodings", "none,lspe", "--seeds", "1",
+    "--max-epochs", 2, "--out", "out", "--set", "n_layers=1",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_compare_ends_with_table_files_and_address_and_goes_on_where_it_was(folder):
+    done = tsformer(*STUDY, cwd=folder)
+    for encoding in ("none", "lspe"):
+        (line,) = [row for row in done.stdout.splitlines() if encoding in row.split()]
+        assert "ItalyPowerDemand" in line
+        assert f"ItalyPowerDemand  {encoding}  0  accuracy 0." in done.stderr
+    assert "table   out/results.csv" in done.stdout
+    assert "figure  out/comparison.png" in done.stdout
+    assert "report  out/report/report.html" in done.stdout
+    assert "\ntsformer report out\n" in (folder / "out/report/report.md").read_text()
+    assert f"--backend-store-uri sqlite:///{folder}/mlflow.db" in done.stdout
+    with (folder / "out/results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["encoding"], row["seed"]) for row in rows] == [("none", "0"), ("lspe", "0")]
+    assert (folder / "out/comparison.png").read_bytes().startswith(b"\x89PNG")
+
+    again = tsformer(*STUDY, "--seeds", "0,4", cwd=folder)
+    assert "none  0  accuracy" not in again.stderr  # done before
+    assert "none  4  accuracy" in again.stderr
+
+    port = free_port()
+    server = subprocess.Popen([*COMMAND, "ui", "--port", str(port)], cwd=folder)
+    try:
+        assert "MLflow" in page(f"http://127.0.0.1:{port}", server)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=30)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_a_comparison_with_one_line_and_keeps_what_is_done(folder):
+    study = ["compare", "--datasets", "ItalyPowerDemand", "--seeds", "9", "--max-epochs", "9"]
+    # In the folder, and store, of the test above: to make another store takes seconds.
+    process = subprocess.Popen([*COMMAND, *study], cwd=folder, stderr=subprocess.PIPE, text=True)
+    first = next(line for line in process.stderr if "accuracy" in line)
+    assert first.startswith("ItalyPowerDemand  none  0  accuracy")
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert rest.splitlines()[-1] == "tsformer: stopped by Ctrl-C"
+    assert "Traceback" not in rest
+    with (folder / "results/compare/results.csv").open(encoding="utf-8") as file:
+        n_done = len(list(csv.DictReader(file)))
+    assert 1 <= n_done < 36
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def page(address: str, server: subprocess.Popen[bytes]) -> str:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:  # not up yet
+            time.sleep(0.5)
+    raise AssertionError(f"no page at {address}; the server's exit code is {server.poll()}")
+
+
+# --- what there is -----------------------------------------------------------------------------
+
+
+def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
+    from tsformer.encodings import names
+
+    encodings = tsformer("encodings", cwd=tmp_path).stdout
+    for name in names():
+        assert f"\n{name} " in encodings
+    datasets = tsformer("datasets", "--available", cwd=tmp_path).stdout
+    for name in ("BasicMotions", "ItalyPowerDemand", "JapaneseVowels"):
+        assert f"\n{name} " in datasets
+    assert max(len(line) for line in (encodings + datasets).splitlines()) <= 80
+
+
+def test_plot_encoding_draws_it(tmp_path):
+    done = tsformer("plot-encoding", "fixed", "--length", 16, "--set", "base=10", cwd=tmp_path)
+    assert done.stdout == "fixed drawn to encoding_fixed.png\n"
+    assert (tmp_path / "encoding_fixed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_error_names_the_broken_line_of_a_file(folder):
+    def error() -> str:
+        return tsformer("predict", "model", "broken.ts", cwd=folder, exits=2).stderr
+
+    assert error() == "tsformer: broken.ts: No such file or directory\n"
+    values = ",".join(["0.5"] * 24)
+    (folder / "broken.ts").write_text(f"{TOY}{values}:1\n{values[:-9]}x:1\n", encoding="utf-8")
+    message = error()
+    assert message.count("\n") == 1
+    assert "broken.ts" in message
+    assert "line 9" in message

@@ -1,0 +1,240 @@
+"""Pictures: that they show the right numbers, that one can read them, and that they draw alone."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from picture_checks import SIZES, assert_readable, images, panels, titles
+
+from tsformer import TSTransformerClassifier
+from tsformer.data import load_dataset
+from tsformer.encodings import names, resolve
+from tsformer.plots import (
+    ENCODING_COLORS,
+    encoding_color,
+    plot_encoding,
+    plot_encoding_change,
+)
+
+
+@pytest.mark.parametrize("name", [*names(), "tape+erpe"])
+def test_one_position_can_be_drawn(name: str) -> None:
+    for ax in panels(plot_encoding(name, 1, **SIZES)):
+        lines = [line for line in ax.lines if line.get_label().endswith(("head", "head 0"))]
+        assert ax.images or lines[0].get_marker() == "o"
+
+
+@pytest.mark.parametrize("name", [*names(), "tape+erpe"])
+def test_every_encoding_can_be_drawn(name: str) -> None:
+    figure = plot_encoding(name, 12, **SIZES)
+    assert_readable(figure)
+    assert figure.get_suptitle() == f"Positional encoding {name}"
+    assert [title.partition(":")[0] for title in titles(figure)] == name.split("+")
+
+
+def test_an_added_encoding_shows_its_table_and_its_cosines() -> None:
+    values, similarity = images(plot_encoding("fixed", 20, **SIZES))
+    angle = np.arange(20)[:, None] / 10000.0 ** (np.arange(0, 8, 2) / 8)
+    table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(20, 8)
+    np.testing.assert_allclose(values, table, atol=1e-5)
+    # sin^2 + cos^2 = 1 for each of four frequencies, so every row has the length two.
+    np.testing.assert_allclose(similarity, table @ table.T / 4, atol=1e-5)
+
+
+def test_a_rotation_shows_what_becomes_of_ones() -> None:
+    figure = plot_encoding("rope", 9, **SIZES)
+    values, scores = images(figure)
+    angle = np.arange(9)[:, None] / 10000.0 ** (np.arange(0, 4, 2) / 4)
+    turned = [np.cos(angle) - np.sin(angle), np.cos(angle) + np.sin(angle)]
+    np.testing.assert_allclose(values, np.stack(turned, axis=-1).reshape(9, 4), atol=1e-5)
+    np.testing.assert_allclose(scores[0], np.cos(angle).mean(axis=1), atol=1e-5)
+    (curve,) = [line for line in panels(figure)[-1].lines if len(line.get_xdata()) > 2]
+    np.testing.assert_array_equal(curve.get_xdata(), np.arange(-8, 9))
+    np.testing.assert_allclose(curve.get_ydata()[8:], np.cos(angle).mean(axis=1), atol=1e-5)
+
+
+def test_scores_are_those_that_attention_sees() -> None:
+    """Heads apart where they differ, queries against keys and not themselves, widened or not."""
+    encoding = resolve("tupe", max_len=9, **SIZES)
+    ones, t = torch.ones(1, 2, 9, 4), torch.arange(9.0)[None]
+    with torch.no_grad():
+        q, k = encoding.rotate(ones, ones, t)
+    figure = plot_encoding(encoding, 9, **SIZES)
+    assert titles(figure) == ["tupe: queries and keys of ones (widened from 4 features to 8)"]
+    values, scores = images(figure)
+    np.testing.assert_allclose(values, q[0, 0], atol=1e-6)
+    np.testing.assert_allclose(scores, q[0, 0] @ k[0, 0].T / 4, atol=1e-6)
+    curves = {line.get_label(): line.get_ydata() for line in panels(figure)[-1].lines}
+    for head in range(2):
+        matrix = (q[0, head] @ k[0, head].T / 4).numpy()
+        ahead = [matrix.diagonal(gap).mean() for gap in range(-8, 9)]
+        np.testing.assert_allclose(curves[f"head {head}"], ahead, atol=1e-6)
+
+
+def test_past_and_future_are_not_swapped() -> None:
+    """Later keys count half as far."""
+    x, y = panels(plot_encoding("alibi", 9, **SIZES, signed=True))[-1].lines[0].get_data()
+    np.testing.assert_array_equal(x, np.arange(-8, 9))
+    np.testing.assert_allclose(y[8:], y[8::-1] / 2)
+    assert y[0] < 0
+
+
+def test_a_bias_shows_its_matrix_and_its_course_over_distance() -> None:
+    figure = plot_encoding("alibi", 6, **SIZES)
+    distance = np.abs(np.arange(6)[:, None] - np.arange(6))
+    for head, matrix in enumerate(images(figure)):
+        np.testing.assert_allclose(matrix, -distance * 2.0 ** (-4 * (head + 1)), atol=1e-7)
+    curves = panels(figure)[-1].lines[:2]
+    x, y = curves[0].get_data()
+    np.testing.assert_array_equal(x, np.arange(-5, 6))
+    np.testing.assert_allclose(y, -np.abs(x) / 16)
+
+
+def test_a_mix_shows_its_kernel_the_right_way_round() -> None:
+    encoding = resolve("erpe", max_len=5, **SIZES)
+    with torch.no_grad():
+        encoding.table.copy_(torch.arange(18.0).view(2, 9))
+    maps = images(plot_encoding(encoding, 5, **SIZES))
+    row, column = np.arange(5)[:, None], np.arange(5)
+    for head, matrix in enumerate(maps):
+        np.testing.assert_allclose(matrix, row - column + 4 + 9 * head, atol=1e-4)
+
+
+def test_a_bias_is_cut_where_no_weight_is_left() -> None:
+    figure = plot_encoding("alibi", 400, **SIZES)
+    *maps, by_distance = panels(figure)
+    low, high = by_distance.get_ylim()
+    assert -13 < low < -12
+    assert 0 < high < 1
+    assert maps[0].images[0].get_clim() == (-12, 12)
+    assert min(map(np.min, images(figure))) < -20, "only the colours are cut"
+
+
+def test_a_bias_that_queries_decide_says_so() -> None:
+    encoding = resolve("shaw", max_len=5, **SIZES)
+    with torch.no_grad():
+        encoding.table.copy_(torch.arange(9.0)[:, None].expand(9, 4))
+    figure = plot_encoding(encoding, 5, **SIZES)
+    note = "(for queries of ones, on which it depends)"
+    assert titles(figure) == [f"shaw: added to the scores {note}"]
+    (matrix,) = images(figure)  # the heads share it
+    ahead = np.arange(5) - np.arange(5)[:, None]
+    np.testing.assert_allclose(matrix, 4 * (ahead + 4) / 2, atol=1e-6)
+    assert panels(figure)[0].get_title() == "every head"
+
+
+@pytest.mark.parametrize("name", ["conv", "wavelet"])
+def test_what_acts_on_the_signal_is_shown_on_a_signal(name: str) -> None:
+    figure = plot_encoding(name, 40, **SIZES)
+    note = "(for a smooth random signal, on which it depends)"
+    assert titles(figure) == [f"{name}: added to the tokens {note}"]
+    values, similarity = images(figure)
+    assert (values.std(axis=0) > 0).all()
+    np.testing.assert_allclose(similarity.diagonal(), 1, atol=1e-5)
+    again = images(plot_encoding(name, 40, **SIZES))
+    assert np.array_equal(again[0], values)
+
+
+def test_what_starts_at_zero_is_shown_with_random_weights_by_its_name_only() -> None:
+    by_name = plot_encoding("erpe", 9, **SIZES)
+    says = "erpe: added to the attention weights"
+    assert titles(by_name) == [f"{says} (random weights: it is initialised to zero)"]
+    assert all(matrix.std() > 0 for matrix in images(by_name))
+    module = resolve("erpe", max_len=9, **SIZES)
+    as_it_is = plot_encoding(module, 9, **SIZES)
+    assert titles(as_it_is) == [says]
+    assert not np.any(images(as_it_is))
+    assert not module.table.any(), "drawing leaves the module as it was"
+
+
+def test_heads_must_divide_the_width() -> None:
+    with pytest.raises(ValueError, match="heads must divide d_model; got 3 heads, d_model=8"):
+        plot_encoding("fixed", 5, d_model=8, n_heads=3)
+
+
+def test_no_more_heads_than_one_can_see() -> None:
+    figure = plot_encoding("alibi", 6, d_model=16, n_heads=16)
+    assert [ax.get_title() for ax in panels(figure)[:4]] == [f"head {h}" for h in range(4)]
+    assert len(images(figure)) == 4
+
+
+def test_options_reach_the_encoding_and_a_name_has_one_picture() -> None:
+    state = torch.get_rng_state()
+    first, again = (images(plot_encoding("learnable", 7, **SIZES))[0] for _ in range(2))
+    assert np.array_equal(first, again)
+    wide = images(plot_encoding("learnable", 7, **SIZES, init_std=2.0))[0]
+    np.testing.assert_allclose(wide, 100 * first, rtol=1e-5)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_before_and_after_a_training() -> None:
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    options = {**SIZES, "n_layers": 1, "random_state": 0, "stem": "linear"}
+    encoding = "fixed+learnable+erpe"
+    before, after = (
+        TSTransformerClassifier(encoding, **options, max_epochs=epochs).fit(X, y).model_
+        for epochs in (1, 8)
+    )
+    assert before.max_tokens == 24
+    after.train()
+    figure = plot_encoding_change(
+        before.encoding.at(0), after.encoding.at(0), 24, **SIZES, name=encoding
+    )
+    assert after.training, "drawing leaves the model as it was"
+    assert_readable(figure)
+    assert titles(figure) == [
+        "fixed: added to the tokens, untouched by training",
+        "learnable: added to the tokens, before training",
+        "learnable: added to the tokens, after training",
+        "erpe: added to the attention weights, before training",
+        "erpe: added to the attention weights, after training",
+    ]
+    tables = [model.state_dict()["encoding.parts.1.0.table"].numpy() for model in (before, after)]
+    shown = images(figure)
+    np.testing.assert_allclose(shown[2], tables[0], atol=1e-6)
+    np.testing.assert_allclose(shown[4], tables[1], atol=1e-6)
+    limits = [ax.images[0].get_clim() for ax in panels(figure) if ax.images]
+    assert limits[2] == limits[4], "the same colours before and after"
+    assert limits[3] == limits[5]
+
+
+def test_a_change_of_keys_alone_is_a_change() -> None:
+    before = resolve("tupe", max_len=6, **SIZES)
+    after = copy.deepcopy(before)
+    with torch.no_grad():
+        after.project.weight[8:] += 1  # the rows that make keys
+    figure = plot_encoding_change(before, after, 6, **SIZES)
+    assert [title.rpartition(", ")[2] for title in titles(figure)] == [
+        "before training",
+        "after training",
+    ]
+    (same,) = titles(plot_encoding_change(before, copy.deepcopy(before), 6, **SIZES))
+    assert same.endswith("untouched by training")
+
+
+def test_colors_are_fixed_and_told_apart() -> None:
+    known = [encoding_color(name) for name in names()]
+    assert len(set(known)) == len(known)
+    assert encoding_color("lspe") == ENCODING_COLORS["lspe"] == "#D55E00"
+    assert encoding_color("of my own") == encoding_color("of my own")
+    assert encoding_color("of my own") in ENCODING_COLORS.values()
+    assert encoding_color("lspe, stem=conv") == encoding_color("lspe")
+
+
+def test_no_global_state_and_a_clear_word_without_matplotlib(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = (
+        "import sys, tsformer.plots as p; p.plot_encoding('rope', 5).savefig(sys.stdout.buffer);"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.startswith(b"\x89PNG")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "tsformer\[plots\]"'):
+        plot_encoding("rope", 5)

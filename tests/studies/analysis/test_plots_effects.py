@@ -1,0 +1,131 @@
+"""Pictures of gains and costs: that they show the right numbers, and all of them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from picture_checks import pixels
+
+pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+
+from tsformer.plots import encoding_color
+from tsformer.studies.analysis.plots import plot_cost, plot_gains, plot_mean_gains
+
+colors = pytest.importorskip("matplotlib.colors")
+
+GAINS = pd.DataFrame(
+    {
+        "dataset": ["A", "B", "C"] * 2,
+        "method": ["rope"] * 3 + ["alibi"] * 3,
+        "gain": [0.1, 0.2, 0.3, 0.0, -0.1, 0.05],
+        "length": [10.0, 100.0, np.nan] * 2,
+        "train_size": [20.0, 30.0, 40.0] * 2,
+    }
+)
+EFFECTS = pd.DataFrame(
+    [
+        ("length", "rope", 0.5, 0.01, 0.02, 2),
+        ("length", "alibi", np.nan, np.nan, np.nan, 2),
+        ("train_size", "rope", -0.25, 0.2, 0.4, 3),
+        ("train_size", "alibi", 0.0, 1.0, 1.0, 3),
+    ],
+    columns=["covariate", "method", "rho", "p", "p_holm", "datasets"],
+)
+
+
+def visible(figure: Any) -> list[Any]:
+    return [ax for ax in figure.axes if ax.get_visible()]
+
+
+def test_gains_are_drawn_in_points_along_the_size(tmp_path) -> None:
+    figure = plot_gains(GAINS, EFFECTS, "length", "none")
+    figure.savefig(tmp_path / "x.png")
+    rope, alibi = visible(figure)
+    dots = np.asarray(rope.collections[0].get_offsets())
+    np.testing.assert_allclose(dots, [[10, 10], [100, 20]])
+    assert rope.get_title() == "rope\nr = +0.50, p=.020"
+    assert alibi.get_title() == "alibi\nno correlation computed"
+    assert rope.get_xscale() == "log"
+    assert "series length" in figure.get_supxlabel()
+    sizes = visible(plot_gains(GAINS, EFFECTS, "train_size", "none"))[0]
+    assert len(sizes.collections[0].get_offsets()) == 3
+    assert sizes.get_title() == "rope\nr = -0.25, p=.400"
+
+
+@pytest.mark.parametrize("lengths", [[8.0, 500.0, 18000.0], [15.0, 96.0, 500.0]])
+def test_tick_labels_of_sizes_do_not_overlap(lengths: list[float]) -> None:
+    figure = plot_gains(GAINS.assign(length=lengths * 2), EFFECTS, "length", "none")
+    figure.canvas.draw()
+    ax = visible(figure)[0]
+    labels = [label for label in ax.get_xticklabels() if label.get_text()]
+    low, high = ax.get_xlim()
+    ticks = zip(ax.get_xticks(), labels, strict=True)
+    boxes = [label.get_window_extent() for tick, label in ticks if low <= tick <= high]
+    assert len(boxes) > 2
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_mean_gains_of_variants_share_their_rows(tmp_path) -> None:
+    table = pd.DataFrame(
+        {"method": ["rope", "alibi"], "gain": [0.1, 0], "low": [0.05, -0.1], "high": [0.2, 0.1]}
+    ).assign(datasets=12)
+    figure = plot_mean_gains({"stem=conv": table, "stem=linear": table[::-1]}, "none")
+    figure.savefig(tmp_path / "x.png")
+    first = visible(figure)[0]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["rope", "alibi"]
+    for ax in visible(figure):
+        assert ax.get_ylim() == first.get_ylim()
+        lines = [line for line in ax.lines if len(line.get_xdata()) == 2]
+        spans = {line.get_color(): list(line.get_xdata()) for line in lines}
+        assert spans[encoding_color("rope")] == [5, 20]
+        assert spans[encoding_color("alibi")] == [-10, 10]
+    assert [ax.get_title() for ax in visible(figure)] == [
+        "stem=conv, 12 data sets", "stem=linear, 12 data sets",
+    ]  # fmt: skip
+
+
+def test_costs_frame_the_front(tmp_path) -> None:
+    table = pd.DataFrame(
+        {
+            "method": ["rope", "alibi"],
+            "score": [0.9, 0.8],
+            "rank": [1.0, 2.0],
+            "fit_seconds": [3.0, 5.0],
+            "front_fit_seconds": [True, False],
+        }
+    )
+    figure = plot_cost(table)
+    figure.savefig(tmp_path / "x.png")
+    (ax,) = visible(figure)
+    rope, alibi = ax.collections
+    np.testing.assert_allclose(rope.get_offsets(), [[3, 0.9]])
+    assert colors.to_hex(rope.get_edgecolor()[0]) == "#000000"
+    assert not len(alibi.get_edgecolor())
+    both = table.assign(n_parameters=[10, 20], front_n_parameters=[True, False])
+    assert len(visible(plot_cost(both))) == 2
+    with pytest.raises(ValueError, match="no cost to draw"):
+        plot_cost(table[["method", "score", "rank"]])
+
+
+def test_many_methods_are_all_in_the_legend() -> None:
+    many = 30
+    table = pd.DataFrame(
+        {
+            "method": [f"method {i}" for i in range(many)],
+            "score": np.linspace(0.5, 0.9, many),
+            "rank": np.arange(many),
+            "fit_seconds": np.linspace(3.0, 5.0, many),
+            "front_fit_seconds": [False] * (many - 1) + [True],
+        }
+    )
+    figure = plot_cost(table)
+    pixels(figure)  # lays it out
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert box.y0 >= 0
+    assert box.y1 <= figure.bbox.y1
+    assert len(legend.get_texts()) == many + 1

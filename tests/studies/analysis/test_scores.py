@@ -1,0 +1,140 @@
+"""Scores are read from a folder or a file, split by variant, and cut to what is paired."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tsformer.studies._files import to_csv
+from tsformer.studies.analysis.scores import (
+    complete,
+    read_scores,
+    read_study,
+    split_variants,
+    variant_scores,
+)
+
+
+def rows(**more: object) -> pd.DataFrame:
+    table = pd.DataFrame(
+        [(d, e, s, 0.5) for d in "AB" for e in ("none", "rope") for s in (0, 1)],
+        columns=["dataset", "encoding", "seed", "accuracy"],
+    )
+    return table.assign(**more)
+
+
+def test_a_folder_is_read_with_its_design(tmp_path: Path) -> None:
+    rows().to_csv(tmp_path / "results.csv", index=False)
+    study = read_study(tmp_path)
+    assert study.ours
+    assert study.design is None
+    assert {"method", "score"} <= set(study.rows)
+    (tmp_path / "study.json").write_text(json.dumps({"datasets": ["A"]}))
+    assert read_study(tmp_path / "results.csv").design == {"datasets": ["A"]}
+
+
+def test_a_table_of_others_is_not_taken_for_ours(tmp_path: Path) -> None:
+    theirs = rows().rename(columns={"encoding": "method", "accuracy": "score"})
+    theirs.to_csv(tmp_path / "scores.csv", index=False)
+    assert not read_study(tmp_path / "scores.csv").ours
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (None, FileNotFoundError, "there is no .*results.csv; name the folder"),
+        ("", ValueError, "is empty"),
+        ("dataset,method,seed,score\n", ValueError, "has no rows yet"),
+        ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "did you mean 'sed'"),
+    ],
+)
+def test_what_is_no_study(
+    tmp_path: Path, text: str | None, error: type[Exception], message: str
+) -> None:
+    if text is not None:
+        (tmp_path / "results.csv").write_text(text)
+    with pytest.raises(error, match=message):
+        read_study(tmp_path)
+
+
+def test_scores_keep_what_tells_fits_apart(tmp_path: Path) -> None:
+    table = rows(stem=["conv", "linear"] * 4, d_model=32, resample=0, fit_seconds=1.0)
+    table.to_csv(tmp_path / "results.csv", index=False)
+    path = tmp_path / "results.csv"
+    bare = ["dataset", "method", "seed", "score", "resample"]
+    assert list(read_scores(path)) == bare
+    assert list(read_scores(path, vary="stem")) == [*bare, "stem"]
+    assert list(read_scores(path, vary=["d_model"])) == bare, "one value makes no variants"
+
+
+def test_variants_are_combinations_of_what_varies() -> None:
+    table = rows(stem=["conv"] * 4 + ["linear"] * 4, n_layers=[1, 2] * 4, d_model=32, note="x y")
+    parts = split_variants(table, ["stem", "n_layers", "d_model"])
+    assert list(parts) == [
+        "stem=conv, n_layers=1",
+        "stem=conv, n_layers=2",
+        "stem=linear, n_layers=1",
+        "stem=linear, n_layers=2",
+    ]
+    assert sum(map(len, parts.values())) == len(table)
+    assert set(parts["stem=linear, n_layers=2"]["dataset"]) == {"B"}
+    assert list(split_variants(rows())) == [""]
+    assert list(split_variants(table)) == [""]
+
+
+def test_only_draws_that_every_method_has_are_paired() -> None:
+    table = rows().rename(columns={"encoding": "method"})
+    missing = (table["dataset"] == "B") & (table["method"] == "rope") & (table["seed"] == 1)
+    kept = complete(table[~missing])
+    assert kept.groupby("dataset")["seed"].unique().map(list).to_dict() == {"A": [0, 1], "B": [0]}
+    split = pd.concat([table.assign(resample=0), table[~missing].assign(resample=1)])
+    assert len(complete(split)) == len(table) + len(table) - 2
+
+
+def test_words_that_look_like_missing_values_are_words(tmp_path: Path) -> None:
+    table = rows(d_ff=pd.Series([None, 16] * 4, dtype=object)).replace(
+        {"encoding": {"none": "None", "rope": "NA"}}
+    )
+    (tmp_path / "results.csv").write_text(to_csv(table))
+    study = read_study(tmp_path, vary="d_ff")
+    assert study.rows["method"].tolist() == ["None", "None", "NA", "NA"] * 2
+    assert list(split_variants(study.rows, study.varied)) == ["d_ff=None", "d_ff=16"]
+
+
+def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path: Path) -> None:
+    table = rows(device=["cpu", "cuda"] * 4, stem=["conv"] * 4 + ["linear"] * 4)
+    path = tmp_path / "results.csv"
+    table.to_csv(path, index=False)
+    assert [each.label for each in variant_scores(read_study(path))] == [""]
+    (tmp_path / "study.json").write_text(json.dumps({"vary": {"stem": ["conv", "linear"]}}))
+    labels = [each.label for each in variant_scores(read_study(path))]
+    assert labels == ["stem=conv", "stem=linear"]
+    labels = [each.label for each in variant_scores(read_study(path, vary="device"))]
+    assert labels == ["device=cpu", "device=cuda"]
+    assert [each.label for each in variant_scores(read_study(path, vary=[]))] == [""]
+    with pytest.raises(ValueError, match="unknown column to vary 'stm': did you mean 'stem'"):
+        read_study(path, vary=["stm"])
+    with pytest.raises(ValueError, match="unknown column to vary 'method'"):
+        read_study(path, vary="method")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "study.json is not valid JSON"), ("[]", "must be a JSON object")]
+)
+def test_a_broken_design_is_named(tmp_path: Path, text: str, message: str) -> None:
+    rows().to_csv(tmp_path / "results.csv", index=False)
+    (tmp_path / "study.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_study(tmp_path)
+
+
+def test_numbers_and_ids_are_read_as_they_were_written(tmp_path: Path) -> None:
+    numbers = [0.1 + 0.2, 1 / 3, 0.8999999999999999, 2 / 7] * 2
+    table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)
+    table.to_csv(tmp_path / "results.csv", index=False)
+    read = read_study(tmp_path).rows
+    assert read["score"].tolist() == numbers
+    assert read["run_id"].tolist() == table["run_id"].tolist()

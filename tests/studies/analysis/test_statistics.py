@@ -1,0 +1,163 @@
+"""What is concluded from scores: ranks, tests and chances, on numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_scores import results, twelve
+
+pytest.importorskip("baycomp", reason='needs the extra "statistics"')
+pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
+
+from tsformer.studies.analysis.scores import read_scores
+from tsformer.studies.analysis.statistics import compare_methods, holm, p_text
+
+
+def test_ranks_differences_and_counts():
+    found = compare_methods(results({"a": [0.5, 0.5, 0.9], "b": [0.6, 0.5, 0.7]}))
+    assert found.ranks.to_dict() == {"a": 1.5, "b": 1.5}
+    pair = found.pairs.iloc[0]
+    assert (pair["wins"], pair["ties"], pair["loses"]) == (1, 1, 1)
+    assert pair["difference"] == pytest.approx(0.1 / 3)
+    assert np.isnan(found.friedman_p), "it takes three methods"
+
+
+def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
+    found = compare_methods(results(twelve()))
+    assert found.ranks.index[-1] == "worst"
+    assert found.friedman_p < 0.001
+    assert set(found.significant()["worse"]) == {"worst"}
+    assert len(found.significant()) == 2
+    pairs = found.pairs.set_index(["better", "worse"])
+    alike = pairs.loc[tuple(found.ranks.index[:2])]
+    assert alike["p_same"] > 0.99
+    for name in found.ranks.index[:2]:
+        clear = pairs.loc[(name, "worst")]
+        assert clear["p_better"] > 0.99
+        assert clear["p"] == pytest.approx(2 / 2**12), "the least that twelve data sets can give"
+        assert clear["p_holm"] == pytest.approx(3 * 2 / 2**12)
+    few = compare_methods(results({k: v[:2] for k, v in twelve().items()}))
+    assert few.significant().empty, "two data sets show nothing"
+
+
+def test_holm_by_hand():
+    np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.03])), [0.06, 0.03, 0.06])
+    np.testing.assert_allclose(holm(np.array([0.9, 0.8])), [1.0, 1.0])
+
+
+def test_seeds_are_averaged_and_are_no_data_sets():
+    one, many = results(twelve()), results(twelve(), seeds=20)
+    pd.testing.assert_frame_equal(compare_methods(one).pairs, compare_methods(many).pairs)
+    spread = compare_methods(results(twelve(), seeds=20, spread=0.02)).spreads
+    assert spread.to_numpy().mean() == pytest.approx(0.02, rel=0.2)
+    assert compare_methods(one).spreads.isna().all(axis=None)
+
+
+def test_order_of_rows_and_of_calls_changes_nothing():
+    rows = results(twelve(), seeds=3, spread=0.02)
+    first = compare_methods(rows)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    again = compare_methods(rows.sample(frac=1.0, random_state=1))
+    assert first.ranks.to_dict() == again.ranks.to_dict()
+    assert first.friedman_p == pytest.approx(again.friedman_p)
+    exact = ["better", "worse", "wins", "ties", "loses", "p", "p_holm"]  # the rest is drawn
+    pd.testing.assert_frame_equal(first.pairs[exact], again.pairs[exact])
+    pd.testing.assert_frame_equal(first.pairs, compare_methods(rows).pairs)
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+
+
+def test_means_that_are_equal_on_paper_are_ties():
+    thirds = {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.2, 0.1], "c": [0.0, 0.0, 0.6]}
+    assert np.mean(thirds["a"]) != np.mean(thirds["b"]), "or there is nothing to test"
+    rows = [
+        (f"d{d}", method, seed, score)
+        for d in range(4)
+        for method, scores in thirds.items()
+        for seed, score in enumerate(scores)
+    ]
+    found = compare_methods(pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"]))
+    assert found.ranks.to_dict() == {"a": 2.0, "b": 2.0, "c": 2.0}
+    assert found.friedman_p == 1.0
+    assert (found.pairs["ties"] == 4).all()
+
+
+def test_methods_that_are_all_the_same():
+    found = compare_methods(results({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.5, 0.6]}))
+    assert found.friedman_p == 1.0
+    assert (found.pairs["p_holm"] == 1.0).all()
+    assert found.significant().empty
+
+
+def test_incomplete_data_sets_are_left_out_by_name():
+    rows = results(twelve())
+    found = compare_methods(rows[~((rows["dataset"] == "d3") & (rows["method"] == "best"))])
+    assert found.incomplete == ["d3"]
+    assert len(found.scores) == 11
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.drop(columns="score"), "unknown column of the results 'score'"),
+        (lambda r: pd.concat([r, r[:1]]), "two scores of 'worst' on 'd0' for seed 0"),
+        (lambda r: r.assign(score=np.nan), "the score of 'worst' on 'd0', seed 0, is nan"),
+        (lambda r: r[r["method"] == "best"], "got 1 methods and 12 such data sets"),
+        (lambda r: r[r["dataset"] == "d1"], "got 3 methods and 1 such data sets"),
+    ],
+)
+def test_what_cannot_be_compared(change, message):
+    with pytest.raises(ValueError, match=message):
+        compare_methods(change(results(twelve())))
+
+
+def test_rope_must_be_wide():
+    with pytest.raises(ValueError, match="rope must be a float > 0"):
+        compare_methods(results(twelve()), rope=0)
+
+
+def test_reading_scores_of_ours_and_of_others(tmp_path):
+    rows = results(twelve())
+    rows.to_csv(tmp_path / "theirs.csv", index=False)
+    ours = rows.rename(columns={"method": "encoding", "score": "accuracy"}).assign(run_id="x")
+    ours.to_csv(tmp_path / "ours.csv", index=False)
+    for name in ("theirs.csv", "ours.csv"):
+        pd.testing.assert_frame_equal(read_scores(tmp_path / name), rows, check_dtype=False)
+    rows.drop(columns="seed").to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(ValueError, match=r"bad.csv lacks a column: unknown column 'seed'"):
+        read_scores(tmp_path / "bad.csv")
+
+
+def test_pairs_of_one_method_are_turned_and_corrected_for_themselves():
+    found = compare_methods(results(twelve()))
+    table = found.against("as good").set_index("method")
+    assert set(table.index) == {"best", "worst"}
+    worst = table.loc["worst"]
+    assert worst["difference"] == pytest.approx(-0.15)
+    assert (worst["wins"], worst["ties"], worst["loses"]) == (0, 0, 12)
+    assert worst["p_worse"] > 0.99
+    assert worst["p_holm"] == pytest.approx(2 * 2 / 2**12), "two comparisons, not three"
+    assert found.against("worst")["difference"].tolist() == pytest.approx([0.15, 0.15])
+    with pytest.raises(ValueError, match="unknown method 'bast': did you mean 'best'"):
+        found.against("bast")
+
+
+def test_variants_are_not_mixed_up():
+    rows = pd.concat([results(twelve()).assign(stem=stem) for stem in ("conv", "linear")])
+    with pytest.raises(
+        ValueError,
+        match="two scores of 'worst' on 'd0' for seed 0; if they belong",
+    ):
+        compare_methods(rows)
+
+
+def test_resamples_are_averaged_as_seeds_are():
+    rows = results(twelve())
+    split = pd.concat([rows.assign(resample=0), rows.assign(resample=1)])
+    pd.testing.assert_frame_equal(compare_methods(split).pairs, compare_methods(rows).pairs)
+
+
+def test_p_values_as_one_writes_them():
+    assert [p_text(p) for p in (0.0004, 0.05, 1.0, float("nan"))] == [
+        "p<.001", "p=.050", "p=1.000", "–",
+    ]  # fmt: skip

@@ -1,0 +1,192 @@
+"""Study: what it takes, what it refuses, and which fits count as the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer.studies import Study, Trial
+
+
+def test_lists_counts_and_single_names_become_tuples() -> None:
+    study = Study(["A", "B"], "lspe", seeds=2, parameters={"n_layers": 1})  # type: ignore[arg-type]
+    assert study.datasets == ("A", "B")
+    assert study.encodings == ("lspe",)
+    assert study.seeds == (0, 1)
+    assert Study(["A"], ["lspe"]).seeds == (0, 1, 2)  # type: ignore[arg-type]
+
+
+def test_every_encoding_comes_before_the_second_seed() -> None:
+    study = Study(("A", "B"), ("none", "tape+erpe"), seeds=(7, 3))
+    assert study.trials() == [
+        Trial(dataset, encoding, seed)
+        for seed in (7, 3)
+        for dataset in ("A", "B")
+        for encoding in ("none", "tape+erpe")
+    ]
+
+
+def test_equal_studies_are_one_and_frozen() -> None:
+    one = Study(("A",), ("none",), parameters={"n_layers": 1, "encoding_params": {}})
+    same = Study(["A"], ["none"], 3, {"encoding_params": {}, "n_layers": 1})  # type: ignore[arg-type]
+    assert one == same
+    assert len({one, same}) == 1
+    assert one.name == same.name
+    with pytest.raises(AttributeError):
+        one.seeds = (1,)  # type: ignore[misc]
+
+
+def test_a_study_that_grows_keeps_its_fits() -> None:
+    small = Study(("A",), ("none",), seeds=1, parameters={"n_layers": 1})
+    large = Study(("A", "B"), ("none", "lspe"), seeds=5, parameters={"n_layers": 1})
+    assert small.key("A", "none", 0) == large.key("A", "none", 0) == f"A/none/0/{small.hash_of()}"
+    assert small.name != large.name
+
+
+def test_whatever_changes_a_fit_changes_its_key() -> None:
+    plain = Study(("A",), ("none",))
+    assert Study(("A",), ("none",), parameters={"n_layers": 1}).hash_of() != plain.hash_of()
+    default = Study(("A",), ("none",), parameters={"n_layers": 2})
+    assert default.hash_of() == plain.hash_of(), "the default"
+    keys = {plain.key(*trial) for trial in Study(("A", "B"), ("none", "lspe"), seeds=3).trials()}
+    assert len(keys) == 12
+
+
+def test_the_configuration_is_complete() -> None:
+    configuration = Study(("A",), ("none",), parameters={"d_model": 32}).configuration()
+    assert configuration["d_model"] == 32
+    assert configuration["learning_rate"] > 0
+    assert not {"encoding", "random_state", "callbacks", "verbose"} & set(configuration)
+
+
+# Keys of fits that are kept in stores: whoever changes one makes all of them be done again.
+FIRST_KEYS = {
+    "linear": "Chinatown/none/0/3892433a",
+    "conv": "Chinatown/none/0/43d6cf9e",
+}
+
+
+def test_fits_of_the_first_studies_keep_their_keys() -> None:
+    budget = {"d_model": 32, "max_epochs": 100}
+    for stem, key in FIRST_KEYS.items():
+        alone = Study(("Chinatown",), ("none",), parameters={"stem": stem, **budget})
+        assert alone.key("Chinatown", "none", 0) == key
+    both = Study(("Chinatown",), ("none",), 1, budget, vary={"stem": ["linear", "conv"]})
+    assert [both.key(*trial) for trial in both.trials()] == list(FIRST_KEYS.values())
+
+
+def test_what_changes_no_result_changes_no_key() -> None:
+    plain = Study(("A",), ("none",)).hash_of()
+    assert Study(("A",), ("none",), parameters={"n_jobs": 2}).hash_of() == plain
+    assert Study(("A",), ("none",), parameters={"n_estimators": 1}).hash_of() == plain
+    assert Study(("A",), ("none",), parameters={"n_estimators": 2}).hash_of() != plain
+    assert Study(("A",), ("none",), parameters={"batch_size": "auto"}).hash_of() == plain
+    sixteen = Study(("A",), ("none",), parameters={"batch_size": 16}).hash_of()
+    assert sixteen != plain, "of very long series auto is less"
+
+
+def test_variants_and_resamples_are_trials_with_keys_of_their_own() -> None:
+    study = Study(
+        ("A",), ("none", "lspe"), 1, {"n_layers": 1},
+        vary={"stem": ["linear", "conv"], "dropout": [0.0, 0.1]}, resamples=2,
+    )  # fmt: skip
+    trials = study.trials()
+    assert len(trials) == len({study.key(*trial) for trial in trials}) == 16
+    assert [trial.encoding for trial in trials[:2]] == ["none", "lspe"]
+    assert trials[0] == Trial("A", "none", 0, "stem=linear, dropout=0.0", 0)
+    assert trials[8].resample == 1
+    assert study.key(*trials[8]) == f"{study.key(*trials[0])}/resample-1"
+    assert study.parameters_of(trials[0].variant) == {
+        "n_layers": 1, "stem": "linear", "dropout": 0.0
+    }  # fmt: skip
+    alone = Study(("A",), ("none",), 1, study.parameters_of(trials[0].variant))
+    assert alone.key("A", "none", 0) == study.key(*trials[0]), "varied or not, it is the same fit"
+    with pytest.raises(ValueError, match=r"did you mean 'stem=linear, dropout=0\.1'"):
+        study.configuration("stem=linear, dropout=.1")
+
+
+def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(
+        'datasets = ["A", "B"]\nencodings = ["none"]\nseeds = [0, 7]\nresamples = 3\n'
+        '[parameters]\nn_layers = 1\n[parameters.encoding_params]\n'
+        '[vary]\nstem = ["linear", "conv"]\n'
+    )  # fmt: skip
+    study = Study.from_toml(file)
+    assert study == Study(
+        ("A", "B"), ("none",), (0, 7), {"n_layers": 1, "encoding_params": {}},
+        {"stem": ("linear", "conv")}, 3,
+    )  # fmt: skip
+    assert Study(**study.as_dict()).name == study.name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'dataset = ["A"]',
+            "study.toml: unknown key of a study 'dataset': did you mean 'datasets'",
+        ),
+        ('datasets = ["A"]', "study.toml lacks the key encodings"),
+        ("datasets = [", "study.toml is not a valid TOML file"),
+        ('datasets = ["A"]\nencodings = ["none"]\nvary = 3', "vary must be a table"),
+        ('datasets = ["A"]\nencodings = ["nnoe"]', "did you mean 'none'"),
+    ],
+)
+def test_a_file_with_a_mistake(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Study.from_toml(file)
+
+
+def test_our_own_studies_can_be_read() -> None:
+    files = sorted((Path(__file__).parents[3] / "experiments/studies").glob("*.toml"))
+    assert files
+    for file in files:
+        assert len(Study.from_toml(file).trials()) > 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"encodings": ["lpse"]}, ValueError, "unknown encoding 'lpse': did you mean 'lspe'"),
+        ({"encodings": ["tape+erpee"]}, ValueError, "unknown encoding 'erpee'"),
+        ({"encodings": ["none", "none"]}, ValueError, "encodings names 'none' twice"),
+        ({"encodings": []}, ValueError, "encodings must name at least one"),
+        ({"datasets": ()}, ValueError, "datasets must name at least one"),
+        ({"datasets": [3]}, TypeError, "datasets must be of type str; got 3"),
+        ({"seeds": 0}, ValueError, "seeds must name at least one"),
+        ({"seeds": [0.5]}, TypeError, "seeds must be of type int; got 0.5"),
+        ({"seeds": [1, 1]}, ValueError, "seeds names 1 twice"),
+        ({"seeds": 2.5}, TypeError, "seeds must be an int or a sequence of ints; got 2.5"),
+        ({"encodings": ["tape+erpe", "tape + erpe"]}, ValueError, r"names 'tape\+erpe' twice"),
+        ({"parameters": {"n_layer": 1}}, ValueError, "did you mean 'n_layers'"),
+        ({"parameters": {"random_state": 1}}, ValueError, "the comparison sets it"),
+        ({"parameters": {"encoding_params": {"f": print}}}, TypeError, "stored as JSON"),
+        ({"parameters": {"max_epochs": 0}}, ValueError, "max_epochs must be"),
+        ({"parameters": {"resume": True}}, ValueError, "the comparison sets it"),
+        ({"vary": {"n_layer": [1]}}, ValueError, "did you mean 'n_layers'"),
+        ({"vary": {"n_layers": []}}, ValueError, "takes a list of values for 'n_layers'"),
+        ({"vary": {"stem": "conv"}}, ValueError, "takes a list of values for 'stem'"),
+        ({"vary": {"stem": ["conv", "conv"]}}, ValueError, "names 'conv' twice"),
+        ({"vary": {"stem": ["conv", "cnov"]}}, ValueError, "did you mean 'conv'"),
+        ({"vary": {"encoding": ["none"]}}, ValueError, "list its values in encodings"),
+        (
+            {"vary": {"stem": ["conv"]}, "parameters": {"stem": "conv"}},
+            ValueError,
+            "given in both vary and parameters",
+        ),
+        ({"vary": {"n_jobs": [1, 2]}}, ValueError, "does not affect results"),
+        ({"resamples": 0}, ValueError, "resamples must be at least 1"),
+        ({"resamples": 1.5}, TypeError, "resamples must be of type int"),
+    ],
+)
+def test_what_cannot_be_studied_is_refused_at_once(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    everything: dict[str, Any] = {"datasets": ["A"], "encodings": ["none"], **arguments}
+    with pytest.raises(error, match=message):
+        Study(**everything)

@@ -1,0 +1,55 @@
+"""Tables and files of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tsformer.studies import summary_table
+from tsformer.studies._files import write_atomically
+from tsformer.studies.report.summary import to_markdown
+
+
+def test_the_summary_keeps_the_order_of_the_study() -> None:
+    rows = [
+        {"dataset": d, "encoding": e, "accuracy": a, "fit_seconds": 1.0, "n_parameters": 1234}
+        for d, e, a in [
+            ("Z", "rope", 0.5),
+            ("Z", "none", 0.25),
+            ("A", "none", 1.0),
+            ("Z", "rope", 1.0),
+        ]
+    ]
+    table = summary_table(pd.DataFrame(rows))
+    assert table[["dataset", "encoding"]].to_numpy().tolist() == [
+        ["Z", "rope"], ["Z", "none"], ["A", "none"],
+    ]  # fmt: skip
+    assert to_markdown(table).splitlines()[2:] == [
+        "| Z | rope | 0.750 ± 0.354 | 2 | 1.0 | 1,234 |",
+        "| Z | none | 0.250 | 1 | 1.0 | 1,234 |",
+        "| A | none | 1.000 | 1 | 1.0 | 1,234 |",
+    ]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    write_atomically("old\n", path)
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically("new \ud800", path)
+    assert path.read_text() == "old\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.csv"]
+
+
+def test_a_fit_that_was_held_up_does_not_make_an_encoding_slow() -> None:
+    rows = pd.DataFrame(
+        {
+            "dataset": "A",
+            "encoding": "rope",
+            "accuracy": 0.5,
+            "fit_seconds": [2.0, 700.0, 3.0],
+            "n_parameters": 10,
+        }
+    )
+    assert summary_table(rows)["fit_seconds"].tolist() == [3.0]

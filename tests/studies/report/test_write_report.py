@@ -1,0 +1,224 @@
+"""The report of a study: a page that stands alone, says what is there, and claims no more."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("baycomp", reason='needs the extra "statistics"')
+pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
+pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.statistics import Statistics
+from tsformer.studies.report.text import outcome
+from tsformer.studies.report.write import compare_command, write_report
+
+DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
+DATASETS += ["UMD", "NATOPS", "ArrowHead"]
+#: Of every data set: rope gains much with the linear stem, and next to nothing with conv.
+GAINS = {"linear": {"none": 0.0, "rope": 0.1, "alibi": 0.0}, "conv": {"none": 0.0, "rope": 0.001}}
+GAINS["conv"]["alibi"] = 0.0
+DESIGN = {
+    "datasets": DATASETS,
+    "encodings": ["none", "rope", "alibi"],
+    "seeds": [0, 1],
+    "resamples": 1,
+    "parameters": {"d_model": 32},
+    "vary": {"stem": ["linear", "conv"]},
+}
+
+
+def results() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [
+        (name, method, stem, seed, 0.7 + gain + 0.002 * rng.normal(), 1.0 + 10 * gain, 100, "0.1.0")
+        for stem, gains in GAINS.items()
+        for seed in (0, 1)
+        for name in DATASETS
+        for method, gain in gains.items()
+    ]
+    columns = ["dataset", "encoding", "stem", "seed", "accuracy", "fit_seconds", "n_parameters"]
+    return pd.DataFrame(rows, columns=[*columns, "version"])
+
+
+def folder_of(tmp_path: Path, rows: pd.DataFrame) -> Path:
+    folder = tmp_path / "a <study>"
+    folder.mkdir()
+    rows.to_csv(folder / "results.csv", index=False)
+    (folder / "study.json").write_text(json.dumps(DESIGN))
+    return folder
+
+
+class Page(HTMLParser):
+    """What a browser would load, and the text it would show."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.images = 0
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.images += tag == "img"
+        self.loaded += [v or "" for name, v in attrs if name in ("src", "href", "srcset", "data")]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory):
+    folder = folder_of(tmp_path_factory.mktemp("report"), results())
+    return write_report(folder, command="tsformer report 'a <study>'")
+
+
+def test_the_page_loads_nothing(files) -> None:
+    text = files.html.read_text()
+    page = Page(text)
+    assert page.images == len(files.figures) == 13
+    assert all(source.startswith("data:image/png;base64,") for source in page.loaded)
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert "default-src 'none'" in text
+    assert not {"link", "iframe", "object"} & set(page.tags)
+
+
+def test_names_are_escaped(files) -> None:
+    assert "<h1>Which encoding helps: a &lt;study&gt;</h1>" in files.html.read_text()
+    assert "study" not in Page(files.html.read_text()).tags
+    assert files.markdown.read_text().startswith("# Which encoding helps: a \\<study\\>\n")
+
+
+def test_both_say_the_same_and_the_figures_are_there(files) -> None:
+    said, page = files.markdown.read_text(), Page(files.html.read_text()).text
+    shown = re.findall(r"^!\[.*\]\((.*)\)$", said, flags=re.M)
+    assert [files.markdown.parent / name for name in shown] == list(files.figures)
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in files.figures)
+    for line in said.splitlines():
+        if line.startswith("- "):
+            assert " ".join(re.sub(r"\\(.)", r"\1", line[2:]).split()) in page
+
+
+def test_variants_are_apart_and_nothing_is_claimed_of_noise(files) -> None:
+    said = files.markdown.read_text()
+    linear, conv = said.split("## Results, stem=linear")[1].split("## Results, stem=conv")
+    conv = conv.split("## What cannot be concluded")[0]
+    assert "Score higher than none" in linear
+    assert re.search(r"Score higher than none .*: rope \(\+0\.\d+, p=\.\d+\)\.", linear)
+    assert "No method is shown to differ from none" in conv
+    assert re.search(
+        r"Practically equivalent to none, within 0.01, .*: (rope, alibi|alibi, rope)", conv
+    )
+    assert "| rope | " in said.split("## Variants side by side")[1].split("##")[0]
+
+
+def test_the_study_is_counted_and_can_be_run_again(files) -> None:
+    said = files.markdown.read_text()
+    assert "All 120 fits are available." in said
+    assert "--vary stem=linear,conv --set d_model=32\ntsformer report 'a <study>'\n" in said
+    assert "made by tsformer 0.1.0." in said
+
+
+def test_the_same_scores_give_the_same_bytes(files, tmp_path: Path) -> None:
+    again = write_report(files.html.parents[1], tmp_path, command="tsformer report 'a <study>'")
+    assert again.html.read_bytes() == files.html.read_bytes()
+    assert again.markdown.read_bytes() == files.markdown.read_bytes()
+
+
+def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
+    rows = results()
+    rows = rows[rows["stem"] == "linear"]
+    gone = (rows["dataset"] == "UMD") & (rows["encoding"] == "rope")
+    gone |= (rows["dataset"] == "CBF") & (rows["encoding"] == "rope") & (rows["seed"] == 1)
+    said = write_report(folder_of(tmp_path, rows[~gone])).markdown.read_text()
+    assert "57 of 120 fits are available: this study is not finished." in said
+    assert "compared over 9 data sets, using the 51 of 57 fits" in said
+    assert "left out, because some method has no score: UMD." in said
+    assert re.search(r"^\| UMD \|.* – \|", said, flags=re.M), "shown, though not compared"
+
+
+def test_of_a_beginning_there_is_no_statistic(tmp_path: Path) -> None:
+    rows = results()
+    rows = rows[(rows["dataset"] == "CBF") & (rows["stem"] == "conv")]
+    files = write_report(folder_of(tmp_path, rows))
+    assert files.figures == ()
+    said = files.markdown.read_text()
+    assert "Not enough scores to compare" in said
+    assert "| CBF |" in said
+
+
+def test_with_few_data_sets_it_says_that_none_could_differ(tmp_path: Path) -> None:
+    rows = results()
+    rows = rows[rows["dataset"].isin(DATASETS[:4]) & (rows["stem"] == "linear")]
+    said = write_report(folder_of(tmp_path, rows)).markdown.read_text()
+    assert "No pair differs after correction (3 compared)." in said
+    assert "None could: with 4 data sets the smallest possible p is 0.125" in said
+    assert "Nothing can be said about gains and series length" in said
+
+
+def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path: Path) -> None:
+    theirs = results().query("stem == 'linear'")[["dataset", "encoding", "seed", "accuracy"]]
+    theirs = theirs.rename(columns={"encoding": "method", "accuracy": "score"})
+    theirs["method"] = theirs["method"].replace("none", "ROCKET <b>")
+    theirs.to_csv(tmp_path / "scores.csv", index=False)
+    files = write_report(tmp_path / "scores.csv", tmp_path / "page")
+    said = files.markdown.read_text()
+    assert "The file does not say how these scores were obtained" in said
+    assert "used the training split only" not in said
+    assert "Gains" not in said
+    assert "ROCKET &lt;b&gt;" in files.html.read_text()
+    assert "b" not in Page(files.html.read_text()).tags
+    gains = write_report(tmp_path / "scores.csv", tmp_path / "page", baseline="ROCKET <b>")
+    assert "Score higher than ROCKET \\<b\\>" in gains.markdown.read_text()
+    with pytest.raises(ValueError, match="unknown method 'ROKET'"):
+        write_report(tmp_path / "scores.csv", baseline="ROKET")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("typer", reason='needs the extra "cli"')
+    from tsformer.cli import main
+
+    rows = results()
+    folder = folder_of(tmp_path, rows[rows["stem"] == "conv"])
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(folder), "--out", str(tmp_path / "page"), "--rope", "0.02"])
+    assert end.value.code == 0
+    assert f"page      {tmp_path}/page/report.html" in capsys.readouterr().out
+    said = (tmp_path / "page" / "report.md").read_text()
+    assert f"tsformer report '{folder}' --out {tmp_path}/page --rope 0.02\n" in said
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(tmp_path / "nowhere")])
+    assert end.value.code == 2
+    assert "there is no " in capsys.readouterr().err
+
+
+def test_the_line_that_runs_a_study() -> None:
+    line = compare_command({**DESIGN, "seeds": [7], "resamples": 3, "parameters": {}})
+    assert line.endswith(
+        "--encodings none,rope,alibi --seeds 7, --vary stem=linear,conv --resamples 3"
+    )
+
+
+def test_pairs_that_only_the_friedman_test_holds_back_are_not_denied() -> None:
+    """The table has a corrected p below .05: the words must not say that there is none."""
+    scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
+    pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.0]})
+    found = Statistics(
+        scores, scores, pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"]), 0.21, pairs, 0.01, []
+    )
+    said = outcome(Findings("", scores, scores, found), None)
+    assert any("Friedman's test" in line and "1 would differ" in line for line in said)
+    assert not any("differs after correction" in line for line in said)

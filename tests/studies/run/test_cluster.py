@@ -1,0 +1,112 @@
+"""compare() with a real tracking server, and on a real Dask cluster; either is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer.studies import Progress, Study, compare
+from tsformer.tracking import prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 100}
+STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
+KEYS = [STUDY.key(*trial) for trial in STUDY.trials()]
+
+
+def one_finished(statuses: Any) -> None:
+    finished = {key: n for (key, status), n in statuses.items() if status == "FINISHED"}
+    assert finished == dict.fromkeys(KEYS, 1)
+    assert {status for _, status in statuses} <= {"FINISHED", "KILLED"}
+
+
+@pytest.mark.processes
+def test_a_tracking_server_that_goes_away_and_comes_back(
+    processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any
+) -> None:
+    address = f"http://127.0.0.1:{port}"
+    servers = [processes.server(port)]
+
+    def kill_and_start_again(progress: Progress) -> None:
+        if progress.event == "epoch" and progress.done == 1 and progress.epoch == 50:
+            processes.kill(servers[0])
+        if progress.event == "fit-end" and progress.done == 3:
+            servers.append(processes.server(port))
+
+    options: dict[str, Any] = {
+        "out": tmp_path / "out", "tracking_uri": address, "experiment": experiment,
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself continues"):
+        comparison = compare(STUDY, on_progress=kill_and_start_again, **options)
+    assert len(comparison.results) == 4, "a server that is away fails no fit"
+    assert comparison.failures.empty
+    away = comparison.unrecorded[["encoding", "seed"]].to_numpy().tolist()
+    assert away == [["tape+erpe", 0], ["none", 1]]
+    store = prepare_store(address, experiment)
+    done = {key for (key, status), _ in statuses(store).items() if status == "FINISHED"}
+    assert done == {KEYS[0], KEYS[3]}
+
+    again = compare(STUDY, **options)
+    assert again.unrecorded.empty
+    assert len(again.results) == 4
+    one_finished(statuses(store))
+
+
+@pytest.mark.processes
+def test_a_worker_of_a_cluster_is_killed(
+    processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any,
+    wait_until: Callable[..., None],
+) -> None:  # fmt: skip
+    pytest.importorskip("distributed", reason='needs the extra "dask"')
+    processes.server(port)
+    address = f"http://127.0.0.1:{port}"
+    file = tmp_path / "scheduler.json"
+    local = ("--host", "127.0.0.1", "--no-dashboard")
+    processes.start(
+        "-m", "distributed.cli.dask_scheduler", *local, "--port", 0, "--scheduler-file", file
+    )
+    worker = ("-m", "distributed.cli.dask_worker", "--scheduler-file", file, *local)
+    workers = [processes.start(*worker, "--nthreads", 1, "--no-nanny") for _ in range(2)]
+    wait_until(file.exists)
+    scheduler = json.loads(file.read_text())["address"]
+    store = prepare_store(address, experiment)
+    events: list[Progress] = []
+
+    def kill_one(progress: Progress) -> None:
+        events.append(progress)
+        if progress.event == "fit-end" and progress.done == 1:
+            assert progress.running == 2
+            wait_until(lambda: len(store.runs("RUNNING", {"tsformer.kind": "fit"})) == 2)
+            processes.kill(workers[0])
+
+    comparison = compare(
+        STUDY, out=tmp_path / "out", tracking_uri=address, experiment=experiment,
+        scheduler=scheduler, on_progress=kill_one,
+    )  # fmt: skip
+    assert len(comparison.results) == 4
+    assert comparison.failures.empty
+    assert comparison.unrecorded.empty
+    found = statuses(store)
+    one_finished(found)
+    assert sum(n for (_, status), n in found.items() if status == "KILLED") == 1
+    assert events[-2].running == 0
+
+
+def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
+    pytest.importorskip("distributed", reason='needs the extra "dask"')
+    with pytest.raises(ConnectionError, match=f"no Dask scheduler answers at 'tcp://.*{port}'"):
+        compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_and_scheduler_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="jobs=2 is for this machine only"):
+        compare(STUDY, out=tmp_path, jobs=2, scheduler="tcp://127.0.0.1:8786")
+    with pytest.raises(ValueError, match="jobs must be an int >= 1, or -1"):
+        compare(STUDY, out=tmp_path, jobs=0)

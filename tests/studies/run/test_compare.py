@@ -1,0 +1,224 @@
+"""compare(): real fits on real problems, and everything that it says about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import tsformer
+from tsformer import TSTransformerClassifier
+from tsformer.data import DatasetError, load_dataset
+from tsformer.plots import encoding_color
+from tsformer.studies import Comparison, Progress, Study, compare
+from tsformer.studies.report.summary import to_markdown
+from tsformer.tracking import RunStore, prepare_store
+
+MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
+image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
+STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
+
+
+class Done:
+    """The study above, run once for all tests that only look at what came of it."""
+
+    def __init__(self, uri: str, folder: Path):
+        self.uri = uri
+        self.folder = folder
+        self.events: list[Progress] = []
+        self.comparison = self.again(self.events)
+        self.store = prepare_store(uri, "done")
+
+    def again(self, events: list[Progress]) -> Comparison:
+        return compare(
+            STUDY,
+            out=self.folder,
+            tracking_uri=self.uri,
+            experiment="done",
+            on_progress=events.append,
+        )
+
+
+@pytest.fixture(scope="module")
+def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    return Done(uri, tmp_path_factory.mktemp("done"))
+
+
+def artifact(store: RunStore, run_id: str, name: str) -> Path:
+    return Path(MlflowClient(store.uri).download_artifacts(run_id, name))
+
+
+def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
+    results = done.comparison.results
+    trials = results[["dataset", "encoding", "seed"]].itertuples(index=False, name=None)
+    assert list(trials) == [trial[:3] for trial in STUDY.trials()]
+    assert (results["resample"] == 0).all()
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    X_test, y_test = load_dataset("ItalyPowerDemand", split="test")
+    row = results.iloc[3]
+    by_hand = TSTransformerClassifier(row.encoding, random_state=int(row.seed), **SMALL).fit(X, y)
+    assert row.accuracy == by_hand.score(X_test, y_test)
+    right = by_hand.predict_proba(X_test)[
+        np.arange(len(y_test)), np.searchsorted(["1", "2"], y_test)
+    ]
+    assert row.log_loss == pytest.approx(-np.log(right).mean(), rel=1e-5)
+    assert row.n_parameters == sum(p.numel() for p in by_hand.model_.parameters())
+    assert row.n_epochs == 2
+    assert results.fit_seconds.between(0.001, 60).all()
+    assert (results.n_parameters_encoding > 0).tolist() == [False, True, False, True]
+
+
+def test_files(done: Done) -> None:
+    assert sorted(p.name for p in done.folder.iterdir()) == [
+        "comparison.png", "report", "results.csv", "study.json", "summary.md",
+    ]  # fmt: skip
+    assert done.comparison.csv_path == done.folder / "results.csv"
+    written = pd.read_csv(done.comparison.csv_path, dtype={"configuration": str})
+    assert_frame_equal(written, done.comparison.results, check_dtype=False)
+    assert done.comparison.figure_path is not None
+    assert image.imread(done.comparison.figure_path).std() > 0.05
+    assert json.loads((done.folder / "study.json").read_text()) == STUDY.as_dict()
+    assert (done.folder / "summary.md").read_text() == to_markdown(done.comparison.summary())
+
+
+def test_the_summary_is_over_seeds(done: Done) -> None:
+    results, summary = done.comparison.results, done.comparison.summary()
+    assert summary.encoding.tolist() == ["none", "tape+erpe"]
+    assert summary.seeds.tolist() == [2, 2]
+    a, b = results.loc[results.encoding == "none", "accuracy"]
+    assert summary.accuracy[0] == pytest.approx((a + b) / 2)
+    assert summary.spread[0] == pytest.approx(abs(a - b) / 2**0.5)
+    assert summary.fit_seconds[0] == pytest.approx(results.fit_seconds.iloc[[0, 2]].mean())
+
+
+def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> None:
+    assert statuses(done.store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
+    runs = {run.info.run_id: run for run in done.store.runs()}
+    (study,) = (run for run in runs.values() if run.data.tags["tsformer.kind"] == "study")
+    for row in done.comparison.results.itertuples():
+        run = runs[row.run_id]
+        assert run.data.metrics["test/accuracy"] == row.accuracy
+        assert run.data.metrics["test/f1_macro"] == row.f1_macro
+        assert run.data.metrics["test/balanced_accuracy"] == row.balanced_accuracy
+        assert run.data.metrics["test/log_loss"] == row.log_loss
+        assert run.data.metrics["fit_seconds"] == row.fit_seconds
+        assert run.data.metrics["train/loss"] > 0
+        assert run.data.params["dataset"] == "ItalyPowerDemand"
+        assert run.data.params["encoding"] == row.encoding
+        assert run.data.params["seed"] == str(row.seed)
+        assert run.data.params["d_model"] == "8"
+        assert "learning_rate" in run.data.params
+        assert run.data.tags["mlflow.runColor"] == encoding_color(row.encoding)
+        assert run.data.tags["mlflow.parentRunId"] == study.info.run_id
+        assert run.data.tags["tsformer.version"] == tsformer.__version__
+        used = {i.tags[0].value: i.dataset for i in run.inputs.dataset_inputs}
+        assert "[67, 1, 24]" in used["train"].profile
+        assert "[1029, 1, 24]" in used["test"].profile
+        for picture in ("confusion.png", "encoding.png", "training.png"):
+            assert image.imread(artifact(done.store, run.info.run_id, picture)).std() > 0.02
+        predictions = pd.read_csv(
+            artifact(done.store, run.info.run_id, "predictions.csv"), dtype=str
+        )
+        assert (predictions.true == predictions.predicted).mean() == pytest.approx(row.accuracy)
+        configuration = json.loads(
+            artifact(done.store, run.info.run_id, "configuration.json").read_text()
+        )
+        assert configuration["encoding"] == row.encoding
+        assert configuration["n_layers"] == 1
+
+
+def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
+    summary = done.comparison.summary()
+    runs = done.store.runs("FINISHED", {"tsformer.kind": "encoding"})
+    assert [run.data.params["encoding"] for run in runs] == ["none", "tape+erpe"]
+    for run, row in zip(runs, summary.itertuples(), strict=True):
+        assert run.data.metrics["test/accuracy"] == row.accuracy
+        assert run.data.metrics["test/accuracy/ItalyPowerDemand"] == row.accuracy
+        assert run.data.metrics["test/accuracy_spread"] == row.spread
+    (study,) = done.store.runs("FINISHED", {"tsformer.kind": "study"})
+    assert study.data.metrics == {"fits/finished": 4, "fits/failed": 0, "fits/unrecorded": 0}
+    assert (
+        json.loads(artifact(done.store, study.info.run_id, "study.json").read_text())
+        == STUDY.as_dict()
+    )
+    assert (
+        artifact(done.store, study.info.run_id, "results.csv").read_text()
+        == done.comparison.csv_path.read_text()
+    )
+    assert image.imread(artifact(done.store, study.info.run_id, "comparison.png")).std() > 0.05
+    page = artifact(done.store, study.info.run_id, "report.html").read_text()
+    assert "All 4 fits are available." in page
+    assert page == (done.folder / "report/report.html").read_text()
+
+
+def test_events_tell_how_far_it_is(done: Done) -> None:
+    fit = ["fit-start", "epoch", "epoch", "fit-end"]
+    assert [e.event for e in done.events] == ["start", *fit, *fit, *fit, *fit, "end"]
+    fractions = [e.fraction for e in done.events]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[2], fractions[-1]) == (0.0, 0.125, 1.0)
+    ends = [e for e in done.events if e.event == "fit-end"]
+    assert [e.trial for e in ends] == STUDY.trials()
+    assert [e.accuracy for e in ends] == done.comparison.results.accuracy.tolist()
+    assert [e.done for e in ends] == [1, 2, 3, 4]
+    assert done.events[0].seconds_left is None
+    later = [e.seconds_left for e in done.events[3:]]
+    assert all(seconds is not None and seconds >= 0 for seconds in later)
+    assert later[-1] == 0.0
+
+
+def test_the_line_to_open(done: Done) -> None:
+    assert f" ui --backend-store-uri {done.uri} --host 127.0.0.1" in done.comparison.ui_command
+
+
+def test_the_test_split_is_scored_once_a_fit(
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    original = TSTransformerClassifier.predict_proba
+
+    def spy(self: TSTransformerClassifier, X: Any) -> Any:
+        sizes.append(len(X))
+        return original(self, X)
+
+    monkeypatch.setattr(TSTransformerClassifier, "predict_proba", spy)
+    study = Study(("ItalyPowerDemand",), ("fixed",), seeds=2, parameters={**SMALL, "max_epochs": 1})
+    compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert sizes == [1029, 1029]
+
+
+def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> None:
+    study = Study(("ItalyPowerDemand", "ItalyPowerDemnd"), ("none",), parameters=SMALL)
+    with pytest.raises(DatasetError, match="ItalyPowerDemand"):
+        compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_finished_is_not_done_again(done: Done, statuses: Any) -> None:
+    before = statuses(done.store)
+    events: list[Progress] = []
+    again = done.again(events)
+    assert [e.event for e in events] == ["start", "end"]
+    assert events[0].skipped == events[0].done == 4
+    assert_frame_equal(again.results, done.comparison.results)
+    assert statuses(done.store) == before
+    assert len(done.store.runs(tags={"tsformer.kind": "study"})) == 1
+    assert len(done.store.runs(tags={"tsformer.kind": "encoding"})) == 2
+
+
+def test_a_larger_study_adds_only_what_is_new(done: Done, tmp_path: Path) -> None:
+    larger = Study(STUDY.datasets, ("none", "rope"), seeds=1, parameters=SMALL)
+    events: list[Progress] = []
+    comparison = compare(
+        larger, out=tmp_path, tracking_uri=done.uri, experiment="done", on_progress=events.append
+    )
+    assert [e.trial.encoding for e in events if e.event == "fit-end" and e.trial] == ["rope"]
+    assert comparison.results.encoding.tolist() == ["none", "rope"]
+    assert comparison.results.run_id[0] == done.comparison.results.run_id[0]

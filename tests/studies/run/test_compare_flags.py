@@ -1,0 +1,148 @@
+"""tsformer compare: flags and files that say what is fitted, and what it says of fits that fail."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tsformer.cli import main
+from tsformer.cli.parsing import varied
+from tsformer.studies import Progress, Study
+from tsformer.studies.design.study import Trial
+from tsformer.studies.report.write import compare_command
+from tsformer.tracking import prepare_store
+
+for library in ("typer", "rich", "mlflow", "matplotlib"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run `tsformer compare` in this process, for speed: exit code, output, errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def compare(*flags: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(["compare", *map(str, flags)])
+        said = capsys.readouterr()
+        return int(stopped.value.code or 0), said.out, said.err
+
+    return compare
+
+
+def test_varied_parameters_and_fits_that_fail(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    code, out, err = run(
+        "--datasets", "ItalyPowerDemand", "--encodings", "none", "--seeds", 1, "--max-epochs", 1,
+        "--set", "d_model=8", "--set", "n_layers=1", "--vary", "n_heads=2,3", "--resamples", 2,
+        "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 2
+    for name in ("", "  resample=1"):
+        assert (
+            f"failed: ItalyPowerDemand  none  n_heads=3  0{name}  ValueError: n_heads must" in out
+        )
+    assert "none, n_heads=2" in out
+    assert "not recorded" not in out
+    assert "ItalyPowerDemand  none  0  n_heads=2  resample 1  accuracy 0." in err
+    rows = pd.read_csv(tmp_path / "results/compare/results.csv")
+    assert rows["n_heads"].tolist() == [2, 2]
+    failures = pd.read_csv(tmp_path / "results/compare/failures.csv")
+    assert failures["n_heads"].tolist() == [3, 3]
+    summary = (tmp_path / "results/compare/summary.md").read_text()
+    assert "2 fits failed and are not in the table: failures.csv." in summary
+    report = (tmp_path / "results/compare/report/report.md").read_text()
+    assert "2 of 4 fits are available, and 2 failed." in report
+    assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
+
+
+def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(
+        'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\n'
+        "[parameters]\nd_model = 8\nn_layers = 1\nmax_epochs = 1\n"
+    )
+    where = ("--tracking-uri", uri, "--experiment", experiment, "--out", "out")
+    code, out, err = run("--study", "small.toml", *where)
+    assert code == 0
+    assert "ItalyPowerDemand  none  4  accuracy 0." in err
+    assert "table   out/results.csv" in out
+    assert (tmp_path / "out/study.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("--study small.toml --seeds 3", "remove --seeds, or put it into the file"),
+        ("--study small.toml --set d_model=8", "remove --set, or put it"),
+        ("--study small.toml", "small.toml: No such file"),
+        ("--seeds 3", "name data sets with --datasets A,B, or a study with --study FILE.toml"),
+        ("--datasets A --vary stem", "--vary takes name=a,b"),
+        ("--datasets A --vary stem=conv --vary stem=linear", "--vary names 'stem' twice"),
+        ("--datasets A --vary stm=conv", "did you mean 'stem'"),
+        ("--datasets A --resamples 0", "resamples must be at least 1"),
+        ("--datasets A --jobs 0", "jobs must be an int >= 1, or -1"),
+        ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give only one of the two"),
+    ],
+)
+def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
+    code, out, err = run(*flags.split())
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_values_of_varied_parameters_are_literals_or_words() -> None:
+    pairs = ["stem=conv,linear", "d_ff=None,64", "dropout=.1"]
+    assert varied(pairs) == {"stem": ["conv", "linear"], "d_ff": [None, 64], "dropout": [0.1]}
+
+
+def test_the_line_of_a_study_gives_the_study_again() -> None:
+    vary = {"stem_params": [{"kernel_size": 3, "n_layers": 1}, None], "d_ff": [None, 64]}
+    study = Study(["GunPoint"], ["none", "tape+erpe"], seeds=[4], vary=vary, resamples=2)
+    words = shlex.split(compare_command(study.as_dict()))
+    assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary
+
+
+def test_the_bar_says_what_is_done_running_failed_and_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rich.console import Console
+
+    from tsformer.cli import printing
+
+    screen = io.StringIO()
+    console = Console(
+        file=screen, force_terminal=True, width=150, color_system=None, highlight=False
+    )
+    monkeypatch.setattr(printing, "Console", lambda **options: console)
+    trial = Trial("GunPoint", "lspe", 4, "stem=conv")
+    with printing.study_bar() as show:
+        show(Progress("fit-end", 8, 4, 1, 0, running=2, trial=trial, accuracy=0.5))
+        show(
+            Progress(
+                "fit-end",
+                8,
+                5,
+                1,
+                1,
+                running=2,
+                trial=trial,
+                error="no such luck",
+                seconds_left=99.6,
+            )
+        )
+    shown = screen.getvalue()
+    assert "GunPoint  lspe  4  stem=conv  accuracy 0.500\n" in shown
+    assert "GunPoint  lspe  4  stem=conv  no such luck\n" in shown
+    assert "5/8 fits, 2 running, 1 failed" in shown
+    assert "0:01:40 left" in shown

@@ -1,0 +1,70 @@
+"""On a GPU the seeds of one trial train as one; here the same way is taken on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import tsformer.studies.run.worker as work
+from tsformer.studies import Study, compare
+from tsformer.tracking import prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
+STUDY = Study(("ItalyPowerDemand",), ("none", "tape"), seeds=3, parameters=SMALL)
+NUMBERS = ["encoding", "seed", "accuracy", "log_loss", "n_epochs", "n_parameters"]
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tsformer.studies.run.executors._on_gpu", lambda task: True)
+
+
+def test_the_rows_and_runs_are_those_of_single_fits(
+    uri: str, experiment: str, tmp_path: Path, statuses: Any, as_on_a_gpu: None
+) -> None:
+    events: list[Any] = []
+    at_once = compare(
+        STUDY,
+        out=tmp_path / "a",
+        tracking_uri=uri,
+        experiment=experiment,
+        on_progress=events.append,
+    )
+    assert [e.event for e in events].count("fit-start") == 2
+    assert [e.event for e in events].count("fit-end") == 6
+    store = prepare_store(uri, experiment)
+    assert statuses(store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tsformer.studies.run.executors._on_gpu", lambda task: False)
+        alone = compare(
+            STUDY, out=tmp_path / "b", tracking_uri=uri, experiment=f"{experiment}-alone"
+        )
+    pd.testing.assert_frame_equal(at_once.results[NUMBERS], alone.results[NUMBERS])
+
+
+def test_what_cannot_be_fitted_as_one_is_fitted_one_by_one(
+    uri: str,
+    experiment: str,
+    tmp_path: Path,
+    statuses: Any,
+    as_on_a_gpu: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def diverges(*args: Any) -> Any:
+        with args[3][0], args[3][1], args[3][2]:
+            raise ArithmeticError("as one it fails")
+
+    monkeypatch.setattr(work, "fit_trials", diverges)
+    with pytest.warns(UserWarning, match="3 seeds of none on ItalyPowerDemand could not be"):
+        comparison = compare(STUDY, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert len(comparison.results) == 6
+    store = prepare_store(uri, experiment)
+    counts = statuses(store)
+    assert all(counts[STUDY.key(*trial), "FINISHED"] == 1 for trial in STUDY.trials())
+    assert all(counts[STUDY.key(*trial), "FAILED"] == 1 for trial in STUDY.trials())

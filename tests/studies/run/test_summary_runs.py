@@ -1,0 +1,104 @@
+"""Summary runs and the pictures of a study, of results made up so that every number is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tsformer.studies import Study
+from tsformer.studies.analysis.analyse import analyse
+from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.run.study_run import log_findings
+from tsformer.studies.run.summary_runs import summary_runs
+from tsformer.tracking import RunStore, prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
+
+STUDY = Study(("A", "B"), ("none", "lspe"), seeds=2, vary={"stem": ["conv", "linear"]})
+
+
+def results() -> pd.DataFrame:
+    """With the stem "conv" `lspe` is 0.1 better on A and 0.2 on B; seeds differ by 0.02."""
+    rows = []
+    for stem, gain in (("conv", 1.0), ("linear", -1.0)):
+        for dataset, base, step in (("A", 0.5, 0.1), ("B", 0.7, 0.2)):
+            for seed in (0, 1):
+                for encoding in ("none", "lspe"):
+                    accuracy = base + 0.02 * seed + gain * step * (encoding == "lspe")
+                    rows.append((dataset, encoding, stem, seed, accuracy, 2.0 + seed, ""))
+    columns = ["dataset", "encoding", "stem", "seed", "accuracy", "fit_seconds", "run_id"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+@pytest.fixture
+def store(uri: str, experiment: str) -> RunStore:
+    return prepare_store(uri, experiment)
+
+
+def scores(table: pd.DataFrame, folder: Path) -> StudyScores:
+    table.to_csv(folder / "results.csv", index=False)
+    (folder / "study.json").write_text(json.dumps(STUDY.as_dict()))
+    return read_study(folder)
+
+
+def summarise(store: RunStore, table: pd.DataFrame, folder: Path) -> dict[str, Any]:
+    with store.start("study", kind="study", key="study", again=True) as parent:
+        made = summary_runs(STUDY, scores(table, folder), store, parent)
+    runs = {run.info.run_id: run for run in store.runs("FINISHED", {"tsformer.kind": "encoding"})}
+    return {runs[run_id].info.run_name: runs[run_id] for run_id in made}
+
+
+def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) -> None:
+    runs = summarise(store, results(), tmp_path)
+    assert list(runs) == [
+        "none, stem=conv", "lspe, stem=conv", "none, stem=linear", "lspe, stem=linear",
+    ]  # fmt: skip
+    best = runs["lspe, stem=conv"]
+    assert best.data.params == {"encoding": "lspe", "study": STUDY.name, "stem": "conv"}
+    metrics = best.data.metrics
+    assert metrics["test/accuracy"] == pytest.approx((0.61 + 0.91) / 2)
+    assert metrics["test/accuracy/A"] == pytest.approx(0.61)
+    assert metrics["test/accuracy_spread"] == pytest.approx(0.02 / 2**0.5)
+    assert metrics["test/mean_rank"] == 1
+    assert metrics["fit_seconds"] == 2.5
+    assert runs["lspe, stem=linear"].data.metrics["test/mean_rank"] == 2
+    assert "Means over 4 fits on 2 data sets." in best.data.tags["mlflow.note.content"]
+
+
+def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -> None:
+    table = results()
+    failed = (table.stem == "conv") & (table.encoding == "lspe") & (table.seed == 1)
+    runs = summarise(store, table[~failed], tmp_path)
+    for name, accuracy in (("none, stem=conv", 0.6), ("none, stem=linear", 0.61)):
+        assert runs[name].data.metrics["test/accuracy"] == pytest.approx(accuracy)
+    note = runs["none, stem=conv"].data.tags["mlflow.note.content"]
+    assert "2 fits are left out, since some encoding lacks that draw." in note
+
+
+def test_made_again_they_are_the_same_runs(store: RunStore, tmp_path: Path) -> None:
+    first = summarise(store, results(), tmp_path)
+    second = summarise(store, results(), tmp_path)
+    assert {name: run.info.run_id for name, run in first.items()} == {
+        name: run.info.run_id for name, run in second.items()
+    }
+
+
+def test_the_study_shows_ranks_and_pictures_of_each_variant(
+    store: RunStore, tmp_path: Path
+) -> None:
+    for library in ("baycomp", "scikit_posthocs"):
+        pytest.importorskip(library, reason='needs the extra "statistics"')
+    with store.start("study", kind="study") as run:
+        log_findings(analyse(scores(results(), tmp_path)), run)
+    folder = Path(store.client().download_artifacts(run.run_id, "", str(tmp_path)))
+    for variant, best in (("stem=conv", "lspe"), ("stem=linear", "none")):
+        ranks = pd.read_csv(folder / variant / "ranks.csv")
+        assert ranks.encoding[0] == best
+        assert ranks.mean_rank.tolist() == [1, 2]
+        for picture in ("boxes.png", "critical_difference.png", "pairs.png"):
+            assert image.imread(folder / variant / picture).std() > 0.05

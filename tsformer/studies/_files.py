@@ -1,0 +1,33 @@
+"""Text files written in one step, and the CSV text that is the same on every system."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+from pandas.api.types import is_object_dtype
+
+__all__ = ["to_csv", "write_atomically"]
+
+
+def to_csv(results: pd.DataFrame) -> str:
+    """Return the rows as CSV. None is written as a word, a missing value as an empty field."""
+    for name in filter(lambda name: is_object_dtype(results[name]), results.columns):
+        words = ["None" if value is None else value for value in results[name]]
+        results = results.assign(**{name: words})
+    return results.to_csv(index=False, lineterminator="\n")
+
+
+def write_atomically(text: str, path: Path) -> None:
+    """Write a text file in one step: a reader sees the old text or the new, never a part."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        part.chmod(0o644)  # mkstemp's files are readable by their owner only
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""From scores to findings: statistics, gains, costs, and the figures of each."""

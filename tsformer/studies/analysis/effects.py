@@ -1,0 +1,209 @@
+"""Gains of methods over a baseline, what they correlate with, and what methods cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import unknown
+from tsformer.data import list_datasets
+from tsformer.studies.analysis.statistics import Statistics, holm
+
+__all__ = ["COVARIATES", "costs", "effects", "gains", "mean_gains"]
+
+#: What a gain may correlate with: the column of `gains`, and its name in words.
+COVARIATES = {"length": "series length", "train_size": "training size"}
+#: Draws of the permutation test and the bootstrap.
+_DRAWS = 9999
+#: With fewer data sets no ordering of the gains is rare: of four data sets, one ordering in twelve
+#: has a rank correlation of 1 or -1.
+_FEWEST = 5
+
+
+def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
+    """Return each method's gain over a baseline on each data set, with the data set's sizes.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        The statistics of one variant.
+    baseline : str, default="none"
+        The method over which gains are computed.
+
+    Returns
+    -------
+    DataFrame
+        One row per data set and other method, methods by mean rank: `dataset`, `method`, `gain`
+        (mean score minus the baseline's), `length` (of the longest series) and `train_size` from
+        the archives' catalogue, NaN for a data set that is not in it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method.
+    """
+    if baseline not in statistics.scores.columns:
+        raise ValueError(unknown("method", baseline, statistics.scores.columns))
+    apart = statistics.scores.drop(columns=baseline).sub(statistics.scores[baseline], axis=0)
+    table = apart.rename_axis(index="dataset", columns="method").reset_index()
+    table = table.melt(id_vars="dataset", var_name="method", value_name="gain")
+    catalog = list_datasets().set_index("name")
+    sizes = pd.DataFrame(
+        {"length": catalog["length_max"], "train_size": catalog["train_size"]}
+    ).astype(float)
+    return table.join(sizes, on="dataset")
+
+
+def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
+    """Return the mean gain of each method with a bootstrap interval.
+
+    The interval covers the middle 95 % of the means over data sets resampled with replacement,
+    using the same draws for every method. It shows how far another choice of such data sets would
+    move the mean; for few data sets it is too narrow.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `gains` returns.
+    random_state : int, default=0
+        Seed of the draws.
+
+    Returns
+    -------
+    DataFrame
+        One row per method: `method`, `gain`, `low`, `high`, `datasets` (how many).
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"dataset": ["A", "B"], "method": "rope", "gain": [0.1, 0.3]})
+    >>> mean_gains(table).round(2).to_numpy().tolist()
+    [['rope', 0.2, 0.1, 0.3, 2]]
+    """
+    wide = table.pivot(index="dataset", columns="method", values="gain")
+    wide = wide[table["method"].unique()]
+    rng = np.random.default_rng(random_state)
+    drawn = rng.integers(len(wide), size=(_DRAWS, len(wide)))
+    means = wide.to_numpy()[drawn].mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975], axis=0)
+    return pd.DataFrame(
+        {
+            "method": wide.columns,
+            "gain": wide.mean().to_numpy(),
+            "low": low,
+            "high": high,
+            "datasets": len(wide),
+        }
+    )
+
+
+def effects(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
+    """Return how strongly gains correlate with series length and with training size.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `gains` returns.
+    random_state : int, default=0
+        Seed of the permutations.
+
+    Returns
+    -------
+    DataFrame
+        One row per covariate and method: `covariate`, `method`, `rho` (Spearman's rank
+        correlation over data sets), `p` (two-sided permutation test, exact for up to seven data
+        sets), `p_holm` (corrected for the number of methods) and `datasets` (how many have the
+        size). With fewer than five data sets, or where all gains or all sizes are equal, `rho` and
+        `p` are NaN.
+    """
+    rows = []
+    for covariate in COVARIATES:
+        part = pd.DataFrame(
+            _effect(table[table["method"] == method], covariate, method, random_state)
+            for method in table["method"].unique()
+        )
+        known = part["p"].notna()
+        part["p_holm"] = np.nan
+        part.loc[known, "p_holm"] = holm(part.loc[known, "p"].to_numpy())
+        rows.append(part)
+    columns = ["covariate", "method", "rho", "p", "p_holm", "datasets"]
+    return pd.concat(rows, ignore_index=True)[columns]
+
+
+def _effect(
+    rows: pd.DataFrame, covariate: str, method: str, random_state: int
+) -> dict[str, object]:
+    from scipy.stats import permutation_test
+
+    rows = rows[rows[covariate].notna()]
+    found = {
+        "covariate": covariate,
+        "method": method,
+        "rho": np.nan,
+        "p": np.nan,
+        "datasets": len(rows),
+    }
+    # Means that are mathematically equal can differ in the last bit: they are ties.
+    ranks = [rows[name].round(9).rank().to_numpy() for name in ("gain", covariate)]
+    if len(rows) < _FEWEST or any(np.ptp(of) == 0 for of in ranks):
+        return found
+    gain, size = ((of - of.mean()) / (of.std() * np.sqrt(len(of))) for of in ranks)
+
+    def rho(shuffled: npt.NDArray[np.float64], axis: int = -1) -> Any:
+        return np.moveaxis(shuffled, axis, -1) @ size
+
+    test = permutation_test(
+        (gain,),
+        rho,
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=_DRAWS,
+        rng=np.random.default_rng(random_state),
+    )
+    return found | {"rho": float(test.statistic), "p": float(test.pvalue)}
+
+
+def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
+    """Return the cost and score of each method over the data sets that all methods have.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per fit of one variant, with `fit_seconds` or `n_parameters` or both.
+    statistics : Statistics
+        The statistics of these rows.
+
+    Returns
+    -------
+    DataFrame
+        One row per method, by mean rank: `method`, `score` and `rank`, means over data sets; for
+        each cost that the rows have, `fit_seconds` and `n_parameters`, the mean over data sets of
+        the median over seeds, which a fit that was held up does not shift; and in
+        `front_fit_seconds` and `front_n_parameters` whether the method is on the Pareto front:
+        no other method costs as little, scores as high, and is better in one of the two.
+    """
+    rows = rows[rows["dataset"].isin(statistics.scores.index)]
+    names = statistics.ranks.index
+    table = pd.DataFrame(
+        {
+            "method": names,
+            "score": statistics.scores.mean().to_numpy(),
+            "rank": statistics.ranks.to_numpy(),
+        }
+    )
+    for cost in ("fit_seconds", "n_parameters"):
+        if cost not in rows.columns or rows[cost].isna().all():
+            continue
+        means = rows.groupby(["method", "dataset"])[cost].median().groupby("method").mean()
+        table[cost] = means.reindex(names).to_numpy(dtype=float)
+        table[f"front_{cost}"] = _front(table[cost].to_numpy(), table["score"].to_numpy())
+    return table
+
+
+def _front(cost: npt.NDArray[np.float64], score: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    as_good = (cost[:, None] <= cost) & (score[:, None] >= score)
+    better = (cost[:, None] < cost) | (score[:, None] > score)
+    beaten: npt.NDArray[np.bool_] = np.any(as_good & better, axis=0)
+    return ~beaten

@@ -1,0 +1,237 @@
+"""Scores of methods from a file: of a study run here or of anything else, finished or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tsformer._names import unknown
+from tsformer.studies.design.study_file import read_design
+
+__all__ = [
+    "StudyScores",
+    "VariantScores",
+    "complete",
+    "labels",
+    "read_scores",
+    "read_study",
+    "split_variants",
+    "variant_scores",
+]
+
+_COLUMNS = ("dataset", "method", "seed", "score")
+#: What a comparison run here calls these columns.
+_OURS = {"encoding": "method", "accuracy": "score"}
+#: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
+_WORDS = ("dataset", "method", "encoding", "run_id")
+
+
+@dataclass(frozen=True)
+class StudyScores:
+    """The scores of a study with what is known about it.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        One row per fit: `dataset`, `method`, `seed`, `score`, and every other column of the file.
+    path : Path
+        The file.
+    ours : bool
+        Whether a comparison of this package wrote it, so that fits of one seed are paired.
+    varied : tuple of str
+        Columns that the study varied beside the method, in the order of their labels.
+    design : mapping or None
+        The design in ``study.json`` beside the file.
+    failed : int
+        Number of fits that raised, from ``failures.csv`` beside the file.
+    """
+
+    rows: pd.DataFrame
+    path: Path
+    ours: bool
+    varied: tuple[str, ...] = ()
+    design: Mapping[str, Any] | None = None
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class VariantScores:
+    """The scores of one variant of a study.
+
+    Attributes
+    ----------
+    label : str
+        The variant, as in ``"stem=linear"``; empty if the study varied nothing.
+    rows : DataFrame
+        All its fits.
+    used : DataFrame
+        The fits to compare: of a study run here, those of draws that every method has.
+    """
+
+    label: str
+    rows: pd.DataFrame
+    used: pd.DataFrame
+
+
+def read_study(
+    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
+) -> StudyScores:
+    """Read a study from its folder, or from a CSV as `read_scores` takes it.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder with ``results.csv`` (and ``study.json``), or the CSV.
+    vary : str or iterable of str, optional
+        Columns that distinguish variants of the study. By default, the parameters that
+        ``study.json`` beside the CSV says were varied; without that file, none: a column that
+        happens to be named like a parameter does not make a variant.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / "results.csv"
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"there is no {file}; name the folder that `tsformer compare --out` wrote, or a CSV "
+            f"with the columns {', '.join(_COLUMNS)}"
+        )
+    design = read_design(file.with_name("study.json"))
+    asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
+    varied = list((design or {}).get("vary", {})) if asked is None else asked
+    try:
+        table = pd.read_csv(
+            file,
+            converters=dict.fromkeys((*_WORDS, *varied), str),
+            float_precision="round_trip",  # the very numbers that were written
+        )
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{file} is empty") from None
+    missing = set(_COLUMNS) - set(table.columns)
+    renamed = {ours: name for ours, name in _OURS.items() if name in missing}
+    ours = "encoding" in renamed and "encoding" in table.columns
+    table = table.rename(columns=renamed)
+    for name in _COLUMNS:
+        if name not in table.columns:
+            raise ValueError(f"{file} lacks a column: {unknown('column', name, table.columns)}")
+    if table.empty:
+        raise ValueError(f"{file} has no rows yet")
+    free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
+    for name in asked or ():
+        if name not in free:
+            raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
+    failures = file.with_name("failures.csv")
+    return StudyScores(
+        rows=table.astype({"dataset": str, "method": str}),
+        path=file,
+        ours=ours,
+        varied=tuple(name for name in dict.fromkeys(varied) if name in free),
+        design=design,
+        failed=len(pd.read_csv(failures)) if ours and failures.is_file() else 0,
+    )
+
+
+def read_scores(
+    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
+) -> pd.DataFrame:
+    """Read scores from a CSV, of a comparison run here or of anything else.
+
+    Parameters
+    ----------
+    path : str or path
+        A CSV with the columns `dataset`, `method`, `seed` and `score`; in place of `method` and
+        `score`, `encoding` and `accuracy`.
+    vary : str or iterable of str, optional
+        Columns that distinguish variants of a study, as `read_study` takes them.
+
+    Returns
+    -------
+    DataFrame
+        These columns, `resample` where there is one, and those of `vary` with several values.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file lacks a column, or has no row yet.
+    """
+    study = read_study(path, vary=vary)
+    resample = [name for name in ("resample",) if name in study.rows.columns]
+    return study.rows[[*_COLUMNS, *resample, *_with_several_values(study.rows, study.varied)]]
+
+
+def variant_scores(study: StudyScores) -> list[VariantScores]:
+    """Return the scores of each variant of a study, and which of them to compare.
+
+    Seeds of other packages need not be paired: their fits are compared by their means as they are.
+    """
+    return [
+        VariantScores(label, rows, complete(rows) if study.ours else rows)
+        for label, rows in split_variants(study.rows, study.varied).items()
+    ]
+
+
+def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
+    """Split rows by what a study varied beside the method.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per fit.
+    vary : iterable of str
+        The columns that were varied; one with a single value is left out of the labels.
+
+    Returns
+    -------
+    dict
+        Label, as in ``"stem=linear"``, to rows, in order of first appearance; the empty label to
+        all rows if nothing was varied.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"dataset": ["A", "A"], "stem": ["conv", "linear"], "score": [1, 0.5]})
+    >>> list(split_variants(rows, ["stem"]))
+    ['stem=conv', 'stem=linear']
+    """
+    varied = _with_several_values(rows, vary)
+    if not varied:
+        return {"": rows}
+    return {str(label): part for label, part in rows.groupby(labels(rows, varied), sort=False)}
+
+
+def labels(rows: pd.DataFrame, varied: Iterable[str]) -> pd.Series:
+    """Return the label of each row's variant, as in ``"stem=linear"``."""
+    words = rows[list(varied)].map(str)
+    return words.apply(lambda row: ", ".join(f"{k}={v}" for k, v in row.items()), axis=1)
+
+
+def complete(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose data set, seed and resample have a score of every method.
+
+    In an unfinished study some encodings have more seeds than others: means over all rows would
+    compare different draws, not different encodings.
+    """
+    keys = repeat_columns(rows)
+    n_methods = rows.groupby(keys, sort=False)["method"].transform("nunique")
+    return rows[n_methods == rows["method"].nunique()]
+
+
+def repeat_columns(rows: pd.DataFrame) -> list[str]:
+    """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
+    return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
+
+
+def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    return [name for name in names if rows[name].map(str).nunique(dropna=False) > 1]

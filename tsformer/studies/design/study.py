@@ -1,0 +1,259 @@
+"""Study: the frozen design of a comparison, its trials, and the key of each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tsformer._deprecation import warn_renamed
+from tsformer._names import unknown
+from tsformer.encodings.registry import find
+from tsformer.studies.design.keys import (
+    changes_nothing,
+    check_parameters,
+    configuration,
+    configuration_hash,
+    digest,
+)
+from tsformer.studies.design.study_file import read_study_file
+
+__all__ = ["Study", "Trial"]
+
+
+class Trial(NamedTuple):
+    """One fit of a study.
+
+    `variant` names a combination of varied parameters, as in ``"stem=linear"``, and is empty if
+    nothing is varied; `resample` 0 is the official split.
+    """
+
+    dataset: str
+    encoding: str
+    seed: int
+    variant: str = ""
+    resample: int = 0
+
+    def __str__(self) -> str:
+        words = [self.dataset, self.encoding, str(self.seed)]
+        words += [self.variant] if self.variant else []
+        words += [f"resample {self.resample}"] if self.resample else []
+        return "  ".join(words)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Data sets × encodings × seeds × values of varied parameters × resamples, all else equal.
+
+    The design is paired: seed `s` is ``random_state=s`` for every encoding, so that all encodings
+    get the same initial weights, the same batches and the same budget.
+
+    Parameters
+    ----------
+    datasets : sequence of str
+        Names that `tsformer.data.load_dataset` knows.
+    encodings : sequence of str
+        Names of encodings, or sums of names such as ``"tape+erpe"``.
+    seeds : sequence of int, or int, default=(0, 1, 2)
+        The seeds; an int `n` stands for ``0, ..., n - 1``.
+    parameters : mapping
+        Other parameters of `TSTransformerClassifier`, the same in every fit.
+    vary : mapping
+        Parameters of `TSTransformerClassifier` and the values each takes, as in
+        ``{"stem": ["linear", "conv"]}``; every combination is fitted.
+    resamples : int, default=1
+        Number of splits of each data set: the official one, then stratified resamples of all its
+        series, drawn by `tsformer.studies.run.resample.stratified_resample`.
+
+    Raises
+    ------
+    ValueError
+        For an unknown encoding or parameter, with the nearest match; for an invalid parameter
+        value; for a list that is empty or has duplicates.
+    TypeError
+        For a value of the wrong type, or one without a JSON form and hence without a stable
+        hash.
+
+    Examples
+    --------
+    >>> study = Study(["BasicMotions"], ["none", "lspe"], seeds=2, parameters={"n_layers": 1})
+    >>> len(study.trials())
+    4
+    >>> study = Study(["BasicMotions"], ["none"], seeds=1, vary={"stem": ["linear", "conv"]})
+    >>> [trial.variant for trial in study.trials()]
+    ['stem=linear', 'stem=conv']
+    """
+
+    datasets: tuple[str, ...]
+    encodings: tuple[str, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    resamples: int = 1
+
+    def __post_init__(self) -> None:
+        seeds: Any = self.seeds
+        if isinstance(seeds, int) and not isinstance(seeds, bool):
+            seeds = range(seeds)
+        if not isinstance(seeds, Iterable):
+            raise TypeError(f"seeds must be an int or a sequence of ints; got {seeds!r}")
+        object.__setattr__(self, "datasets", _distinct("datasets", self.datasets, str))
+        encodings: Any = self.encodings
+        encodings = (encodings,) if isinstance(encodings, str) else encodings
+        encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
+        object.__setattr__(self, "encodings", _distinct("encodings", encodings, str))
+        object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
+        object.__setattr__(self, "parameters", dict(self.parameters))
+        object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
+        if not isinstance(self.resamples, int) or isinstance(self.resamples, bool):
+            raise TypeError(f"resamples must be of type int; got {self.resamples!r}")
+        if self.resamples < 1:
+            raise ValueError(
+                f"resamples must be at least 1, which is the official split; got {self.resamples}"
+            )
+        for encoding in self.encodings:
+            for part in encoding.split("+"):
+                find(part)
+        check_parameters(self.parameters)
+        for values in self.variants.values():
+            check_parameters({**self.parameters, **values})
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.as_dict(), sort_keys=True))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Study:
+        r"""Read a study from a TOML file whose keys are the parameters of this class.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is not valid TOML, has an unknown key (with the nearest match), or lacks one.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "study.toml"
+        >>> _ = path.write_text('datasets = ["GunPoint"]\nencodings = ["none"]\nseeds = 5\n')
+        >>> Study.from_toml(path).seeds
+        (0, 1, 2, 3, 4)
+        """
+        return cls(**read_study_file(path))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the study as plain lists and dicts, ready for JSON or TOML."""
+        return {
+            "datasets": list(self.datasets),
+            "encodings": list(self.encodings),
+            "seeds": list(self.seeds),
+            "resamples": self.resamples,
+            "parameters": dict(self.parameters),
+            "vary": {name: list(values) for name, values in self.vary.items()},
+        }
+
+    @property
+    def variants(self) -> dict[str, dict[str, Any]]:
+        """The combinations of varied parameters by name; ``{"": {}}`` if none is varied."""
+        combinations = itertools.product(*self.vary.values())
+        found = (dict(zip(self.vary, values, strict=True)) for values in combinations)
+        return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
+
+    def parameters_of(self, variant: str = "") -> dict[str, Any]:
+        """Return the estimator's parameters in this variant, except encoding and seed."""
+        variants = self.variants
+        if variant not in variants:
+            raise ValueError(unknown("variant", variant, variants))
+        return {**self.parameters, **variants[variant]}
+
+    def configuration(self, variant: str = "") -> dict[str, Any]:
+        """Return everything that can affect a fit of this variant, including the defaults."""
+        return configuration(self.parameters_of(variant))
+
+    def hash_of(self, variant: str = "") -> str:
+        """Return a hash of the variant's configuration, eight hex digits.
+
+        Data sets, encodings, seeds and the other variants are excluded, so that a study can grow
+        and keep its fits; defaults are included, so that a changed default leads to new fits. A
+        parameter that was added after the first studies is included unless it has its default.
+        """
+        return configuration_hash(self.parameters_of(variant))
+
+    @property
+    def name(self) -> str:
+        """Name of the study as a whole, with a hash that covers everything."""
+        configurations = [self.configuration(variant) for variant in self.variants]
+        return f"study-{digest([self.as_dict(), configurations])}"
+
+    def trials(self) -> list[Trial]:
+        """Return all fits in order of execution.
+
+        Seeds vary slowest, so that an unfinished study has every encoding; only resamples vary
+        slower still, so that the official splits come first.
+        """
+        return [
+            Trial(dataset, encoding, seed, variant, resample)
+            for resample in range(self.resamples)
+            for seed in self.seeds
+            for dataset in self.datasets
+            for variant in self.variants
+            for encoding in self.encodings
+        ]
+
+    def cells(self) -> list[Trial]:
+        """Return `trials()`; deprecated."""
+        warn_renamed("Study.cells()", "Study.trials()")
+        return self.trials()
+
+    def key(
+        self, dataset: str, encoding: str, seed: int, variant: str = "", resample: int = 0
+    ) -> str:
+        """Return what identifies this fit, in this study and any other."""
+        key = f"{dataset}/{encoding}/{seed}/{self.hash_of(variant)}"
+        return f"{key}/resample-{resample}" if resample else key
+
+
+def _in_one_spelling(encoding: Any) -> Any:
+    """Return a sum without spaces: ``"tape + erpe"`` is the same method as ``"tape+erpe"``."""
+    if not isinstance(encoding, str):
+        return encoding
+    return "+".join(part.strip() for part in encoding.split("+"))
+
+
+def _distinct(what: str, values: Iterable[Any], kind: type) -> tuple[Any, ...]:
+    values = (values,) if isinstance(values, str) else tuple(values)
+    if not values:
+        raise ValueError(f"{what} must name at least one; got none")
+    for value in values:
+        if not isinstance(value, kind) or isinstance(value, bool) or value == "":
+            raise TypeError(f"{what} must be of type {kind.__name__}; got {value!r}")
+        _check_once(what, value, values)
+    return values
+
+
+def _varied(
+    vary: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any]
+) -> dict[str, tuple[Any, ...]]:
+    for name, values in vary.items():
+        if name == "encoding":
+            raise ValueError(
+                "'encoding' cannot be varied like a parameter: list its values in encodings"
+            )
+        if name in parameters:
+            raise ValueError(f"{name!r} is given in both vary and parameters; give it once")
+        if changes_nothing(name):
+            raise ValueError(f"{name!r} cannot be varied: it does not affect results")
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise ValueError(f"vary takes a list of values for {name!r}; got {values!r}")
+        for value in values:
+            _check_once(f"vary, at {name!r},", value, values)
+    return {name: tuple(values) for name, values in vary.items()}
+
+
+def _check_once(what: str, value: Any, values: Sequence[Any]) -> None:
+    if list(values).count(value) > 1:
+        raise ValueError(f"{what} names {value!r} twice; name each once")

@@ -1,0 +1,61 @@
+"""The files that describe a study: TOML to be read, JSON beside its results."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tsformer._names import unknown
+
+__all__ = ["read_design", "read_study_file"]
+
+_KEYS = ("datasets", "encodings", "seeds", "resamples", "parameters", "vary")
+_NEEDED = ("datasets", "encodings")
+_TABLES = ("parameters", "vary")
+
+
+def read_study_file(path: str | Path) -> dict[str, Any]:
+    """Return the content of a study file as keyword arguments of `Study`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is not valid TOML, has an unknown key (with the nearest match), or lacks one.
+    """
+    try:
+        said = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a valid TOML file: {error}") from error
+    for key in said:
+        if key not in _KEYS:
+            raise ValueError(f"{path}: {unknown('key of a study', key, _KEYS)}")
+    for key in _NEEDED:
+        if key not in said:
+            raise ValueError(f'{path} lacks the key {key}; add a line such as {key} = ["..."]')
+    for key in _TABLES:
+        if not isinstance(said.get(key, {}), dict):
+            raise ValueError(f"{path}: {key} must be a table, [{key}]; got {said[key]!r}")
+    return said
+
+
+def read_design(path: Path) -> dict[str, Any] | None:
+    """Return the design of a study from the ``study.json`` that `compare` wrote; None without one.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a JSON object.
+    """
+    if not path.is_file():
+        return None
+    try:
+        design = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(design, dict):
+        raise ValueError(f"{path} must be a JSON object with the design of a study; got {design!r}")
+    return design

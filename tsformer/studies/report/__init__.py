@@ -1,0 +1,1 @@
+"""A study's findings as text, tables and figures on one page."""

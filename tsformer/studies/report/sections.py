@@ -1,0 +1,217 @@
+"""The tables and figures of a report, one variant of the study at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from tsformer.data import list_datasets
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.studies.analysis.plots import (
+    plot_chances,
+    plot_cost,
+    plot_critical_difference,
+    plot_gains,
+    plot_pairs,
+)
+from tsformer.studies.report import text
+from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
+
+__all__ = ["side_by_side", "variant_section"]
+
+
+def side_by_side(findings: list[Findings]) -> Table:
+    """Return a table of each method's mean rank, mean score and mean gain in each variant."""
+    header, columns = ["method"], []
+    methods: dict[str, None] = {}
+    for each in findings:
+        if each.statistics is None:
+            continue
+        header += [f"{each.label}: {what}" for what in ("mean rank", "mean score", "gain")]
+        means = each.statistics.scores.mean().to_dict()
+        gain = _gain_cells(each)
+        columns.append(
+            {
+                name: [f"{rank:.2f}", f"{means[name]:.3f}", gain.get(str(name), "–")]
+                for name, rank in each.statistics.ranks.to_dict().items()
+            }
+        )
+        methods |= dict.fromkeys(each.statistics.ranks.index)
+    rows = [
+        [name, *(cell for column in columns for cell in column.get(name, ["–"] * 3))]
+        for name in methods
+    ]
+    return Table(header, rows)
+
+
+def variant_section(found: Findings, baseline: str | None, several: bool) -> list[Block]:
+    """Return all blocks on one variant; `several` says whether it is one of several."""
+    stem = f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if several else ""
+    level = 3 if several else 2
+    blocks: list[Block] = [
+        Heading(f"Results, {found.label}" if several else "Results"),
+        Bullets(text.outcome(found, baseline)),
+    ]
+    statistics = found.statistics
+    if statistics is not None:
+        n = len(statistics.scores)
+        blocks += [
+            Heading("Methods", level),
+            _methods(found, baseline),
+            Picture(
+                f"{stem}critical_difference",
+                plot_critical_difference(statistics),
+                f"Critical difference diagram: mean ranks over {n} data sets, best at the left. "
+                "Methods with a dot on one bar are not shown to differ.",
+            ),
+            Heading("Pairs", level),
+            Picture(
+                f"{stem}pairs",
+                plot_pairs(statistics),
+                "Multiple-comparison matrix: every method minus every other.",
+            ),
+            _pairs(found),
+        ]
+        if found.gains is not None and found.effects is not None and baseline is not None:
+            blocks += [
+                Heading(f"Against {baseline}", level),
+                Picture(
+                    f"{stem}chances",
+                    plot_chances(statistics, baseline),
+                    f"Probability that a method is better than {baseline}, practically equivalent, "
+                    "or worse, on a further data set like these.",
+                ),
+            ]
+            for covariate, words in COVARIATES.items():
+                if found.gains[covariate].notna().any():
+                    figure = plot_gains(found.gains, found.effects, covariate, baseline)
+                    caption = f"Gain over {baseline} against {words}, one dot per data set."
+                    blocks.append(Picture(f"{stem}gain_by_{covariate}", figure, caption))
+        blocks += _cost(found, stem, level)
+    return [*blocks, Heading("Data sets", level), *_datasets(found)]
+
+
+def _gain_cells(found: Findings) -> dict[str, str]:
+    if found.mean_gains is None:
+        return {}
+    return {
+        row["method"]: f"{row['gain']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        for row in found.mean_gains.to_dict("records")
+    }
+
+
+def _methods(found: Findings, baseline: str | None) -> Table:
+    statistics = found.statistics
+    assert statistics is not None
+    means = statistics.scores.mean().to_dict()
+    header = ["method", "mean rank", "mean score"]
+    cells = {
+        name: [f"{rank:.2f}", f"{means[name]:.3f}"]
+        for name, rank in statistics.ranks.to_dict().items()
+    }
+    if found.mean_gains is not None and baseline is not None:
+        header += [
+            f"gain over {baseline}, 95 % interval",
+            "wins/ties/losses",
+            "p (Holm)",
+            "P(better)",
+            "P(equivalent)",
+            "P(worse)",
+        ]
+        gain = _gain_cells(found)
+        cells[baseline] += ["–"] * 6
+        for row in statistics.against(baseline).to_dict("records"):
+            cells[row["method"]] += [
+                gain[row["method"]],
+                f"{row['wins']}/{row['ties']}/{row['loses']}",
+                f"{row['p_holm']:.3g}",
+                *_chances(row),
+            ]
+    return Table(header, [[str(name), *row] for name, row in cells.items()])
+
+
+def _pairs(found: Findings) -> Table:
+    assert found.statistics is not None
+    header = ["better by rank", "worse", "difference", "wins/ties/losses", "p", "p (Holm)"]
+    return Table(
+        [*header, "P(better)", "P(equivalent)", "P(worse)"],
+        [
+            [
+                *(pair["better"], pair["worse"], f"{pair['difference']:+.3f}"),
+                f"{pair['wins']}/{pair['ties']}/{pair['loses']}",
+                *(f"{pair[name]:.3g}" for name in ("p", "p_holm")),
+                *_chances(pair),
+            ]
+            for pair in found.statistics.pairs.to_dict("records")
+        ],
+    )
+
+
+def _chances(pair: Mapping[Hashable, Any]) -> list[str]:
+    return [f"{pair[name]:.2f}" for name in ("p_better", "p_same", "p_worse")]
+
+
+def _cost(found: Findings, stem: str, level: int) -> list[Block]:
+    costs = found.costs
+    formats = {"fit_seconds": ("seconds per fit", ",.2f"), "n_parameters": ("parameters", ",.0f")}
+    there = [] if costs is None else [name for name in formats if name in costs.columns]
+    if costs is None or not there:
+        return []
+    header = ["method", "mean score", "mean rank"]
+    for name in there:
+        header += [formats[name][0], "on Pareto front"]
+    rows = []
+    for row in costs.to_dict("records"):
+        cells = [str(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
+        for name in there:
+            front = "yes" if row[f"front_{name}"] else "no"
+            cells += [format(row[name], formats[name][1]), front]
+        rows.append(cells)
+    caption = (
+        "Mean score against cost. Methods on the line, outlined in black, form the Pareto front: "
+        "no other method scores as high at as low a cost."
+    )
+    return [
+        Heading("Cost", level),
+        Picture(f"{stem}cost", plot_cost(costs), caption),
+        Table(header, rows),
+    ]
+
+
+def _datasets(found: Findings) -> list[Block]:
+    """Return the mean and spread of every method on every data set, compared or not."""
+    groups = found.rows.groupby(["dataset", "method"], sort=False)["score"]
+    means, spreads = groups.mean(), groups.std()
+    methods = list(
+        found.rows["method"].unique() if found.statistics is None else found.statistics.ranks.index
+    )
+    catalog = list_datasets().set_index("name")
+    rows = []
+    for dataset in found.rows["dataset"].unique():
+        sizes = ["–", "–"]
+        if dataset in catalog.index:
+            of = catalog.loc[dataset]
+            sizes = [_whole(of["length_max"]), _whole(of["train_size"])]
+        cells = [
+            _mean(means.get((dataset, name)), spreads.get((dataset, name))) for name in methods
+        ]
+        rows.append([dataset, *sizes, *cells])
+    return [
+        Text("Mean score over seeds ± sample standard deviation, over all available fits."),
+        Table(["data set", "length", "training size", *methods], rows),
+    ]
+
+
+def _whole(number: Any) -> str:
+    return "–" if pd.isna(number) else f"{number:,}"
+
+
+def _mean(mean: float | None, spread: float | None) -> str:
+    if mean is None or spread is None:
+        return "–"
+    return f"{mean:.3f}" if math.isnan(spread) else f"{mean:.3f} ± {spread:.3f}"

@@ -1,0 +1,241 @@
+"""The sentences of a report, which claim no more than the numbers support."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.studies.analysis.scores import StudyScores
+from tsformer.studies.analysis.statistics import Statistics, p_text
+
+__all__ = ["asked", "limits", "outcome", "protocol"]
+
+_ALPHA = 0.05
+#: The posterior probability above which something is stated.
+_SURE = 0.95
+_MOST_NAMED = 10
+
+
+def asked(study: StudyScores, findings: list[Findings], baseline: str | None) -> str:
+    """Return what was compared, and how many of its fits are available."""
+    rows = study.rows
+    counts = [
+        _counted(rows["method"].nunique(), "method"),
+        _counted(rows["dataset"].nunique(), "data set"),
+        _counted(rows["seed"].nunique(), "seed"),
+    ]
+    if "resample" in rows.columns and rows["resample"].nunique() > 1:
+        counts.append(f"{rows['resample'].nunique()} splits of each")
+    if len(findings) > 1:
+        counts.append(f"{len(findings)} variants ({'; '.join(each.label for each in findings)})")
+    text = f"Which method scores higher across data sets? Compared: {', '.join(counts)}."
+    if baseline is not None:
+        text += f" Gains are relative to {baseline}."
+    expected = _expected(study)
+    if expected is None:
+        return f"{text} {len(rows)} fits."
+    if len(rows) < expected:
+        text += f" {len(rows)} of {expected} fits are available"
+        text += f", and {study.failed} failed" if study.failed else ""
+        done = len(rows) + study.failed >= expected
+        return f"{text}." if done else f"{text}: this study is not finished."
+    return f"{text} All {expected} fits are available."
+
+
+def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
+    """Return how the scores were obtained, as far as is known, and how they are compared."""
+    if study.ours:
+        known = [
+            "Each fit used the training split only. The score is the accuracy on the test split, "
+            "which was evaluated once, at the end.",
+            "Fits of one data set, seed and variant differ only in the encoding: they start from "
+            "the same weights and see the same batches under the same budget.",
+        ]
+    else:
+        known = ["The file does not say how these scores were obtained; they are taken as given."]
+    for each in findings:
+        label = f"{each.label}: " if each.label else ""
+        if each.statistics is None:
+            known.append(f"{label}not compared; {each.obstacle}.")
+            continue
+        text = f"{label}compared over {len(each.statistics.scores)} data sets"
+        if len(each.used) < len(each.rows):
+            text += (
+                f", using the {len(each.used)} of {len(each.rows)} fits whose data set and seed "
+                "every method has"
+            )
+        if each.left_out:
+            text += f"; left out, because some method has no score: {_names(each.left_out)}"
+        known.append(f"{text}.")
+    return [
+        *known,
+        "Scores are averaged over seeds first: the sample consists of data sets, not of seeds.",
+        "Tests: Friedman's test for all methods at once; two-sided exact Wilcoxon signed-rank "
+        "tests for pairs, with Holm's correction; the Bayesian signed-rank test, in which "
+        "differences within the region of practical equivalence count as none.",
+        "Intervals of mean gains: 95 % bootstrap intervals over data sets.",
+    ]
+
+
+def outcome(found: Findings, baseline: str | None) -> list[str]:
+    """Return what the statistics of a variant show and what they do not."""
+    statistics = found.statistics
+    if statistics is None:
+        return ["Not enough scores to compare: no statistics yet."]
+    said = [_ranks(statistics), *_pairs(statistics)]
+    if baseline is not None and baseline in statistics.ranks.index:
+        said += _against(statistics, baseline)
+    if found.effects is not None:
+        said += [_effect(found.effects, covariate) for covariate in COVARIATES]
+    return said
+
+
+def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
+    """Return what cannot be concluded."""
+    compared = [each.statistics for each in findings if each.statistics is not None]
+    said = []
+    if compared:
+        least = min(len(statistics.scores) for statistics in compared)
+        said.append(
+            f"{least} data sets are a small sample that was not drawn at random: what holds for "
+            "them may not hold for others."
+        )
+    n_seeds = int(study.rows.groupby(["dataset", "method"])["seed"].nunique().max())
+    said.append(
+        "There is only one seed: how much a score varies between seeds is unknown."
+        if n_seeds == 1
+        else f"There are at most {n_seeds} seeds: spreads over them are rough."
+    )
+    said += [
+        "A difference that is not significant is not thereby shown to be zero. Only a high "
+        "probability of practical equivalence supports that, and it depends on the region chosen.",
+        "Lengths and training sizes of these data sets are related to many of their other "
+        "properties; a correlation with either does not imply a cause.",
+    ]
+    if study.ours:
+        said.append(
+            "All encodings had the same recipe and budget, tuned for none of them. Another budget, "
+            "model or recipe may rank them differently."
+        )
+    if "fit_seconds" in study.rows.columns:
+        said.append(
+            "Times depend on the machines that ran the fits and on their other load; compare them "
+            "only with each other, and only roughly."
+        )
+    return said
+
+
+def _ranks(statistics: Statistics) -> str:
+    n, p = len(statistics.scores), statistics.friedman_p
+    best = statistics.ranks.index[0]
+    text = f"{best} has the best mean rank, {statistics.ranks.iloc[0]:.2f}"
+    if math.isnan(p):
+        return f"{text} of two methods on {n} data sets."
+    if p < _ALPHA:
+        return (
+            f"{text}. Equal methods would rarely have ranks this far apart (Friedman, {p_text(p)})."
+        )
+    return (
+        f"{text}, but equal methods could well have ranks this far apart (Friedman, "
+        f"{p_text(p)}): no order of the methods is shown."
+    )
+
+
+def _pairs(statistics: Statistics) -> list[str]:
+    n_pairs = len(statistics.pairs)
+    differs = statistics.significant(_ALPHA)
+    if len(differs):
+        pairs = [f"{row.better} over {row.worse}" for row in differs.itertuples()]
+        said = [f"{len(differs)} of {n_pairs} pairs differ after correction: {_names(pairs)}."]
+    elif (vetoed := int((statistics.pairs["p_holm"] < _ALPHA).sum())) > 0:
+        said = [
+            f"No pair counts as different ({n_pairs} compared): Friedman's test of all methods at "
+            f"once shows no difference, though {vetoed} would differ by the corrected p alone."
+        ]
+    else:
+        said = [f"No pair differs after correction ({n_pairs} compared)."]
+        least = 2 / 2 ** len(statistics.scores)
+        if least * n_pairs >= _ALPHA:
+            said.append(
+                f"None could: with {len(statistics.scores)} data sets the smallest possible p is "
+                f"{least:.3g}, which multiplied by the number of pairs is not below {_ALPHA:g}."
+            )
+    alike = statistics.pairs[statistics.pairs["p_same"] > _SURE]
+    said.append(
+        f"Pairs that are practically equivalent, within {statistics.rope:g}, with a probability "
+        f"above {_SURE:g}: {len(alike)} of {n_pairs}."
+    )
+    return said
+
+
+def _against(statistics: Statistics, baseline: str) -> list[str]:
+    table = statistics.against(baseline)
+    groups = {
+        f"Score higher than {baseline}": table["difference"] > 0,
+        f"Score lower than {baseline}": table["difference"] < 0,
+    }
+    clear = table["p_holm"] < _ALPHA
+    n = _counted(len(table), "comparison")
+    correction = f"Wilcoxon, corrected for the {n} with {baseline} only"
+    said = [
+        f"{text} ({correction}): {_listed(table[clear & rows])}."
+        for text, rows in groups.items()
+        if (clear & rows).any()
+    ]
+    if not clear.any():
+        said = [f"No method is shown to differ from {baseline} ({correction})."]
+    alike = table[table["p_same"] > _SURE]["method"]
+    if len(alike):
+        said.append(
+            f"Practically equivalent to {baseline}, within {statistics.rope:g}, with a probability "
+            f"above {_SURE:g}: {_names(alike)}."
+        )
+    return said
+
+
+def _listed(table: pd.DataFrame) -> str:
+    return _names(
+        f"{row['method']} ({row['difference']:+.3f}, {p_text(row['p_holm'])})"
+        for row in table.to_dict("records")
+    )
+
+
+def _effect(effects: pd.DataFrame, covariate: str) -> str:
+    rows = effects[effects["covariate"] == covariate]
+    words = COVARIATES[covariate]
+    if rows["p"].isna().all():
+        return (
+            f"Nothing can be said about gains and {words}: it is known for too few data sets, or "
+            "no gain varies."
+        )
+    clear = rows[rows["p_holm"] < _ALPHA]
+    if clear.empty:
+        return f"No method's gain is shown to correlate with {words} (Spearman, Holm)."
+    found = _names(
+        f"{row['method']} (r = {row['rho']:+.2f}, {p_text(row['p_holm'])})"
+        for row in clear.to_dict("records")
+    )
+    return f"Gains that correlate with {words} (Spearman, Holm): {found}."
+
+
+def _expected(study: StudyScores) -> int | None:
+    if study.design is None:
+        return None
+    lists = [study.design[name] for name in ("datasets", "encodings", "seeds")]
+    lists += study.design.get("vary", {}).values()
+    return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = list(names)
+    if len(listed) > _MOST_NAMED:
+        return f"{', '.join(listed[:_MOST_NAMED])} and {len(listed) - _MOST_NAMED} more"
+    return ", ".join(listed)

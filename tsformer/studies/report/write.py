@@ -1,0 +1,205 @@
+"""The report of a study: one HTML page, and the same as Markdown with figures beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tsformer
+from tsformer._optional import require
+from tsformer.studies._files import write_atomically
+from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
+from tsformer.studies.analysis.plots import plot_mean_gains
+from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.report import text
+from tsformer.studies.report.render import (
+    Block,
+    Bullets,
+    Code,
+    Heading,
+    Picture,
+    Text,
+    html,
+    markdown,
+    png,
+)
+from tsformer.studies.report.sections import side_by_side, variant_section
+
+__all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
+
+_LIBRARIES = ("numpy", "pandas", "scipy", "torch", "matplotlib", "baycomp", "scikit-posthocs")
+
+
+class ReportFiles(NamedTuple):
+    """The files of a report."""
+
+    html: Path
+    markdown: Path
+    figures: tuple[Path, ...]
+
+
+def write_report(
+    study: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    baseline: str | None = None,
+    rope: float = 0.01,
+    vary: str | Iterable[str] | None = None,
+    command: str | None = None,
+) -> ReportFiles:
+    """Write the report of a study: ``report.html``, ``report.md`` and the latter's figures.
+
+    The HTML is one self-contained file. The same scores give the same bytes.
+
+    Parameters
+    ----------
+    study : str or path
+        A study's folder, or a CSV as `tsformer.studies.read_scores` takes it. It may be unfinished:
+        data sets that lack a method are left out of the statistics, and named.
+    out : str or path, optional
+        The folder to write to; by default, ``report`` beside the CSV.
+    baseline : str, optional
+        The method over which gains are computed; by default ``"none"``, if the study has it.
+    rope : float, default=0.01
+        Region of practical equivalence: scores no further apart count as equal.
+    vary : str or iterable of str, optional
+        Columns that distinguish variants of the study; by default what ``study.json`` beside the
+        CSV says.
+    command : str, optional
+        The shell command that made the report, to be shown in it.
+
+    Returns
+    -------
+    ReportFiles
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such study.
+    ValueError
+        If a column or a score is missing, or there is no method `baseline`.
+    ImportError
+        If the extra `statistics` or `plots` is missing.
+    """
+    for library in ("jinja2", "baycomp", "scikit_posthocs"):
+        require(library, extra="statistics", purpose="the report of a study")
+    scores = read_study(study, vary=vary)
+    baseline = default_baseline(scores) if baseline is None else baseline
+    return write_findings(
+        scores,
+        analyse(scores, baseline=baseline, rope=rope),
+        Path(out) if out is not None else scores.path.parent / "report",
+        baseline=baseline,
+        command=command,
+    )
+
+
+def write_findings(
+    scores: StudyScores,
+    findings: list[Findings],
+    folder: Path,
+    *,
+    baseline: str | None,
+    command: str | None = None,
+) -> ReportFiles:
+    """Write the report of findings that `analyse` returned for these scores and baseline."""
+    blocks = _blocks(scores, findings, baseline, command)
+    folder.mkdir(parents=True, exist_ok=True)
+    title = _title(scores)
+    pictures = [block for block in blocks if isinstance(block, Picture)]
+    figures = tuple(folder / f"{picture.name}.png" for picture in pictures)
+    for picture, path in zip(pictures, figures, strict=True):
+        path.write_bytes(png(picture.figure))
+    files = ReportFiles(folder / "report.html", folder / "report.md", figures)
+    write_atomically(html(title, blocks), files.html)
+    write_atomically(markdown(title, blocks), files.markdown)
+    return files
+
+
+def compare_command(design: Mapping[str, Any]) -> str:
+    """Return the shell command that runs a study of this design.
+
+    Examples
+    --------
+    >>> compare_command({"datasets": ["A", "B"], "encodings": ["none"], "seeds": [0, 1],
+    ...                  "parameters": {"d_model": 32}})
+    'tsformer compare --datasets A,B --encodings none --seeds 0,1 --set d_model=32'
+    """
+    words = ["tsformer", "compare"]
+    words += ["--datasets", ",".join(design["datasets"])]
+    words += ["--encodings", ",".join(design["encodings"])]
+    seeds = ",".join(map(str, design["seeds"]))
+    words += ["--seeds", seeds if "," in seeds else f"{seeds},"]
+    for name, values in design.get("vary", {}).items():
+        words += ["--vary", f"{name}={','.join(map(str, values))}"]
+    if design.get("resamples", 1) > 1:
+        words += ["--resamples", str(design["resamples"])]
+    for name, value in design.get("parameters", {}).items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join(words)
+
+
+def _title(scores: StudyScores) -> str:
+    of = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
+    question = "Which encoding helps" if scores.ours else "Which method scores higher"
+    return f"{question}: {of}" if of else question
+
+
+def _blocks(
+    scores: StudyScores, findings: list[Findings], baseline: str | None, command: str | None
+) -> list[Block]:
+    blocks: list[Block] = [
+        Heading("What was asked"),
+        Text(text.asked(scores, findings, baseline)),
+        Heading("How"),
+        Bullets(text.protocol(scores, findings)),
+    ]
+    if len(findings) > 1:
+        blocks += [Heading("Variants side by side"), side_by_side(findings)]
+    tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
+    if tables and baseline is not None:
+        caption = f"Mean gain over {baseline} with its interval."
+        if len(tables) > 1:
+            caption += " Each panel has its own scale."
+        blocks += [
+            *([Heading("Gains")] if len(findings) == 1 else []),
+            Picture("mean_gains", plot_mean_gains(tables, baseline), caption),
+        ]
+    for each in findings:
+        blocks += variant_section(each, baseline, len(findings) > 1)
+    return [
+        *blocks,
+        Heading("What cannot be concluded"),
+        Bullets(text.limits(scores, findings)),
+        Heading("How this page was made"),
+        *_provenance(scores, command),
+    ]
+
+
+def _provenance(scores: StudyScores, command: str | None) -> list[Block]:
+    lines = []
+    if scores.design is not None:
+        lines.append(compare_command(scores.design))
+    lines += [command] if command is not None else []
+    digest = hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16]
+    versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
+    versions += [f"{name} {_version(name)}" for name in _LIBRARIES]
+    blocks: list[Block] = [Code("\n".join(lines))] if lines else []
+    blocks.append(Text(f"Scores: {scores.path.name}, SHA-256 {digest}…"))
+    if scores.ours and "version" in scores.rows.columns:
+        found = ", ".join(sorted(map(str, scores.rows["version"].dropna().unique())))
+        blocks.append(Text(f"The fits were made by tsformer {found}."))
+    return [*blocks, Text(f"The page was made by {', '.join(versions)}.")]
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:  # imported from a path, without its metadata
+        return "of unknown version"

@@ -1,0 +1,245 @@
+"""compare(): run the trials of a study, each of them once, wherever they are executed."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import joblib
+import pandas as pd
+
+from tsformer._optional import require
+from tsformer.encodings.registry import find
+from tsformer.studies._files import write_atomically
+from tsformer.studies.design.study import Study
+from tsformer.studies.report.summary import summary_table
+from tsformer.studies.run import executors
+from tsformer.studies.run.finalize import attempt, by_variant, finalize
+from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.progress import Progress, ProgressReporter
+from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.worker import Task, TrialResult
+from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.views import make_views, view_address
+
+__all__ = ["Comparison", "compare"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of a study.
+
+    Attributes
+    ----------
+    study : Study
+        The design.
+    results : DataFrame
+        One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
+        `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
+        `f1_macro`, `log_loss`), `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `n_parameters_encoding`, `peak_memory_mb`, `configuration` (hash of the shared
+        parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
+    failures : DataFrame
+        One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
+        `error`.
+    unrecorded : DataFrame
+        One row per fit whose run is missing or incomplete because the store could not be
+        reached: the same columns without `error`. Once the store is back, the same call repeats
+        these fits.
+    csv_path : Path
+        The results as a file.
+    figure_path : Path or None
+        The figure; None if no fit succeeded.
+    report_path : Path or None
+        The HTML report; None without the extra `statistics`, or if no fit succeeded.
+    ui_command : str
+        The shell command that shows the runs; for a tracking server, the address of the view that
+        shows encodings side by side.
+    """
+
+    study: Study
+    results: pd.DataFrame
+    failures: pd.DataFrame
+    unrecorded: pd.DataFrame
+    csv_path: Path
+    figure_path: Path | None
+    report_path: Path | None
+    ui_command: str
+
+    def summary(self) -> pd.DataFrame:
+        """Summarise the results over seeds and resamples, as `summary_table` does.
+
+        If the study varied other parameters, `encoding` names encoding and variant.
+        """
+        return summary_table(by_variant(self.results, self.study))
+
+
+def compare(
+    study: Study,
+    *,
+    out: str | Path = "results/compare",
+    tracking_uri: str | None = None,
+    experiment: str = "tsformer",
+    jobs: int = 1,
+    scheduler: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Comparison:
+    """Fit every encoding on every data set with every seed; score each once on the test split.
+
+    Each fit is an MLflow run with a key of its own. Fits that an earlier call finished are read
+    back, not repeated, so that the same call resumes after any interruption, whether a worker,
+    this process or the tracking server was killed. A fit that raises, or during which the worker
+    process ends three times, is recorded as FAILED and the others continue. Ctrl-C ends current
+    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV. Run one driver
+    at a time for a study, and for studies that share fits.
+
+    Parameters
+    ----------
+    study : Study
+        The design.
+    out : path, default="results/compare"
+        Folder for ``study.json``, ``results.csv``, ``summary.md``, ``comparison.png``, if a fit
+        raised ``failures.csv``, and with the extra `statistics` ``report/``.
+    tracking_uri : str, optional
+        The MLflow store, as `tsformer.tracking.resolve_uri` takes it.
+    experiment : str, default="tsformer"
+        The MLflow experiment.
+    jobs : int, default=1
+        Number of parallel fits on this machine, each in a process with its share of the cores; -1
+        for as many as there are cores.
+    scheduler : str, optional
+        Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, whose workers run the
+        fits; replaces `jobs`. Needs the extra `dask`.
+    on_progress : callable, optional
+        Called with a Progress at every event.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    tsformer.data.DatasetError
+        For a data set that cannot be loaded; before any fit, as are the next four.
+    ConnectionError
+        If the store or the scheduler cannot be used.
+    FileExistsError
+        If `out` has results that the store does not know and that would be lost.
+    ValueError
+        If `jobs` and `scheduler` are incompatible with each other or with the store.
+    ImportError
+        If mlflow or matplotlib is missing, or distributed if a scheduler is given.
+    """
+    require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
+    jobs = _check_jobs(jobs, scheduler)
+    modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
+    for name in study.datasets:
+        Problem.load(name)
+    with ExitStack() as stack:
+        client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
+        store = prepare_store(tracking_uri, experiment)
+        _check_reach(store, scheduler)
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        result_store = ResultStore(study, store, folder / "results.csv")
+        result_store.open()
+        write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
+        progress = ProgressReporter(
+            on_progress,
+            study.trials(),
+            skipped=set(result_store.rows),
+            workers=(lambda: sum(client.nthreads().values())) if client else (lambda: jobs),
+        )
+        with store.start(study.name, kind="study", key=study.name, again=True) as parent:
+            parent.params(study.as_dict())
+            parent.json(study.as_dict(), "study.json")
+            session = uuid.uuid4().hex
+            tasks = [
+                Task(trial, study, store, parent.run_id, session, modules)
+                for trial in result_store.waiting()
+            ]
+            try:
+                for result in _results(tasks, jobs, client, progress):
+                    result_store.add(result)
+                    progress.fit_end(
+                        result.trial,
+                        seconds=result.seconds,
+                        accuracy=result.row["accuracy"] if result.row else None,
+                        error=result.error,
+                    )
+            except KeyboardInterrupt:
+                attempt(result_store.kill_running, "marking the running fits as killed")
+                raise
+            attempt(result_store.settle, "checking for duplicate runs")
+            figure_path, report_path = finalize(result_store, folder, parent)
+        views = make_views(store, study=study.name, varied=list(study.vary))
+        progress.end()
+    return Comparison(
+        study=study,
+        results=result_store.results(),
+        failures=result_store.failures(),
+        unrecorded=result_store.without_record(),
+        csv_path=result_store.path,
+        figure_path=figure_path,
+        report_path=report_path,
+        ui_command=_where_to_look(store, views),
+    )
+
+
+def _results(
+    tasks: list[Task], jobs: int, client: Any, progress: ProgressReporter
+) -> Iterator[TrialResult]:
+    if not tasks:
+        return iter(())
+    if client is not None:
+        return executors.on_cluster(tasks, client)
+    if jobs > 1:
+        return executors.in_processes(tasks, jobs)
+    return executors.in_this_process(tasks, progress)
+
+
+def _where_to_look(store: RunStore, views: list[str]) -> str:
+    if views and not store.uri.startswith("sqlite:"):
+        return view_address(store.uri, store.experiment_id)
+    return store.ui_command()
+
+
+def _check_jobs(jobs: int, scheduler: str | None) -> int:
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or (jobs < 1 and jobs != -1):
+        raise ValueError(f"jobs must be an int >= 1, or -1 for all cores; got {jobs!r}")
+    if scheduler is not None and jobs != 1:
+        raise ValueError(
+            f"jobs={jobs} is for this machine only; with scheduler={scheduler!r} the number of "
+            "parallel fits is the number of threads of its workers. Give only one of the two"
+        )
+    return int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
+
+
+def _check_reach(store: RunStore, scheduler: str | None) -> None:
+    if scheduler is None or not store.uri.startswith("sqlite:"):
+        return
+    host = urlsplit(scheduler).hostname
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        raise ValueError(
+            f"workers at {scheduler} cannot write to {store.uri}, a file on this machine; start "
+            "`mlflow server` and give its address as tracking_uri or in MLFLOW_TRACKING_URI"
+        )
+
+
+def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
+    """Return the modules that register the study's encodings, for other processes to import."""
+    parts = {part.strip() for encoding in study.encodings for part in encoding.split("+")}
+    modules = {part: find(part).__module__ for part in parts}
+    for part, module in modules.items():
+        if elsewhere and module == "__main__":
+            raise ValueError(
+                f"the encoding {part!r} is defined in the main script, which other processes "
+                "cannot import; move it to a module of its own, or use jobs=1"
+            )
+    return tuple(sorted(set(modules.values()))) if elsewhere else ()

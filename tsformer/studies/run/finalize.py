@@ -1,0 +1,95 @@
+"""What a study leaves behind: table, figure, report, and the MLflow runs that summarise it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+from tsformer.studies._files import to_csv, write_atomically
+from tsformer.studies.analysis.analyse import analyse, default_baseline
+from tsformer.studies.analysis.plots import plot_comparison
+from tsformer.studies.analysis.scores import StudyScores, labels, read_study
+from tsformer.studies.design.study import Study
+from tsformer.studies.report.summary import summary_table, to_markdown
+from tsformer.studies.report.write import write_findings
+from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.study_run import log_findings
+from tsformer.studies.run.summary_runs import summary_runs
+from tsformer.tracking import TrackedRun
+
+__all__ = ["attempt", "by_variant", "finalize"]
+
+T = TypeVar("T")
+
+
+def finalize(
+    store: ResultStore, folder: Path, parent: TrackedRun
+) -> tuple[Path | None, Path | None]:
+    """Write the table, the figure and the report, and log what the study's run is to show.
+
+    Returns
+    -------
+    figure, report : Path or None
+        None if there are no results; the report is also None without the extra `statistics`.
+    """
+    results, failures = store.results(), store.failures()
+    failed = folder / "failures.csv"
+    if failures.empty:
+        failed.unlink(missing_ok=True)  # of an earlier call
+    else:
+        write_atomically(to_csv(failures), failed)
+        parent.text(to_csv(failures), failed.name)
+    counts = {"fits/finished": len(store.rows), "fits/failed": len(store.errors)}
+    parent.metrics({**counts, "fits/unrecorded": len(store.unrecorded)})
+    if results.empty:
+        return None, None
+    shown = by_variant(results, store.study)
+    table = to_markdown(summary_table(shown))
+    if not failures.empty:
+        table += f"\n{len(failures)} fits failed and are not in the table: {failed.name}.\n"
+    write_atomically(table, folder / "summary.md")
+    figure_path = folder / "comparison.png"
+    figure = plot_comparison(shown)
+    figure.savefig(figure_path)
+    parent.text(to_csv(results), "results.csv")
+    parent.text(table, "summary.md")
+    parent.figure(lambda: figure, "comparison.png")
+    scores = read_study(store.path)
+    report_path = None
+    if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
+        report_path = attempt(lambda: _report(scores, folder, parent), "writing the report")
+    summary_runs(store.study, scores, store.store, parent)
+    return figure_path, report_path
+
+
+def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
+    baseline = default_baseline(scores)
+    findings = analyse(scores, baseline=baseline)
+    log_findings(findings, parent)
+    here = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    command = shlex.join(["tsformer", "report", str(here)])
+    files = write_findings(scores, findings, folder / "report", baseline=baseline, command=command)
+    parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
+    return files.html
+
+
+def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Return the results with the variant's label added to the name in `encoding`."""
+    if not study.vary or results.empty:
+        return results
+    return results.assign(encoding=results["encoding"] + ", " + labels(results, study.vary))
+
+
+def attempt(do: Callable[[], T], what: str) -> T | None:
+    """Call `do`; if it raises, warn and return None: nothing after the fits may fail them."""
+    try:
+        return do()
+    except Exception as error:  # whatever it is, the fits are done
+        warnings.warn(f"{what} failed: {type(error).__name__}: {error}", stacklevel=3)
+        return None

@@ -1,0 +1,152 @@
+"""ResultStore: the results of a study so far, in memory and in results.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tsformer.studies._files import to_csv, write_atomically
+from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.trial import COUNTS, columns, describe, read_back
+from tsformer.studies.run.worker import TrialResult
+from tsformer.tracking import RunStore
+
+__all__ = ["ResultStore"]
+
+
+class ResultStore:
+    """Result rows, errors, and the fits that the MLflow store has no run of.
+
+    Parameters
+    ----------
+    study : Study
+        The design.
+    store : RunStore
+        The store with the runs.
+    path : Path
+        The CSV, which always holds all rows known so far.
+    """
+
+    def __init__(self, study: Study, store: RunStore, path: Path):
+        self.study = study
+        self.store = store
+        self.path = path
+        self.rows: dict[Trial, dict[str, Any]] = {}
+        self.errors: dict[Trial, str] = {}
+        self.unrecorded: set[Trial] = set()
+        self._trials = study.trials()
+        self._keys = {study.key(*trial): trial for trial in self._trials}
+
+    def open(self) -> None:
+        """Read the store for the first time, unless that would lose rows of an existing CSV.
+
+        Raises
+        ------
+        FileExistsError
+            If the CSV has a fit that the store has no run of.
+        Exception
+            Whatever a store that cannot be reached raises.
+        """
+        self._read_store()
+        self._refuse_to_lose()
+        self.write()
+
+    def settle(self) -> None:
+        """Leave each key with at most one FINISHED run and no RUNNING one; read the finished.
+
+        Raises
+        ------
+        Exception
+            Whatever a store that cannot be reached raises.
+        """
+        self._read_store()
+        self.write()
+
+    def _read_store(self) -> None:
+        for tags in self._tags():
+            self.store.kill_stale(self._keys, tags)
+            self.store.kill_doubled(self._keys, tags)
+            for key, run in self.store.finished(self._keys, tags).items():
+                trial = self._keys[key]
+                known = self.rows.get(trial)
+                if known is None or known["run_id"] != run.info.run_id:
+                    self.rows[trial] = read_back(trial, self.study, run)
+                    self.errors.pop(trial, None)
+                self.unrecorded.discard(trial)
+
+    def _refuse_to_lose(self) -> None:
+        """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return
+        try:
+            earlier = pd.read_csv(self.path, dtype={"run_id": str})
+            # A fit that could not be recorded has no id, and is repeated.
+            ids = set(earlier["run_id"].dropna())
+        except (ValueError, KeyError) as error:  # not a table, or not one of ours
+            raise FileExistsError(
+                f"{self.path} is not a results file of a study and would be overwritten: choose "
+                "another folder with --out, or move the file"
+            ) from error
+        unknown = ids - {row["run_id"] for row in self.rows.values()}
+        if not all(map(self.store.has, sorted(unknown))):
+            raise FileExistsError(
+                f"{self.path} has {len(earlier)} fits, some of which {self.store.uri} does not "
+                "know and which would be lost: name the store they were recorded in with "
+                "--tracking-uri, choose another folder with --out, or move the file"
+            )
+
+    def kill_running(self) -> None:
+        """Mark the running runs KILLED."""
+        for tags in self._tags():
+            self.store.kill_stale(self._keys, tags)
+
+    def add(self, result: TrialResult) -> None:
+        """Add the result of a trial."""
+        if result.row is None:
+            self.errors[result.trial] = result.error
+        else:
+            self.rows[result.trial] = result.row
+            self.write()
+        if not result.recorded:
+            self.unrecorded.add(result.trial)
+
+    def write(self) -> None:
+        """Write the rows to the CSV."""
+        write_atomically(to_csv(self.results()), self.path)
+
+    def results(self) -> pd.DataFrame:
+        """Return the rows in the study's order."""
+        rows = [self.rows[trial] for trial in self._trials if trial in self.rows]
+        frame = pd.DataFrame(rows, columns=columns(self.study))
+        for name in self.study.vary:  # else None among numbers would become NaN
+            frame[name] = pd.Series([row[name] for row in rows], dtype=object)
+        return frame.astype(dict.fromkeys(COUNTS, "Int64"))
+
+    def failures(self) -> pd.DataFrame:
+        """Return one row per fit that raised."""
+        rows = [
+            {**describe(c, self.study), "error": self.errors[c]}
+            for c in self._trials
+            if c in self.errors
+        ]
+        return pd.DataFrame(rows, columns=[*self._names(), "error"])
+
+    def without_record(self) -> pd.DataFrame:
+        """Return one row per fit that the store has no run of."""
+        rows = [describe(trial, self.study) for trial in self._trials if trial in self.unrecorded]
+        return pd.DataFrame(rows, columns=self._names())
+
+    def waiting(self) -> Iterable[Trial]:
+        """Return the trials without a row so far."""
+        return [trial for trial in self._trials if trial not in self.rows]
+
+    def _tags(self) -> list[dict[str, str]]:
+        hashes = dict.fromkeys(self.study.hash_of(variant) for variant in self.study.variants)
+        return [{"tsformer.configuration": found} for found in hashes]
+
+    def _names(self) -> list[str]:
+        names = columns(self.study)
+        return names[: names.index("resample") + 1]

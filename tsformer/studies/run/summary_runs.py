@@ -1,0 +1,157 @@
+"""One MLflow run per encoding that summarises its fits, so that MLflow can compare encodings."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+
+import pandas as pd
+
+from tsformer._optional import require
+from tsformer.plots import encoding_color
+from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
+from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
+from tsformer.studies.design.study import Study
+from tsformer.studies.run.trial import plain
+from tsformer.tracking import RunStore, TrackedRun
+
+__all__ = ["summary_runs"]
+
+#: Column of the results -> metric of a summary run: the mean over all fits that are compared.
+_MEANS = {
+    "balanced_accuracy": "test/balanced_accuracy",
+    "f1_macro": "test/f1_macro",
+    "log_loss": "test/log_loss",
+}
+#: The same for costs: the mean over data sets of the median over their fits, which a fit that was
+#: held up does not shift.
+_COSTS = {
+    "fit_seconds": "fit_seconds",
+    "seconds_per_epoch": "seconds_per_epoch",
+    "n_parameters": "n_parameters",
+    "n_parameters_encoding": "n_parameters_encoding",
+    "peak_memory_mb": "peak_memory_mb",
+}
+_NOTE = (
+    "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
+    "standard deviation over seeds and resamples of one data set, averaged over data sets. "
+    "`test/mean_rank` is 1 for an encoding that is best on every data set. The figure is of the "
+    "fit on {dataset} with seed {seed}."
+)
+
+
+def summary_runs(
+    study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun
+) -> list[str]:
+    """Create one run per encoding that summarises its fits: MLflow's own grouping has no spread.
+
+    If the study varied other parameters, there is one per encoding and variant. All encodings are
+    averaged over the same draws, as the report does.
+
+    Parameters
+    ----------
+    study : Study
+        The design.
+    scores : StudyScores
+        Its results so far, as `tsformer.studies.analysis.scores.read_study` returns them.
+    store : RunStore
+        The store for the runs.
+    parent : TrackedRun
+        The study's own run.
+
+    Returns
+    -------
+    list of str
+        The ids of the runs, "" for one that could not be created.
+    """
+    parts = variant_scores(scores)
+    made = []
+    for variant, values in study.variants.items():
+        part = _of_variant(parts, values)
+        if part is None:  # all its fits failed
+            continue
+        ranks = mean_ranks(mean_scores(part.used))
+        for encoding in study.encodings:
+            fits = part.used[part.used["method"] == encoding]
+            if fits.empty:  # all its fits failed
+                continue
+            run = store.start(
+                ", ".join(filter(None, (encoding, variant))),
+                kind="encoding",
+                key="/".join(filter(None, (study.name, encoding, variant))),
+                parent=parent,
+                tags={"mlflow.runColor": encoding_color(encoding)},
+                again=True,
+            )
+            with run:
+                run.params({"encoding": encoding, "study": study.name, **values})
+                run.metrics(_metrics(fits, rank=float(ranks[encoding])))
+                run.tags({"mlflow.note.content": _note(fits, len(part.rows) - len(part.used))})
+                _figure(run, fits)
+            made.append(run.run_id)
+    return made
+
+
+def _of_variant(parts: list[VariantScores], values: dict[str, object]) -> VariantScores | None:
+    for part in parts:
+        first = part.rows.iloc[0]
+        if all(str(first[name]) == str(plain(value)) for name, value in values.items()):
+            return part
+    return None
+
+
+def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
+    by_dataset = fits.groupby("dataset", sort=False)["score"]
+    means, spreads = by_dataset.mean(), by_dataset.std()
+    return {
+        "test/accuracy": means.mean(),
+        "test/accuracy_spread": spreads.mean(),
+        "test/mean_rank": rank,
+        "fits/finished": len(fits),
+        **{metric: fits[column].mean() for column, metric in _MEANS.items() if column in fits},
+        **{
+            metric: fits.groupby("dataset")[column].median().mean()
+            for column, metric in _COSTS.items()
+            if column in fits
+        },
+        **{f"test/accuracy/{name}": mean for name, mean in means.items()},
+        **{f"test/accuracy_spread/{name}": spread for name, spread in spreads.items()},
+    }
+
+
+def _note(fits: pd.DataFrame, left_out: int) -> str:
+    first = fits.iloc[0]
+    return _NOTE.format(
+        fits=len(fits),
+        datasets=fits["dataset"].nunique(),
+        dataset=first["dataset"],
+        seed=first["seed"],
+        left_out=f" {left_out} fits are left out, since some encoding lacks that draw."
+        if left_out
+        else "",
+    )
+
+
+def _figure(run: TrackedRun, fits: pd.DataFrame) -> None:
+    """Copy the encoding's figure from the first fit, which is of the same draw for all."""
+    fit = str(fits.iloc[0]["run_id"])
+    if run.client is None or not fit:
+        return
+    tag = "tsformer.picture_of"
+    try:
+        if run.client.get_run(run.run_id).data.tags.get(tag) == fit:
+            return  # already there: another one would be added, not replace it
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(run.client.download_artifacts(fit, "encoding.png", folder))
+            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
+            with image.open(path) as picture:
+                run.image(picture.convert("RGB"), "encoding")
+            run.client.log_artifact(run.run_id, str(path))
+    except Exception as error:  # a figure must never fail the study
+        warnings.warn(
+            f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}",
+            stacklevel=3,
+        )
+    else:
+        run.tags({tag: fit})

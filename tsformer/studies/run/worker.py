@@ -1,0 +1,208 @@
+"""What a worker executes: one task, a fit under its key, which may be requested repeatedly."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.trial import fit_trial, fit_trials, read_back, start_run, warm_up
+from tsformer.tracking import RunStore, TrackedRun
+from tsformer.tracking.run import RunEnded
+from tsformer.training.callbacks import Callback
+
+__all__ = ["MAX_LOSSES", "Task", "TrialResult", "lost", "run_seeds_together", "run_task"]
+
+#: A fit during which its process ended this often is recorded as failed.
+MAX_LOSSES = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """A trial to be run, in whichever process.
+
+    Attributes
+    ----------
+    trial, study
+        What to fit.
+    store : RunStore
+        The store for its run.
+    parent_id : str
+        Id of the study's run, "" if the store failed.
+    session : str
+        Id of the call of `compare` that requested it.
+    modules : tuple of str
+        Modules whose import registers the encodings.
+    threads : int or None
+        Threads for torch; None leaves them as they are.
+    driver : int or None
+        Id of the process that started this worker and that it must not outlive.
+    mark : str
+        Path of a file that exists while the fit is running.
+    """
+
+    trial: Trial
+    study: Study
+    store: RunStore
+    parent_id: str
+    session: str
+    modules: tuple[str, ...] = ()
+    threads: int | None = None
+    driver: int | None = None
+    mark: str = ""
+
+    @property
+    def key(self) -> str:
+        """What identifies this fit among all others."""
+        return self.study.key(*self.trial)
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The outcome of a trial: a row of the results, or an error.
+
+    `recorded` says whether the MLflow store has its whole run.
+    """
+
+    trial: Trial
+    row: dict[str, Any] | None = None
+    error: str = ""
+    recorded: bool = True
+    seconds: float = 0.0
+
+
+def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
+    """Run the trial unless the store has it; a fit that raises gives a result with its error."""
+    _prepare_process(task)
+    if task.mark:
+        Path(task.mark).touch()
+    run = None
+    begun = time.perf_counter()
+    try:
+        earlier, losses = _look_up(task)
+        if earlier is not None:
+            return TrialResult(task.trial, earlier)
+        if losses >= MAX_LOSSES:
+            return lost(task)
+        for module in task.modules:
+            importlib.import_module(module)
+        problem = Problem.load(task.trial.dataset, task.trial.resample)
+        if _warmed(problem):
+            begun = time.perf_counter()
+        run = start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
+        row = fit_trial(task.trial, task.study, problem, run, callbacks)
+    except RunEnded as ended:  # a later driver repeats the fit
+        return TrialResult(task.trial, None, f"RunEnded: {ended}")
+    except Exception as error:  # one failing fit must not cost the others
+        message = f"{type(error).__name__}: {error}"
+        if run is None:  # nothing was fitted yet, and there is no run to record that
+            return _failed(task, message)
+        return TrialResult(task.trial, None, message, not run.lost)
+    finally:
+        if task.mark:
+            Path(task.mark).unlink(missing_ok=True)
+    return TrialResult(task.trial, row, "", not run.lost, time.perf_counter() - begun)
+
+
+def run_seeds_together(
+    tasks: Sequence[Task], callbacks: Sequence[Callback] = ()
+) -> list[TrialResult]:
+    """Fit trials that differ only in their seed together where possible, else one by one.
+
+    Trials that the store already has, and those that fail, are left to `run_task`.
+    """
+    new = [task for task in tasks if _look_up(task) == (None, 0)]
+    done: list[TrialResult] = []
+    if len(new) > 1:
+        task = new[0]
+        parent = TrackedRun(None, task.parent_id)
+        try:
+            problem = Problem.load(task.trial.dataset, task.trial.resample)
+            _warmed(problem)
+            runs = [start_run(each.trial, each.study, each.store, parent) for each in new]
+            begun = time.perf_counter()
+            rows = fit_trials([each.trial for each in new], task.study, problem, runs, callbacks)
+        except Exception as error:
+            warnings.warn(
+                f"{len(new)} seeds of {task.trial.encoding} on {task.trial.dataset} could not be "
+                f"fitted together and are fitted one by one: {type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+        else:
+            seconds = (time.perf_counter() - begun) / len(new)
+            done = [
+                TrialResult(each.trial, row, "", not run.lost, seconds)
+                for each, row, run in zip(new, rows, runs, strict=True)
+            ]
+    found = {result.trial for result in done}
+    return [*done, *(run_task(task, callbacks) for task in tasks if task.trial not in found)]
+
+
+def lost(task: Task) -> TrialResult:
+    """Record a fit as failed during which its process kept ending."""
+    error = (
+        f"ProcessLost: its worker process ended {MAX_LOSSES} times during this fit, as it does "
+        "when the system kills it for using too much memory"
+    )
+    return _failed(task, error)
+
+
+def _failed(task: Task, error: str) -> TrialResult:
+    """Record a fit as failed that has no run of its own yet."""
+    run = start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
+    run.tags({"tsformer.error": error})
+    run.end("FAILED")
+    return TrialResult(task.trial, None, error, not run.lost)
+
+
+def _warmed(problem: Problem) -> bool:
+    """Warm up a process that has not fitted before: its first fit would look slow."""
+    if _WARM:
+        return False
+    warm_up(problem)
+    _WARM.append(True)
+    return True
+
+
+def _look_up(task: Task) -> tuple[dict[str, Any] | None, int]:
+    """Return the row of this fit if the store has it, and how many processes it lost so far."""
+    try:
+        found = task.store.runs("FINISHED", {"tsformer.key": task.key})
+        if found:
+            return read_back(task.trial, task.study, found[0]), 0
+        return None, task.store.count_lost(task.key, task.session)
+    except Exception:  # the store is unreachable: fit anyway; the run that cannot be created warns
+        return None, 0
+
+
+def _prepare_process(task: Task) -> None:
+    if task.threads is not None and torch.get_num_threads() != task.threads:
+        torch.set_num_threads(task.threads)
+    if task.driver is not None and task.driver not in _FOLLOWED:
+        _FOLLOWED.add(task.driver)
+        # Ctrl-C reaches the whole process group; only the driver decides what its workers do.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=_follow, args=(task.driver,), daemon=True).start()
+
+
+#: The driver of this process, once it is being watched; whether the process has fitted before.
+_FOLLOWED: set[int] = set()
+_WARM: list[bool] = []
+
+
+def _follow(driver: int) -> None:
+    """End this process with its driver, so that its fit cannot collide with the next driver's."""
+    while os.getppid() == driver:
+        time.sleep(0.5)
+    os._exit(1)
