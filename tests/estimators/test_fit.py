@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.estimators.parameters import AUTO_MIN_EPOCHS, AUTO_STEPS
+from tsformer.estimators.base import AUTO_MIN_EPOCHS, AUTO_STEPS
 from tsformer.training import Callback, NonFiniteLossError
 
 

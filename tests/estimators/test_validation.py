@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.estimators.parameters import AUTO_EARLY_STOPPING_CASES
+from tsformer.estimators.base import AUTO_EARLY_STOPPING_CASES
 
 
 def same_weights(a, b) -> bool:
