@@ -99,7 +99,7 @@ def test_what_cannot_be_registered_is_refused(
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
     with pytest.raises(ValueError, match="TSTransformerRegressor has no predict_proba"):
         register(regressor, "x", store, output="predict_proba")
-    with pytest.raises(ValueError, match="no model can be registered as 'a/b'"):
+    with pytest.raises(ValueError, match="cannot register a model as 'a/b'"):
         register(classifier, "a/b", store)
 
 

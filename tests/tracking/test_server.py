@@ -22,7 +22,7 @@ def test_the_experiment_of_the_newest_run_or_the_one_named(uri: str) -> None:
     assert find_experiment(uri) == newer
     assert find_experiment(uri, "older") == older
     prepare_store(uri, "empty")
-    with pytest.raises(ValueError, match="no run is in experiment 'empty' yet"):
+    with pytest.raises(ValueError, match="experiment 'empty' has no runs yet"):
         find_experiment(uri, "empty")
     with pytest.raises(ValueError, match="unknown experiment 'odler': did you mean 'older'"):
         find_experiment(uri, "odler")

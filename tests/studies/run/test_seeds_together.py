@@ -15,6 +15,8 @@ from tsformer.tracking import prepare_store
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape"), seeds=3, parameters=SMALL)
 NUMBERS = ["encoding", "seed", "accuracy", "log_loss", "n_epochs", "n_parameters"]

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tsformer._optional import require
@@ -66,6 +67,13 @@ class Picture:
     figure: Figure
     caption: str
 
+    @cached_property
+    def png(self) -> bytes:
+        """The figure as a PNG file; drawn once, which takes most of the time of a report."""
+        file = io.BytesIO()
+        self.figure.savefig(file, format="png", dpi=130)
+        return file.getvalue()
+
 
 @dataclass(frozen=True)
 class Code:
@@ -113,7 +121,7 @@ pre { background: #f5f5f5; padding: .8rem; white-space: pre-wrap; overflow-wrap:
 {% elif kind == "Text" %}<p>{{ block.text }}</p>
 {% elif kind == "Bullets" %}<ul>{% for item in block.items %}<li>{{ item }}</li>{% endfor %}</ul>
 {% elif kind == "Code" %}<pre>{{ block.text }}</pre>
-{% elif kind == "Picture" %}<figure><img src="data:image/png;base64,{{ block.figure | base64 }}" \
+{% elif kind == "Picture" %}<figure><img src="data:image/png;base64,{{ block.png | base64 }}" \
 alt="{{ block.caption }}"><figcaption>{{ block.caption }}</figcaption></figure>
 {% else %}<div class="table"><table><thead><tr>\
 {% for name in block.header %}<th scope="col"><button>{{ name }}</button></th>{% endfor %}\
@@ -163,7 +171,7 @@ def html(title: str, blocks: Sequence[Block]) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["base64"] = lambda figure: base64.b64encode(png(figure)).decode("ascii")
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode("ascii")
     named = [(type(block).__name__, block) for block in blocks]
     page: str = environment.from_string(_TEMPLATE).render(title=title, blocks=named)
     return page
@@ -207,13 +215,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> s
     rule = ["---:" if name.startswith(" ") else "---" for name in header]
     lines = [[name.strip() for name in header], rule, *rows]
     return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
-
-
-def png(figure: Figure) -> bytes:
-    """Return the bytes of a PNG file, identical for identical figures."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=130)
-    return file.getvalue()
 
 
 def _markdown_block(block: Block) -> str:

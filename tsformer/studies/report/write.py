@@ -27,7 +27,6 @@ from tsformer.studies.report.render import (
     Text,
     html,
     markdown,
-    png,
 )
 from tsformer.studies.report.sections import side_by_side, variant_section
 
@@ -115,7 +114,7 @@ def write_findings(
     pictures = [block for block in blocks if isinstance(block, Picture)]
     figures = tuple(folder / f"{picture.name}.png" for picture in pictures)
     for picture, path in zip(pictures, figures, strict=True):
-        path.write_bytes(png(picture.figure))
+        path.write_bytes(picture.png)
     files = ReportFiles(folder / "report.html", folder / "report.md", figures)
     write_atomically(html(title, blocks), files.html)
     write_atomically(markdown(title, blocks), files.markdown)

@@ -1,0 +1,14 @@
+"""Cheaper studies for tests that look at rows and runs only."""
+
+from __future__ import annotations
+
+import pytest
+
+from tsformer.tracking import TrackedRun
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log no figures, which take longer than a small fit; test_compare.py looks at them."""
+    monkeypatch.setattr(TrackedRun, "figure", lambda *args, **options: None)
+    monkeypatch.setattr("tsformer.studies.run.summary_runs._figure", lambda *args: None)
