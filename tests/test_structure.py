@@ -1,0 +1,36 @@
+"""The tests themselves: none depends on another, and each file has a name of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
+NAMES = Counter(path.stem for path in TESTS)
+
+
+def imported(source: str) -> set[str]:
+    """Return the last part of each module that a source imports, and of what it takes from it."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names |= {node.module or "", *(alias.name for alias in node.names)}
+    return {name.rpartition(".")[2] for name in names}
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_no_test_imports_another(path):
+    assert not imported(path.read_text()) & (set(NAMES) - {path.stem})
+
+
+def test_imports_are_seen():
+    assert {"test_a", "test_b"} <= imported("from test_a import x\nfrom tests import test_b")
+
+
+def test_no_two_test_files_share_a_name():
+    """Without packages of their own pytest tells test modules apart by their names alone."""
+    assert [name for name, count in NAMES.items() if count > 1] == []
