@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Public name -> the module that holds it. Resolved on first use, so that `import tsformer` costs
 # nothing that is not asked for.
