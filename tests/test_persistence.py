@@ -166,6 +166,7 @@ def test_a_stop_while_writing_leaves_the_old_one(saved, monkeypatch):
     assert os.listdir(saved.parent) == ["clf"]
 
 
+@pytest.mark.processes
 def test_a_kill_leaves_a_whole_model_or_none(tmp_path):
     """A process that saves again and again is killed at some moment, for real."""
     code = (
