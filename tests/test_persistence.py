@@ -104,7 +104,7 @@ def test_weights_of_another_estimator(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99, "tsformer": "7.0"}, "format 99 by tsformer 7.0; this is .* the newer one"),
+        ({"format": 99, "tsformer": "7.0"}, "format 99 by tsformer 7.0; .* the newer version"),
         ({"model": {}}, "is corrupted"),
         ({"class": "TSTransformerClasifier"}, "did you mean 'TSTransformerClassifier'"),
         ({"classes": 3}, "is corrupted"),

@@ -125,7 +125,7 @@ def test_warm_start_refuses_what_does_not_fit(make, motions):
     X, y = motions
     clf = make(warm_start=True).fit(X, y)
     before = clf.predict_proba(X)
-    with pytest.raises(ValueError, match=r"labels that the training data lack: \['Swim'\]"):
+    with pytest.raises(ValueError, match=r"labels that are not in the training data: \['Swim'\]"):
         clf.fit(X, np.where(y == "Walking", "Swim", y))
     with pytest.raises(ValueError, match="X has 5 channels"):
         clf.fit(X[:, 1:], y)

@@ -96,7 +96,7 @@ def test_times_of_another_kind_than_in_fit(make, motions):
             clf.predict(X, times)
     with pytest.raises(ValueError, match=r"times_val are the times of X_val, which is missing"):
         make().fit(X, y, times=numbers, times_val=numbers)
-    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Give a list of frames"):
+    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Pass a list of DataFrames"):
         make(timestamps="index").fit(X, y)
 
 

@@ -195,7 +195,7 @@ def test_an_encoding_without_a_name_cannot_be_saved(ramp, path):
 
     for encoding in (Child, lambda **sizes: ramp(**sizes)):
         with pytest.raises(
-            ValueError, match=r"cannot be written as JSON. Give the encoding by a regis"
+            ValueError, match=r"cannot be written as JSON. Pass the encoding by its regis"
         ):
             fitted(encoding).save(path)
     assert not path.parent.exists()

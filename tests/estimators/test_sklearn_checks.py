@@ -58,6 +58,6 @@ def test_scikit_learns_checks_of_other_settings(estimator, check):
 @parametrize_with_checks(
     [SYMBOLIC], expected_failed_checks=lambda estimator: EXPECTED | NOT_SYMBOLIC
 )
-@pytest.mark.filterwarnings("ignore:.*the training data lack")
+@pytest.mark.filterwarnings("ignore:.*codes that are not in the training data")
 def test_scikit_learns_checks_of_symbolic_series(estimator, check):
     check(estimator)

@@ -61,7 +61,7 @@ def test_unknown_codes_are_all_read_as_one(fitted):
     X, _ = events(n=6, seed=3)
     one, other = X.copy(), X.copy()
     one[:, 4], other[:, 4] = 55, -8
-    with pytest.warns(UserWarning, match=r"the training data lack, 1 of them, .* 55"):
+    with pytest.warns(UserWarning, match=r"not in the training data \(1 distinct\), .* 55"):
         first = fitted.predict_proba(one)
     with pytest.warns(UserWarning, match="-8"):
         np.testing.assert_array_equal(fitted.predict_proba(other), first)
@@ -73,7 +73,7 @@ def test_saved_and_loaded(fitted, tmp_path):
     again = tsformer.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
     assert again.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
-    with pytest.warns(UserWarning, match="the training data lack"):
+    with pytest.warns(UserWarning, match="codes that are not in the training data"):
         again.predict(X + 1)
 
 
@@ -82,7 +82,7 @@ def test_warm_start_keeps_the_vocabulary():
     classifier = TSTransformerClassifier(
         stem="embedding", d_model=8, n_heads=2, max_epochs=1, warm_start=True, random_state=0
     ).fit(X, y)
-    with pytest.warns(UserWarning, match="the training data lack"):
+    with pytest.warns(UserWarning, match="codes that are not in the training data"):
         classifier.fit(np.where(X == 1, 77, X), y)
     assert classifier.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
 
@@ -90,9 +90,9 @@ def test_warm_start_keeps_the_vocabulary():
 @pytest.mark.parametrize(
     ("X", "params", "message"),
     [
-        (np.random.default_rng(0).normal(size=(6, 8)), {}, "reads whole numbers as codes"),
-        (np.ones((6, 2, 8), dtype=int), {}, "reads one channel of codes; X has 2 channels"),
-        (np.ones((6, 8), dtype=int), {"n_codes": 3}, "stem_params must not hold n_codes"),
+        (np.random.default_rng(0).normal(size=(6, 8)), {}, "needs codes that are integers"),
+        (np.ones((6, 2, 8), dtype=int), {}, "needs one channel of codes; X has 2 channels"),
+        (np.ones((6, 8), dtype=int), {"n_codes": 3}, "stem_params must not contain n_codes"),
     ],
 )
 def test_series_that_are_not_symbolic_are_refused(X, params, message):
