@@ -197,7 +197,7 @@ def test_verbose_shows_a_bar_a_member(make, italy, capsys):
     pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
     make(n_estimators=2, verbose=1).fit(*italy)
     assert capsys.readouterr().err.count("3/3") >= 2
-    with pytest.raises(ValueError, match="n_jobs=1 with callbacks, of which verbose=1 is one"):
+    with pytest.raises(ValueError, match="n_jobs=1 with callbacks, including verbose=1"):
         make(n_estimators=2, n_jobs=2, verbose=1).fit(*italy)
 
 

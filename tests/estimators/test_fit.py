@@ -90,7 +90,9 @@ def test_weights_that_cannot_be(make, italy):
         make().fit(X, y, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="all weights are zero"):
         make(class_weight={"1": 0, "2": 5}).fit(X, y, sample_weight=y == "1")
-    with pytest.raises(ValueError, match=r"no labels, \[1, 2\], and lacks the labels \['1', '2'\]"):
+    with pytest.raises(
+        ValueError, match=r"not labels, \[1, 2\], and lacks the labels \['1', '2'\]"
+    ):
         make(class_weight={1: 1, 2: 5}).fit(X, y)
     with pytest.raises(ValueError, match=r"sample_weight.shape"):
         make().fit(X, y, sample_weight=np.ones(3))
