@@ -13,7 +13,7 @@ import pytest
 
 import tsformer
 from tsformer import TSTransformerClassifier
-from tsformer.estimators import parameters
+from tsformer.estimators import base
 
 MODULES = [
     name
@@ -49,6 +49,6 @@ def test_every_parameter_is_documented_with_its_default() -> None:
 
 def test_the_budget_is_stated_as_it_is() -> None:
     text = " ".join((TSTransformerClassifier.__doc__ or "").split())
-    assert f"for {parameters.AUTO_STEPS} optimizer steps" in text
-    assert f"at least {parameters.AUTO_MIN_EPOCHS} epochs" in text
-    assert f"from {parameters.AUTO_EARLY_STOPPING_CASES} series on" in text
+    assert f"for {base.AUTO_STEPS} optimizer steps" in text
+    assert f"at least {base.AUTO_MIN_EPOCHS} epochs" in text
+    assert f"from {base.AUTO_EARLY_STOPPING_CASES} series on" in text

@@ -1,12 +1,11 @@
-"""tsformer: time-series classification by transformers with the encoding of your choice."""
+"""tsformer: time-series classification with transformers and a choice of positional encodings."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0.dev0"
 
-# Public name -> the module that holds it. Resolved on first use, so that `import tsformer` costs
-# nothing that is not asked for.
+# Public name -> its module, imported on first use, so that `import tsformer` is cheap.
 _PUBLIC = {
     "TSTransformerClassifier": "tsformer.estimators.classifier",
     "TSTransformerRegressor": "tsformer.estimators.regressor",

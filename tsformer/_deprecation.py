@@ -1,4 +1,4 @@
-"""Old public names, which go on working for one version and say what replaced them."""
+"""Deprecated public names, which keep working for one version and name their replacement."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 __all__ = ["REMOVED_IN", "renamed_attribute", "renamed_in_module", "warn_renamed"]
 
-#: The version in which the old names of 0.1 are gone.
+#: The version in which the old names of 0.1 will be removed.
 REMOVED_IN = "0.3"
 
 
 def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
-    """Issue the FutureWarning for an old name; by default it points at the caller's caller.
+    """Issue the FutureWarning for an old name, by default on behalf of the caller's caller.
 
     Parameters
     ----------
     old, new : str
-        Names as a user writes them, as in ``"scaler_"`` and ``"preprocessor_"``.
+        Names as a user writes them, such as ``"scaler_"`` and ``"preprocessor_"``.
     stacklevel : int, default=3
         As in `warnings.warn`, counted from here.
     """
@@ -31,13 +31,19 @@ def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
 
 
 def renamed_attribute(old: str, new: str) -> property:
-    """Return a property that reads and sets the attribute `new` under its old name.
+    """Return a property that gets and sets the attribute `new` under its old name.
 
     Examples
     --------
     >>> class Model:
     ...     mask = 1
     ...     keep = renamed_attribute("keep", "mask")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     Model().keep
+    1
+    >>> print(caught[0].message)
+    keep was renamed to mask; the old name will be removed in version 0.3
     """
 
     def read(self: object) -> Any:
@@ -59,13 +65,17 @@ def renamed_in_module(module: str, renamed: Mapping[str, str]) -> Callable[[str]
     module : str
         Name of the module that had the old names.
     renamed : mapping
-        Old name to the full dotted path of what replaced it.
+        Old name to the full dotted path of its replacement.
 
     Examples
     --------
     >>> find = renamed_in_module("tsformer", {"Old": "tsformer.model.TSTransformer"})
-    >>> find("Old").__name__
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     find("Old").__name__
     'TSTransformer'
+    >>> str(caught[0].message).partition(";")[0]
+    'tsformer.Old was renamed to tsformer.model.TSTransformer'
     """
 
     def find(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The message for an unknown name: what came, the nearest match, what is allowed."""
+"""The error message for an unknown name: nearest match and allowed names."""
 
 import difflib
 from collections.abc import Iterable
@@ -7,18 +7,18 @@ __all__ = ["unknown"]
 
 
 def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 40) -> str:
-    """Say that `name` is no known `kind`, which one was probably meant, and what there is.
+    """Return an error message for an unknown name, with the nearest match and the choices.
 
     Parameters
     ----------
     kind : str
-        What was asked for, as in ``"encoding"``.
+        What the name should refer to, such as ``"encoding"``.
     name : object
-        What came.
+        The unknown name.
     choices : iterable
-        What is allowed; strings are matched, anything else only listed.
+        The allowed names; strings are matched, anything else is only listed.
     most : int, default=40
-        With more choices than this only the nearest are listed.
+        If there are more choices than this, only the nearest are listed.
 
     Examples
     --------

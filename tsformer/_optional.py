@@ -1,4 +1,4 @@
-"""Import a library that only some features need, or say which extra installs it."""
+"""Import an optional library, or name the extra that installs it."""
 
 import importlib
 from types import ModuleType
@@ -12,11 +12,11 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     Parameters
     ----------
     module : str
-        Dotted name of the module, as in ``"matplotlib.figure"``.
+        Dotted name of the module, such as ``"matplotlib.figure"``.
     extra : str
-        The extra of this package that brings it, as in ``"plots"``.
+        The extra of this package that installs it, such as ``"plots"``.
     purpose : str
-        What needs it, to open the error message: ``"drawing a figure"``.
+        What needs it, as the subject of the error message: ``"drawing a figure"``.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     except ModuleNotFoundError as error:
         library = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != library:
-            raise  # the library is there and broken: its own error says more than ours
+            raise  # the library is installed but broken: its own error is more informative
         raise ImportError(
             f"{purpose} needs {library}, which is not installed; install it with: "
             f'pip install "tsformer[{extra}]"'

@@ -1,7 +1,7 @@
-"""A folder with a JSON file and a safetensors file. No pickle: reading it runs no code.
+"""Folders with a JSON file and a safetensors file. No pickle: reading them runs no code.
 
-``estimator.json`` says what was saved, and ``weights.safetensors`` holds its tensors. What goes
-into the two is decided by whoever saves: this module knows files alone.
+``estimator.json`` describes what was saved, and ``weights.safetensors`` holds its tensors. The
+caller decides what goes into them: this module only knows files.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
 def write_folder(
     path: str | os.PathLike[str], state: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Write a description and tensors to a folder.
+    """Write a description and tensors to a folder, atomically.
 
-    It is written under a temporary name beside `path` and then renamed: a kill in the middle
-    leaves the old folder or none, never half of one.
+    The folder is written under a temporary name next to `path` and then renamed: if the process is
+    killed, the old folder or none is left, never a partial one.
 
     Parameters
     ----------
     path : str or path
-        A folder to make, or one made by an earlier call, which is replaced.
+        A new folder, or one written by an earlier call, which is replaced.
     state : mapping
-        What JSON can hold.
+        The description, which must be serialisable as JSON.
     tensors : mapping
         Named tensors, on any device.
 
     Raises
     ------
     ValueError
-        If `path` is something other than such a folder, or `state` holds what JSON cannot.
+        If `path` is anything else, or `state` cannot be written as JSON.
     """
     path = Path(path)
     check_destination(path)
@@ -66,13 +66,13 @@ def write_folder(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
-        # Members trained as one may still be views of one tensor, which the library refuses.
+        # Members trained together may be views of one tensor, which safetensors refuses.
         own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
         save_file({name: tensor.contiguous() for name, tensor in own.items()}, temporary / _WEIGHTS)
         state["weights_sha256"] = _digest(temporary / _WEIGHTS)
         text = json.dumps(state, indent=2, default=_refuse)
         (temporary / _JSON).write_text(text + "\n", encoding="utf-8")
-        temporary.chmod(0o755)  # mkdtemp makes folders that only their owner can read
+        temporary.chmod(0o755)  # mkdtemp creates folders that only their owner can read
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
             os.replace(path, old)
@@ -85,17 +85,17 @@ def write_folder(
         else:
             os.replace(temporary, path)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
+        shutil.rmtree(temporary, ignore_errors=True)  # already renamed on success
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Call ``estimator.save(path)``, which replaces this function."""
+    """Call ``estimator.save(path)``; deprecated."""
     warn_renamed("tsformer.persistence.save(estimator, path)", "estimator.save(path)")
     estimator.save(path)
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if `write_folder` would refuse `path`; worth a call before a long fit."""
+    """Raise ValueError if `write_folder` would refuse `path`; useful before a long fit."""
     path = Path(path)
     ours = (path / _JSON).is_file()
     if path.exists() and not ours and (not path.is_dir() or any(path.iterdir())):
@@ -105,7 +105,7 @@ def check_destination(path: str | os.PathLike[str]) -> None:
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what `write_folder` wrote.
+    """Read a folder written by `write_folder`.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     Returns
     -------
     state : dict
-        The description, with the versions that wrote it.
+        The description, including the versions it was written with.
     tensors : dict
         Named tensors, on the CPU.
 
@@ -137,7 +137,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     if version != FORMAT:
         raise ValueError(
             f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
-            f"is {tsformer.__version__}, which reads format {FORMAT}: install the newer one"
+            f"is {tsformer.__version__}, which reads format {FORMAT}: install the newer version"
         )
     if not (path / _WEIGHTS).is_file():
         raise ValueError(f"{path} is incomplete: {_WEIGHTS} is missing")
@@ -161,5 +161,5 @@ def _refuse(value: object) -> Any:
         return value.item()
     raise ValueError(
         f"a parameter holds {value!r} of type {type(value).__name__}, which cannot be written as "
-        "JSON. Give the encoding by a registered name, and random_state as an int"
+        "JSON. Pass the encoding by its registered name, and random_state as an int"
     )

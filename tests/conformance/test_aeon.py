@@ -118,7 +118,7 @@ def test_tags_of_torch_that_are_not_needed(make, italy):
 
 
 def test_warm_start_is_refused_and_not_ignored(make, italy):
-    with pytest.raises(ValueError, match="use TSTransformerClassifier for it"):
+    with pytest.raises(ValueError, match="use TSTransformerClassifier instead"):
         make(warm_start=True).fit(*italy)
 
 

@@ -21,6 +21,7 @@ sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks  # noqa: E402
 
 from tsformer.estimators.frameworks import SktimeTSTransformerClassifier  # noqa: E402
+from tsformer.estimators.frameworks import sktime as native_sktime  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
@@ -64,41 +65,64 @@ def python(code: str, cwd: Path) -> str:
     return done.stdout
 
 
-@parametrize_with_checks(SktimeTSTransformerClassifier, obj_varname="checked", check_varname="name")
-def test_sktimes_checks(checked, name):
+every_check = parametrize_with_checks(
+    SktimeTSTransformerClassifier, obj_varname="checked", check_varname="name"
+)
+
+
+def assert_passes(checked, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # checks provoke some, and their own code is old
         results = check_estimator(checked, tests_to_run=name, raise_exceptions=True, verbose=False)
     assert set(results.values()) == {"PASSED"}
 
 
-def test_neither_framework_is_loaded_before_it_is_used(tmp_path):
+@every_check
+def test_sktimes_checks(checked, name, monkeypatch):
+    """With the first set of parameters, except in the checks of these sets themselves."""
+    if "test_params" not in name:
+        monkeypatch.setattr(native_sktime, "TEST_PARAMS", frameworks.TEST_PARAMS[:1])
+    assert_passes(checked, name)
+
+
+@pytest.mark.slow
+@every_check
+def test_sktimes_checks_with_all_sets_of_parameters(checked, name):
+    assert_passes(checked, name)
+
+
+@pytest.fixture(scope="module")
+def bare_process(tmp_path_factory) -> list[str]:
+    """What one fresh interpreter prints: loaded frameworks, then the error without each."""
     code = (
         "import sys, tsformer.estimators.frameworks as frameworks\n"
         "dir(frameworks), frameworks.__all__\n"
-        "print([name for name in ('sktime', 'skbase', 'aeon', 'numba') if name in sys.modules])"
+        "print([name for name in ('sktime', 'skbase', 'aeon', 'numba') if name in sys.modules])\n"
+        "for framework in ('sktime', 'aeon'):\n"
+        "    sys.modules[framework] = None\n"
+        "    try:\n"
+        "        getattr(frameworks, framework.capitalize() + 'TSTransformerClassifier')\n"
+        "    except ImportError as error:\n"
+        "        print(error)"
     )
-    assert python(code, tmp_path) == "[]\n"
+    return python(code, tmp_path_factory.mktemp("bare")).splitlines()
+
+
+def test_neither_framework_is_loaded_before_it_is_used(bare_process):
+    assert bare_process[0] == "[]"
 
 
 @pytest.mark.parametrize(
-    ("name", "framework", "extra"),
+    ("line", "name", "framework", "extra"),
     [
-        ("SktimeTSTransformerClassifier", "sktime", "data"),
-        ("AeonTSTransformerClassifier", "aeon", "aeon"),
+        (1, "SktimeTSTransformerClassifier", "sktime", "data"),
+        (2, "AeonTSTransformerClassifier", "aeon", "aeon"),
     ],
 )
-def test_a_missing_framework_is_named_with_what_installs_it(tmp_path, name, framework, extra):
-    code = (
-        f"import sys; sys.modules[{framework!r}] = None\n"
-        "try:\n"
-        f"    from tsformer.estimators.frameworks import {name}\n"
-        "except ImportError as error:\n"
-        "    print(error)"
-    )
-    assert python(code, tmp_path) == (
+def test_a_missing_framework_is_named_with_its_extra(bare_process, line, name, framework, extra):
+    assert bare_process[line] == (
         f"{name} needs {framework}, which is not installed; "
-        f'install it with: pip install "tsformer[{extra}]"\n'
+        f'install it with: pip install "tsformer[{extra}]"'
     )
 
 
@@ -109,7 +133,7 @@ def test_names_that_are_not_there():
 
 
 @pytest.mark.parametrize("members", [1, 3])
-def test_it_is_the_classifier_in_another_coat(members, make, panel):
+def test_it_predicts_what_the_classifier_predicts(members, make, panel):
     X, y = panel
     own = TSTransformerClassifier(**SMALL, n_estimators=members).fit(X, y)
     native = make(n_estimators=members).fit(X, y)
@@ -128,7 +152,7 @@ def test_pickle(make, panel):
 
 
 def test_warm_start_is_refused_and_not_ignored(make, panel):
-    with pytest.raises(ValueError, match="use TSTransformerClassifier for it"):
+    with pytest.raises(ValueError, match="use TSTransformerClassifier instead"):
         make(warm_start=True).fit(*panel)
 
 
@@ -195,7 +219,7 @@ class TestTags:
         assert not np.allclose(asked, regular, atol=1e-3)
 
     def test_an_array_has_no_index_to_take_times_from(self, make, panel):
-        with pytest.raises(ValueError, match="list of frames"):
+        with pytest.raises(ValueError, match="list of DataFrames"):
             make(timestamps="index").fit(*panel)
 
     def test_categories_are_refused_by_name(self, make, panel):

@@ -29,7 +29,7 @@ PLAIN_FOLDS = KFold(2, shuffle=True, random_state=0)
 
 
 def part(name: str, every: int):
-    """Return each so many-th training series, and the rest of the training series to test on."""
+    """Return every `every`-th training series, and the other training series to test on."""
     X, y = load_dataset(name, split="train")
     if isinstance(X, list):
         X = convert([pd.DataFrame(x.T) for x in X], "df-list", "pd-multiindex", "Panel")
@@ -85,12 +85,14 @@ def test_evaluate(make, motions):
     assert scores["test_log_loss"].mean() < np.log(4)
 
 
+@pytest.mark.slow
 def test_evaluate_unequal_length(make, vowels):
     X, y = vowels[0]
     scores = evaluate(make(), cv=PLAIN_FOLDS, X=X, y=y, scoring=accuracy_score, error_score="raise")
     assert scores["test_accuracy_score"].mean() > 0.5  # of nine classes
 
 
+@pytest.mark.slow
 def test_grid_search_over_the_encoding(make, italy):
     (X, y), (X_test, y_test) = italy
     grid = {"encoding": ["none", "lspe", "tape+erpe"], "random_state": [0, 1]}
@@ -101,12 +103,14 @@ def test_grid_search_over_the_encoding(make, italy):
     assert np.mean(search.predict(X_test) == y_test) > 0.8
 
 
+@pytest.mark.slow
 def test_padding_before_it_and_none(make, vowels):
     (X, y), (X_test, y_test) = vowels
     for classifier in (make(), PaddingTransformer(pad_length=30) * make()):
         assert classifier.fit(X, y).score(X_test, y_test) > 0.5
 
 
+@pytest.mark.slow
 def test_imputing_before_it_and_nothing(make, motions):
     (X, y), (X_test, y_test) = motions
     X, X_test = with_gaps(X), with_gaps(X_test)
@@ -121,6 +125,7 @@ def test_channels_end_to_end(make, motions):
     assert joined.classifier_.classifier_.n_channels_ == 1
 
 
+@pytest.mark.slow
 def test_ensemble_of_channels(make, motions):
     (X, y), (X_test, y_test) = (
         (convert(X, "numpy3D", "nested_univ", "Panel"), y) for X, y in motions
@@ -137,6 +142,7 @@ def test_ensemble_of_channels(make, motions):
     assert ensemble.score(X_test, y_test) > 0.6
 
 
+@pytest.mark.slow
 def test_bagging(make, motions):
     (X, y), (X_test, y_test) = motions
     bagged = BaggingClassifier(make(), n_estimators=3, n_samples=0.8, random_state=0)

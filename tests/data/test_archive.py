@@ -94,7 +94,7 @@ def test_folder_is_the_only_place_when_given():
 
 def test_a_wrong_environment_variable_is_named(monkeypatch):
     monkeypatch.setenv("TSFORMER_DATA", "nowhere")
-    with pytest.raises(DatasetError, match="TSFORMER_DATA is 'nowhere', which is no folder"):
+    with pytest.raises(DatasetError, match="TSFORMER_DATA is 'nowhere', which is not a folder"):
         load_dataset("BasicMotions")
 
 
@@ -104,7 +104,7 @@ def test_your_own_data_set_needs_no_catalogue(tmp_path):
     assert X.shape == (78, 6, 100)
     (tmp_path / "data/My-Motions_2/My-Motions_2_TEST.ts").unlink()
     assert len(load_dataset("My-Motions_2", "train")[0]) == 39
-    with pytest.raises(DatasetError, match=r"lacks My-Motions_2_TEST\.ts, the test part"):
+    with pytest.raises(DatasetError, match=r"lacks My-Motions_2_TEST\.ts, the test split"):
         load_dataset("My-Motions_2")
 
 
@@ -116,7 +116,7 @@ def test_your_own_data_set_needs_no_catalogue(tmp_path):
     ["../x", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "C:x", "NATOPS\n", " NATOPS", None, 3],
 )
 def test_only_plain_names(name):
-    with pytest.raises(DatasetError, match="is no name of a data set"):
+    with pytest.raises(DatasetError, match="is not a data set name"):
         load_dataset(name)
 
 
@@ -161,7 +161,7 @@ def test_a_truncated_file_is_named_with_its_line():
 def test_train_and_test_must_have_the_same_channels():
     home = put("data", name="Mine")
     shutil.copy(SHIPPED / "ArrowHead/ArrowHead_TEST.ts", home / "Mine_TEST.ts")
-    with pytest.raises(DatasetError, match="differ in their channels"):
+    with pytest.raises(DatasetError, match="differ in number of channels"):
         load_dataset("Mine")
 
 
@@ -231,7 +231,7 @@ def test_offline_says_what_to_do(downloads):
     message = str(caught.value)
     assert "\n" not in message
     assert "Name or service not known" in message
-    assert "make data/BasicMotions/BasicMotions_TRAIN.ts and data/BasicMotions/" in message
+    assert "create data/BasicMotions/BasicMotions_TRAIN.ts and data/BasicMotions/" in message
 
 
 def test_without_sktime_the_extra_is_named(downloads, monkeypatch):

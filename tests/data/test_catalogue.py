@@ -64,7 +64,8 @@ def test_what_sktime_ships_loads():
 
 
 @pytest.mark.archive
-def test_the_archives_files_are_as_the_catalogue_says():
+@pytest.mark.slow  # reads every file of the archives
+def test_the_archives_files_match_the_catalogue():
     table = list_datasets().set_index("name")
     names = [name for name in table.index if (ARCHIVE / name).is_dir()]
     assert names

@@ -59,16 +59,19 @@ def test_types_of_numbers(dtype):
         (np.zeros(5), r"got an array with 1 dimensions and shape \(5,\)"),
         (np.zeros((2, 3, 4, 5)), r"got an array with 4 dimensions and shape \(2, 3, 4, 5\)"),
         (np.zeros((0, 3, 4)), "X holds no series"),
-        (np.zeros((3, 0, 4)), r"X holds series without values: .*\(3, 0, 4\)"),
-        (np.zeros((3, 4, 0)), r"X holds series without values: .*\(3, 4, 0\)"),
+        (np.zeros((3, 0, 4)), r"X contains empty series: .*\(3, 0, 4\)"),
+        (np.zeros((3, 4, 0)), r"X contains empty series: .*\(3, 4, 0\)"),
         ([np.zeros((2, 3)), np.zeros((2, 0))], "series 1 is empty"),
         (
             [np.zeros((2, 3)), np.zeros((3, 2))],
             "series 0 has 2, series 1 has 3 .*read as .channels, l",
         ),
         ([np.zeros((1, 2, 3))], r"series 0 must be \(length,\) or .*its shape is \(1, 2, 3\)"),
-        ([np.zeros(2), np.array(["a", "b"])], "series 1 must hold real numbers; its dtype is <U1"),
-        ([np.zeros(2, complex)], "series 0 must hold real numbers"),
+        (
+            [np.zeros(2), np.array(["a", "b"])],
+            "series 1 must contain real numbers; its dtype is <U1",
+        ),
+        ([np.zeros(2, complex)], "series 0 must contain real numbers"),
     ],
 )
 def test_refused_with_a_reason(X, message):
@@ -228,21 +231,27 @@ def test_masked_values_are_missing():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (pd.DataFrame({"a": ["x"]}, index=pd.MultiIndex.from_tuples([(0, 0)])), "must hold real"),
+        (
+            pd.DataFrame({"a": ["x"]}, index=pd.MultiIndex.from_tuples([(0, 0)])),
+            "must contain real",
+        ),
         (
             pd.DataFrame({"a": [1.0, 2.0]}, index=pd.MultiIndex.from_tuples([(7, 1), (7, 0)])),
-            r"steps of series 7 are not in order; use X.sort_index\(\)",
+            r"steps of series 7 are not sorted; use X.sort_index\(\)",
         ),
-        (pd.DataFrame({"a": [1.0]}, index=pd.MultiIndex.from_tuples([(0, 0, 0)])), "needs two"),
+        (
+            pd.DataFrame({"a": [1.0]}, index=pd.MultiIndex.from_tuples([(0, 0, 0)])),
+            "must have two levels",
+        ),
         (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
         (
             pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}),
-            r"cell of series 0 must be .* all as long; got shapes \[\(2,\), \(1,\)\]",
+            r"cells of series 0 must be .* of equal length; got shapes \[\(2,\), \(1,\)\]",
         ),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": []}, dtype=float)], "series 1 is empty"),
         ([[1.0, 2.0], [[1.0, 2.0], [3.0]]], "series 1 must be .*its channels differ in length"),
-        ([[1.0, 2.0], ["a"]], "series 1 must hold real numbers"),
+        ([[1.0, 2.0], ["a"]], "series 1 must contain real numbers"),
     ],
 )
 def test_frames_and_lists_refused_with_a_reason(X, message):
@@ -259,7 +268,7 @@ def test_times_from_the_index():
         np.testing.assert_array_equal(series.times, days)
         assert series.clock == "dates"
         assert to_padded(container).times is None
-    with pytest.raises(ValueError, match="a ndarray of all series has none"):
+    with pytest.raises(ValueError, match="a single ndarray of all series has none"):
         to_padded(WHOLE, index=True)
     with pytest.raises(ValueError, match="but series 0 is an array"):
         to_padded(RAGGED, index=True)

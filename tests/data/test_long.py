@@ -70,9 +70,9 @@ def test_other_tables(library):
     [
         ({}, {"value": "z"}, "unknown column of the table 'z'; Choose from: 'case'"),
         ({}, {"value": "x", "label": "knd"}, "did you mean 'kind'"),
-        ({}, {"value": ["x", "y"], "channel": "kind"}, "one column of values; got value="),
+        ({}, {"value": ["x", "y"], "channel": "kind"}, "a single column of values; got value="),
         ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them first"),
-        ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' is empty in row 0"),
+        ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' has a missing value in row 0"),
         ({"kind": list("ccccd")}, {"value": "x", "label": "kind"}, r"'b' has several labels: \['c"),
     ],
 )

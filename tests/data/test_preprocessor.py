@@ -1,7 +1,9 @@
-"""Preprocessing: learned from training data, in float64; gaps filled, codes numbered."""
+"""Preprocessing: scaling learned in float64, gaps filled and flagged, codes numbered."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -48,7 +50,7 @@ def test_padding_is_zero_after_scaling(how):
 
 @pytest.mark.parametrize("how", ["channel", "series"])
 @pytest.mark.parametrize("level", [0.0, 0.1, 1e9])
-def test_a_constant_becomes_zero_and_not_noise(how, level):
+def test_a_constant_becomes_zero_not_noise(how, level):
     series = to_padded(np.full((3, 1, 50), level))
     panel = Scaler(how).fit(series).transform(series)
     assert panel.values.abs().max() < 1e-3
@@ -160,7 +162,7 @@ def test_padding_is_no_code():
 
 def test_codes_not_known_are_one_and_warned_of():
     vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
-    with pytest.warns(UserWarning, match=r"training data lack, 2 of them, .*: -4, 9"):
+    with pytest.warns(UserWarning, match=r"not in the training data \(2 distinct\), .*: -4, 9"):
         panel = vocabulary.transform(to_padded(np.array([[9, 2, -4, 9]])))
     assert panel.values[0, :, 0].tolist() == [0, 2, 0, 0]
     with warnings.catch_warnings():
@@ -169,13 +171,15 @@ def test_codes_not_known_are_one_and_warned_of():
 
 
 def test_what_no_float_can_tell_from_its_neighbour_is_no_code():
-    with pytest.raises(ValueError, match=r"whole numbers as codes; got 1e\+30 at series 0, step 1"):
+    with pytest.raises(
+        ValueError, match=r"codes that are integers; got 1e\+30 at series 0, step 1"
+    ):
         Vocabulary().fit(to_padded(np.array([[1, 1e30]])))
 
 
 def test_many_unknown_codes_are_cut():
     vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
-    with pytest.warns(UserWarning, match=r"20 of them, .* 19, \.\.\.$"):
+    with pytest.warns(UserWarning, match=r"\(20 distinct\), .* 19, \.\.\.$"):
         vocabulary.transform(to_padded(np.arange(10, 30)[None]))
 
 
@@ -209,8 +213,8 @@ def test_masked_gaps():
     np.testing.assert_array_equal(panel.values[..., 1], observed)
 
 
-def test_an_unknown_way_to_read_gaps():
-    with pytest.raises(ValueError, match="unknown way to read gaps 'msk': did you mean 'mask'"):
+def test_an_unknown_treatment_of_gaps():
+    with pytest.raises(ValueError, match="unknown treatment of gaps 'msk': did you mean 'mask'"):
         Scaler(gaps="msk")
 
 
@@ -234,6 +238,21 @@ def test_description_and_state_make_it_again(case):
         torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=0, atol=0)
     assert again.time_step == 3.0
     assert all(tensor.dtype in (torch.float64, torch.int64) for tensor in state.values())
+
+
+@pytest.mark.parametrize("case", FITTED)
+@pytest.mark.parametrize(
+    "through", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))], ids=["deepcopy", "pickle"]
+)
+def test_copies_transform_the_same(case, through):
+    preprocessor, X = FITTED[case]
+    series = to_padded(X, [np.arange(np.shape(x)[-1]) * 3.0 for x in X])
+    twin = through(preprocessor.fit(series))
+    ours, theirs = preprocessor.transform(series), twin.transform(series)
+    for name in ("values", "lengths", "mask", "times"):
+        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=0, atol=0)
+    assert twin.describe() == preprocessor.describe()
+    assert twin.state_dict().keys() == preprocessor.state_dict().keys()
 
 
 def test_a_tensor_that_belongs_to_nothing_is_refused():

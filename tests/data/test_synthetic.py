@@ -1,4 +1,4 @@
-"""Problems that need order: the classes differ in it, and in nothing else."""
+"""Synthetic problems whose classes differ only in the order of steps."""
 
 from __future__ import annotations
 
@@ -107,12 +107,15 @@ def test_a_rule_that_sees_the_order_is_right(kind):
     ("arguments", "message"),
     [
         ({"kind": "ordr"}, "unknown order task 'ordr': did you mean 'order'"),
-        ({"kind": "order", "length": 12}, "the order task has no room in 12 steps; it needs 13"),
-        ({"kind": "lag", "length": 10}, "the lag task has no room in 10 steps; it needs 11"),
-        ({"kind": "direction", "length": 1}, "the direction task has no room in 1 steps"),
-        ({"kind": "lag", "lag": 0}, "lag is the steps from one channel .* at least 1; got 0"),
+        ({"kind": "order", "length": 12}, "the order task does not fit into 12 steps; it needs 13"),
+        ({"kind": "lag", "length": 10}, "the lag task does not fit into 10 steps; it needs 11"),
+        ({"kind": "direction", "length": 1}, "the direction task does not fit into 1 steps"),
+        ({"kind": "lag", "lag": 0}, "lag must be at least 1 step; got 0"),
         ({"kind": "order", "n_cases": 1}, "n_cases must be at least 2, .* got 1"),
-        ({"kind": "order", "noise": -1.0}, "noise is a standard deviation, 0 or more; got -1.0"),
+        (
+            {"kind": "order", "noise": -1.0},
+            "noise is a standard deviation and must be >= 0; got -1.0",
+        ),
     ],
 )
 def test_what_cannot_be_made_is_refused(arguments, message):

@@ -70,13 +70,16 @@ def test_without_labels(read):
     [
         ("1,2,3:Walk\n", "line 11: 1 channels, expected 2"),
         ("1,2,3:4,5,6:7,8,9:Walk\n", "line 11: 3 channels, expected 2"),
-        ("1,2,3:4,5,6:Walk\n1,2,x:4,5,6:run\n", "line 12: channel 1, value 3: 'x' is no number"),
-        ("1,2,3:4,,6:Walk\n", "line 11: channel 2, value 2: '' is no number"),
+        ("1,2,3:4,5,6:Walk\n1,2,x:4,5,6:run\n", "line 12: channel 1, value 3: 'x' is not a number"),
+        ("1,2,3:4,,6:Walk\n", "line 11: channel 2, value 2: '' is not a number"),
         ("1,2,3:4,5:Walk\n", "line 11: channel 2 has 2 values, channel 1 has 3"),
-        ("1,2:4,5:Walk\n", "line 11: 2 values a channel, expected 3"),
-        ("1,2,3:4,5,6:walk\n", "line 11: .* 'walk', which is no label of @classLabel (Walk, run)"),
-        ("1,2,3:4,5,6\n", "line 11: the line ends in '4,5,6', which is no label"),
-        ("Walk\n", "line 11: one field only"),
+        ("1,2:4,5:Walk\n", "line 11: 2 values per channel, expected 3"),
+        (
+            "1,2,3:4,5,6:walk\n",
+            "line 11: .* 'walk', which is not a label of @classLabel (Walk, run)",
+        ),
+        ("1,2,3:4,5,6\n", "line 11: the line ends in '4,5,6', which is not a label"),
+        ("Walk\n", "line 11: a single field"),
         ("1,2,3:4,5,6:Walk\n1,2,3:4,", "line 12: .* is it cut off?"),
         ("1,2,3:4,5,6:Walk\n1,2,3:4,5,6:ru", "line 12: .* is it cut off?"),
         ("", "line 10: no series after @data"),
@@ -112,7 +115,7 @@ def test_a_silent_header_is_filled_in_by_the_first_series(read):
     header = "@univariate false\n@equalLength true\n@classLabel true 1 2\n@data\n"
     with pytest.raises(DatasetError, match="line 6: 1 channels, expected 2"):
         read(header + "1,2:3,4:1\n1,2:2\n")
-    with pytest.raises(DatasetError, match="line 6: 3 values a channel, expected 2"):
+    with pytest.raises(DatasetError, match="line 6: 3 values per channel, expected 2"):
         read(header + "1,2:3,4:1\n1,2,3:4,5,6:2\n")
 
 

@@ -90,7 +90,9 @@ def test_weights_that_cannot_be(make, italy):
         make().fit(X, y, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="all weights are zero"):
         make(class_weight={"1": 0, "2": 5}).fit(X, y, sample_weight=y == "1")
-    with pytest.raises(ValueError, match=r"no labels, \[1, 2\], and lacks the labels \['1', '2'\]"):
+    with pytest.raises(
+        ValueError, match=r"not labels, \[1, 2\], and lacks the labels \['1', '2'\]"
+    ):
         make(class_weight={1: 1, 2: 5}).fit(X, y)
     with pytest.raises(ValueError, match=r"sample_weight.shape"):
         make().fit(X, y, sample_weight=np.ones(3))
@@ -125,7 +127,7 @@ def test_warm_start_refuses_what_does_not_fit(make, motions):
     X, y = motions
     clf = make(warm_start=True).fit(X, y)
     before = clf.predict_proba(X)
-    with pytest.raises(ValueError, match=r"labels that the training data lack: \['Swim'\]"):
+    with pytest.raises(ValueError, match=r"labels that are not in the training data: \['Swim'\]"):
         clf.fit(X, np.where(y == "Walking", "Swim", y))
     with pytest.raises(ValueError, match="X has 5 channels"):
         clf.fit(X[:, 1:], y)

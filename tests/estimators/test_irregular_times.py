@@ -23,7 +23,7 @@ def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray,
     return X, times, y
 
 
-@pytest.mark.parametrize("encoding", ["lspe", "tape"])
+@pytest.mark.parametrize("encoding", ["lspe", pytest.param("tape", marks=pytest.mark.slow)])
 def test_times_tell_what_the_steps_hide(encoding, make):
     X, times, y = sampled(200, seed=0)
     X_test, times_test, y_test = sampled(300, seed=1)
@@ -96,7 +96,7 @@ def test_times_of_another_kind_than_in_fit(make, motions):
             clf.predict(X, times)
     with pytest.raises(ValueError, match=r"times_val are the times of X_val, which is missing"):
         make().fit(X, y, times=numbers, times_val=numbers)
-    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Give a list of frames"):
+    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Pass a list of DataFrames"):
         make(timestamps="index").fit(X, y)
 
 

@@ -165,6 +165,7 @@ def test_values_far_from_training_never_end_in_nan(value, make, italy):
 
 
 @pytest.mark.archive
+@pytest.mark.slow
 def test_a_real_problem_with_gaps(make):
     X, y = tsformer.load_dataset("MelbournePedestrian", split="train")
     assert any(np.isnan(x).any() for x in X)

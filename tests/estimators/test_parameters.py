@@ -102,7 +102,7 @@ WRONG = [
     ("compile", "cuda-graphs", ValueError, "needs a CUDA device"),
     ("checkpoint_dir", 3, TypeError, "checkpoint_dir must be a path or None; got 3"),
     ("checkpoint_minutes", -1, ValueError, "checkpoint_minutes must be a float > 0, or 0; got -1"),
-    ("resume", True, ValueError, "same training run; give checkpoint_dir"),
+    ("resume", True, ValueError, "same training run; set checkpoint_dir"),
     ("resume", "yes", ValueError, "unknown resume 'yes'"),
     ("random_state", "zero", ValueError, "'zero' cannot be used to seed"),
     ("verbose", -1, ValueError, "verbose must be an int >= 0; got -1"),
@@ -195,9 +195,11 @@ def test_wrong_series(X, message, make):
         make().fit(X, np.arange(20) % 2)
 
 
-def test_one_series_alone_is_no_container(make, motions):
+def test_a_single_series_is_not_a_container(make, motions):
     X, y = motions
     clf = make().fit(X, y)
-    with pytest.raises(ValueError, match=r"1 channels, .* fitted with 6; .*alone is X\[None\]"):
+    with pytest.raises(
+        ValueError, match=r"1 channels, .* fitted with 6; .*single series use X\[None\]"
+    ):
         clf.predict(X[0])
     assert len(clf.predict(X[0][None])) == 1

@@ -43,11 +43,14 @@ def test_scale_and_offset_of_targets_change_nothing(evening):
     np.testing.assert_allclose(other.predict(X), 1e-6 * reg.predict(X) - 3, rtol=1e-4)
 
 
-def test_parameters_are_the_classifiers_without_those_of_classes():
+def test_parameters_are_those_of_the_classifier_except_for_classes():
     ours = inspect.signature(TSTransformerRegressor).parameters
     theirs = inspect.signature(TSTransformerClassifier).parameters
     assert list(ours) == [n for n in theirs if n not in ("class_weight", "label_smoothing")]
+    # Equal in default, kind and annotation; the text tells 1 from True and 1.0.
     assert all(ours[name] == theirs[name] for name in ours)
+    assert all(str(ours[name]) == str(theirs[name]) for name in ours)
+    assert all(parameter.annotation is not parameter.empty for parameter in ours.values())
     assert set(vars(TSTransformerRegressor())) == set(ours)
     with pytest.raises(TypeError, match="unexpected keyword argument 'class_weight'"):
         TSTransformerRegressor(class_weight="balanced")
@@ -86,7 +89,7 @@ def test_constant_targets_and_one_series():
     ("y", "message"),
     [
         (None, "requires y"),
-        (["a"] * 67, "y must hold numbers.*For classes use TSTransformerClassifier"),
+        (["a"] * 67, "y must hold numbers.*For class labels use TSTransformerClassifier"),
         ([np.nan] * 67, "y contains NaN"),
         ([np.inf] * 67, "y contains infinity"),
         ([1.0], "inconsistent numbers of samples"),

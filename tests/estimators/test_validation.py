@@ -1,4 +1,4 @@
-"""Data that judge the training: given to `fit`, or held out by `early_stopping`."""
+"""Validation data: given to `fit`, or held out by `early_stopping`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def same_weights(a, b) -> bool:
     return all(torch.equal(value, theirs[key]) for key, value in ours.items())
 
 
-def test_given_validation_data_are_scored_and_never_train(make, vowels):
+def test_given_validation_data_are_scored_and_not_trained_on(make, vowels):
     X, y = vowels
     X_val, y_val = [3 * x for x in X[::4]], y[::4]
     judged = make(early_stopping=False).fit(X, y, X_val=X_val, y_val=y_val)
@@ -26,9 +26,9 @@ def test_given_validation_data_are_scored_and_never_train(make, vowels):
 
 
 @pytest.mark.parametrize("early_stopping", ["auto", True])
-def test_given_validation_data_stop_the_training(early_stopping, make, italy):
+def test_given_validation_data_stop_training(early_stopping, make, italy):
     X, y = italy
-    wrong = np.where(y == "1", "2", "1")  # learning makes these worse
+    wrong = np.where(y == "1", "2", "1")  # training makes the loss of these worse
     clf = make(max_epochs=60, n_iter_no_change=4, learning_rate=0.01, early_stopping=early_stopping)
     clf.fit(X, y, X_val=X, y_val=wrong)
     losses = clf.history_.to_frame()["val_loss"]
@@ -56,14 +56,14 @@ def test_auto_holds_out_of_large_data_only(make):
     assert "val_loss" not in clf.set_params(early_stopping=False).fit(X, y).history_[0]
 
 
-def test_validation_data_that_do_not_fit(make, motions):
+def test_mismatched_validation_data_are_refused(make, motions):
     X, y = motions
     with pytest.raises(ValueError, match="X_val and y_val go together; y_val is missing"):
         make().fit(X, y, X_val=X)
     with pytest.raises(ValueError, match="X_val and y_val go together; X_val is missing"):
         make().fit(X, y, y_val=y)
     with pytest.raises(
-        ValueError, match=r"y_val has labels that the training data lack: \['Swim'\]"
+        ValueError, match=r"y_val has labels that are not in the training data: \['Swim'\]"
     ):
         make().fit(X, y, X_val=X, y_val=np.where(y == "Walking", "Swim", y))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -72,7 +72,7 @@ def test_validation_data_that_do_not_fit(make, motions):
         make().fit(X, y, X_val=X[:, 1:], y_val=y)
 
 
-def test_the_loss_that_stops_is_weighted_like_the_one_that_trains(make, italy):
+def test_the_validation_loss_is_weighted_like_the_training_loss(make, italy):
     X, y = italy
     weight = {"1": 1000.0, "2": 0.001}
     clf = make(class_weight=weight, max_epochs=8, early_stopping=True, stem="linear").fit(X, y)

@@ -1,4 +1,4 @@
-"""What is exported computes what the estimator predicts, at any number and length of series."""
+"""An exported program computes what the estimator predicts, for any number and length of series."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tsformer.export import to_onnx, to_torch_export
 
 LENGTH = 20
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-# Of series to predict: fewer, shorter, longer and more than those that a model is traced with.
+# Shapes to predict: fewer, shorter, longer and more series than those used for tracing.
 NEW = [(1, LENGTH), (2, 1), (4, 7), (5, 3 * LENGTH)]
 
 
 def series(n: int, length: int, channels: int = 2, seed: int = 1) -> np.ndarray:
-    """Series that end in padding, with gaps in one channel and in all."""
+    """Series with trailing padding, and with gaps in single channels and in all."""
     rng = np.random.default_rng(seed)
     X = rng.normal(3.0, 2.0, size=(n, channels, length)).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -45,12 +45,12 @@ def some_times(X: np.ndarray) -> np.ndarray:
 
 def codes(n: int, length: int) -> np.ndarray:
     X = np.round(series(n, length, 1))
-    X[X[0, 0, 0] == X] = 77  # a code that training lacks
+    X[X[0, 0, 0] == X] = 77  # a code that is not in the training data
     return X
 
 
 def fitted(estimator=TSTransformerClassifier, X=None, times=None, **params):
-    """An estimator whose learned encoding has left its start, where it may be zero."""
+    """An estimator with random encoding weights: their initial values may be zero."""
     X = series(12, LENGTH, seed=0) if X is None else X
     estimator = estimator(**SIZES | params).fit(X, 5 + np.arange(12) % 3, times=times)
     generator = torch.Generator().manual_seed(0)
@@ -65,10 +65,10 @@ def session(estimator, path: Path):
 
 
 def agree(estimator, made: np.ndarray, inputs: list[np.ndarray]) -> None:
-    """Compare what a graph made of series with what is predicted, which must differ among them."""
+    """Compare the output of a program with predictions, which must differ between series."""
     predict = getattr(estimator, "predict_proba", estimator.predict)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*codes that the training data lack")
+        warnings.filterwarnings("ignore", ".*codes that are not in the training data")
         expected = predict(*inputs)
     if len(expected) > 3:
         assert np.ptp(expected, axis=0).max() > 0.01
@@ -86,15 +86,17 @@ def agree_in_onnx(estimator, path: Path, make=series, with_times: bool = False) 
         agree(estimator, made, inputs)
 
 
-# Two to a model, for a model takes seconds: one that changes the tokens, one that does not.
+# Two per model, since each export takes seconds: one that changes the tokens, one that does not.
+# CASES below has an encoding of each hook in the fast suite.
 EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
 OTHERS = [row["name"] for row in available() if row["kind"] != "embed"]
 PAIRS = ["+".join(filter(None, pair)) for pair in zip_longest(EMBEDS, OTHERS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
 def test_every_encoding_in_onnx(pair, tmp_path):
-    # One dilation is enough of the stem here, and quicker to trace.
+    # A stem with a single dilation is enough here, and quicker to trace.
     agree_in_onnx(fitted(encoding=pair, stem_params={"dilations": (1,)}), tmp_path)
 
 
@@ -115,7 +117,7 @@ CASES = {
         {"make": codes},
     ),
     "a regressor of patches of values as they are": (
-        {"estimator": TSTransformerRegressor, "stem": "patch", "scaling": None},
+        {"estimator": TSTransformerRegressor, "encoding": "t5", "stem": "patch", "scaling": None},
         {},
         {},
     ),
@@ -134,7 +136,7 @@ def test_other_models_in_onnx(case, tmp_path):
 
 
 def test_torch_export(tmp_path):
-    # Those that export found hard, in one.
+    # Encodings that were hard to export, in a single model.
     estimator = fitted(encoding="wavelet+fire+tupe+erpe", stem_params={"strides": (1, 3)})
     to_torch_export(estimator, tmp_path / "made" / "model.pt2")
     extra = {"classes": ""}
@@ -158,6 +160,14 @@ def test_times_count_from_the_first_step_and_padding_needs_none():
     torch.testing.assert_close(module(X, times.masked_fill(padding, torch.nan)), expected)
 
 
+def test_the_program_contains_the_preprocessor():
+    estimator = fitted(encoding="none", stem="linear")
+    state = to_torch_export(estimator).state_dict
+    for name, tensor in estimator.preprocessor_.state_dict().items():
+        torch.testing.assert_close(state[f"preprocessor.{name}"], tensor, rtol=0, atol=0)
+    assert {"preprocessor.mean", "preprocessor.std"} <= set(state)
+
+
 def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
     X = series(12, LENGTH, seed=0)
     module = to_torch_export(fitted(encoding="rope", X=X, pooling="max")).module()
@@ -170,7 +180,7 @@ def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
     torch.testing.assert_close(out, expected, equal_nan=True)
 
 
-def test_the_file_says_what_it_is(tmp_path):
+def test_metadata_describe_the_model(tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
     estimator = TSTransformerClassifier("none", stem="linear", **SIZES)
     estimator.fit(series(12, LENGTH), ["no", "yes", "perhaps"] * 4)
@@ -218,22 +228,24 @@ class Stubborn(PositionalEncoding):
 def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
     estimator = fitted(encoding=Stubborn, stem="linear")
     with pytest.raises(
-        ValueError, match=r"(?s)Stubborn.* cannot be exported: .*Those of the package can"
+        ValueError, match=r"(?s)Stubborn.* cannot be exported: .*The encodings of the package can"
     ):
         export(estimator, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("export", [to_onnx, to_torch_export])
-def test_what_is_refused(export, tmp_path):
+def test_invalid_arguments_are_refused(export, tmp_path):
     with pytest.raises(TypeError, match=r"fitted TSTransformerClassifier or .* got Pipeline"):
         export(make_pipeline(TSTransformerClassifier()), tmp_path / "model")
     with pytest.raises(NotFittedError):
         export(TSTransformerClassifier(), tmp_path / "model")
-    with pytest.raises(ValueError, match=f"{tmp_path} is a folder; give the name of a file"):
+    with pytest.raises(ValueError, match=f"{tmp_path} is a folder; pass the name of a file"):
         export(fitted(encoding="none", stem="linear"), tmp_path)
     large = np.full((12, 1, 4), 2**24 + 1)
-    with pytest.raises(ValueError, match=r"float32, exact up to 16777216; one code is 16777217"):
+    with pytest.raises(
+        ValueError, match=r"float32, exact up to 16777216, but one code is 16777217"
+    ):
         export(fitted(X=large, stem="embedding"), tmp_path / "model")
 
 

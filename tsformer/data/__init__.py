@@ -1,4 +1,4 @@
-"""What a series is: containers and problems by name. Knows no model."""
+"""Time-series data: containers, files, archives, preprocessing. Knows no model."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Problems of the UCR and UEA archives by name: found, read, and checked against the catalogue."""
+"""Data sets of the UCR and UEA archives: find, read and check against the catalogue."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ _SPLITS = ("train", "test")
 def load_dataset(
     name: str, split: str | None = None, *, folder: str | os.PathLike[str] | None = None
 ) -> tuple[Series | list[Series], Labels]:
-    """Load a problem of the UCR or UEA archive, or one of your own in the same layout.
+    """Load a data set of the UCR or UEA archive, or one of your own in the same layout.
 
-    A problem is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``. It is taken
-    from the first of these places that has it: the folder named by the environment variable
-    ``TSFORMER_DATA``, ``data/`` of the working folder (and of the checkout, if this is one), what
-    the installed sktime ships. If none has it, sktime downloads it into ``data/`` of the working
-    folder.
+    A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``. These places
+    are searched in order: the folder named by the environment variable ``TSFORMER_DATA``, ``data/``
+    in the working directory (and in the checkout, if this is one), and the data that the installed
+    sktime ships. If none has it, sktime downloads it into ``data/`` in the working directory.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ def load_dataset(
     split : {"train", "test"}, optional
         Which of the archive's two parts; both by default, train before test.
     folder : path-like, optional
-        Look in this folder only, and download nothing.
+        Search only this folder, and download nothing.
 
     Returns
     -------
@@ -56,8 +55,8 @@ def load_dataset(
     Raises
     ------
     DatasetError
-        If there is no such problem, it cannot be downloaded, a file is damaged (the message names
-        the line), or it is not what the catalogue says.
+        If there is no such data set, it cannot be downloaded, a file is damaged (the message names
+        the line), or its contents differ from the catalogue.
     ImportError
         If it must be downloaded and sktime is not installed.
 
@@ -69,8 +68,8 @@ def load_dataset(
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise DatasetError(
-            f"{name!r} is no name of a data set: a name has only letters, digits, '-' and '_', "
-            "as in 'NATOPS'; give the folder that holds it as folder="
+            f"{name!r} is not a data set name: names have only letters, digits, '-' and '_', as in "
+            "'NATOPS'; pass the folder that contains it as folder="
         )
     if split is not None and split not in _SPLITS:
         raise DatasetError(unknown("split", split, [*_SPLITS, None]))
@@ -82,12 +81,12 @@ def load_dataset(
     elif name not in _catalog().index:
         raise DatasetError(
             f"{unknown('data set', name, _catalog().index)}; list_datasets() lists them. "
-            f"For one of your own make {_layout(Path(folder or 'data'), name)}"
+            f"For a data set of your own, create {_layout(Path(folder or 'data'), name)}"
         )
     elif folder is not None:
         raise DatasetError(
             f"no {name} in {folder}: expected {_layout(Path(folder), name)}. "
-            "Without folder= the other places are searched too, and it is downloaded if need be"
+            "Without folder= other places are searched too, and it is downloaded if necessary"
         )
     else:
         home = _download(name, Path("data"))
@@ -96,19 +95,20 @@ def load_dataset(
     X = [series for part, _ in parts for series in part]
     y = np.concatenate([labels for _, labels in parts])
     if len({len(series) for series in X}) > 1:
-        raise DatasetError(f"the train and test series of {home} differ in their channels")
+        raise DatasetError(f"the training and test series in {home} differ in number of channels")
     return (np.stack(X) if len({series.shape[1] for series in X}) == 1 else X), y
 
 
 def list_datasets() -> pd.DataFrame:
-    """List the problems of the UCR and UEA archives.
+    """List the data sets of the UCR and UEA archives.
 
     Returns
     -------
     DataFrame
-        The catalogue, one row a problem: `name`, `archive` (UCR or UEA), `train_size`, `test_size`,
-        `channels`, `length_min`, `length_max`, `classes`, `type`; and `available`, where
-        `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would download.
+        The catalogue, one row per data set: `name`, `archive` (UCR or UEA), `train_size`,
+        `test_size`, `channels`, `length_min`, `length_max`, `classes`, `type`; and `available`, the
+        place where `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would
+        have to download it.
     """
     table = _catalog().reset_index()
     places = _places()
@@ -120,7 +120,7 @@ def list_datasets() -> pd.DataFrame:
 @functools.cache
 def _catalog() -> pd.DataFrame:
     numbers = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]
-    # Int64 and not int64: a number that no source documents is left empty.
+    # Int64, not int64: undocumented numbers are missing.
     return pd.read_csv(
         Path(__file__).with_name("catalog.csv"),
         index_col="name",
@@ -129,12 +129,12 @@ def _catalog() -> pd.DataFrame:
 
 
 def _places() -> list[tuple[str, Path]]:
-    """Return the folders to search, in that order, each with its name in `list_datasets`."""
+    """Return the folders to search, in order, each with its name in `list_datasets`."""
     places = []
     if named := os.environ.get("TSFORMER_DATA"):
         if not Path(named).is_dir():
             raise DatasetError(
-                f"TSFORMER_DATA is {named!r}, which is no folder: correct or unset it"
+                f"TSFORMER_DATA is {named!r}, which is not a folder: correct or unset it"
             )
         places.append(("TSFORMER_DATA", Path(named)))
     places.append(("data", Path("data")))
@@ -148,7 +148,7 @@ def _places() -> list[tuple[str, Path]]:
 
 
 def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
-    """Return the first place that has a part of the problem, and the problem's folder in it."""
+    """Return the first place with any part of the data set, and the folder of it there."""
     for place, folder in places:
         if any(_file(folder / name, split).is_file() for split in _SPLITS):
             return place, folder / name
@@ -164,28 +164,30 @@ def _layout(folder: Path, name: str) -> str:
 
 
 def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
-    """Read one part of a problem and compare it with the catalogue, if that has the problem."""
+    """Read one split and compare it with the catalogue, if the data set is listed there."""
     path = _file(home, split)
     if not path.is_file():
-        raise DatasetError(f"{home} lacks {path.name}, the {split} part: put it there")
+        raise DatasetError(f"{home} lacks {path.name}, the {split} split; add the file")
     X, y = read_ts(path)
     if y is None:
-        raise DatasetError(f"{path} has no labels (@classLabel false): there is nothing to learn")
+        raise DatasetError(
+            f"{path} has no labels (@classLabel false), so there is nothing to learn"
+        )
     if home.name in _catalog().index:
         wrong = _differences(_catalog().to_dict("index")[home.name], split, X, y)
         if wrong:
             raise DatasetError(
                 f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the "
-                "archive's own file, or rename the folder and its files if the change is yours"
+                "archive's own file, or rename the folder and its files if you changed the data"
             )
     return X, y
 
 
 def _differences(entry: dict[Any, Any], split: str, X: list[Series], y: Labels) -> list[str]:
-    """Say in what a part of a problem differs from its row of the catalogue."""
+    """Describe how a split differs from the catalogue."""
     size, channels, classes = entry[f"{split}_size"], entry["channels"], entry["classes"]
     lengths = [series.shape[1] for series in X]
-    # A part may lack the shortest and the longest series, and the test part also a class.
+    # A split may lack the shortest and longest series, and the test split also a class.
     checks = {
         "series": (size, size, len(X), len(X)),
         "channels": (channels, channels, len(X[0]), len(X[0])),
@@ -204,10 +206,10 @@ def _range(low: int, high: int) -> str:
 
 
 def _download(name: str, folder: Path) -> Path:
-    """Have sktime download a problem; it appears in `folder` whole and checked, or not at all."""
+    """Download with sktime; the data set appears in `folder` complete and checked or not at all."""
     sktime = require("sktime.datasets", extra="data", purpose=f"downloading {name}")
     folder.mkdir(parents=True, exist_ok=True)
-    # Beside its goal, so that the move is one rename on one file system.
+    # In the target folder, so that the move is a rename within one file system.
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
         try:
             # sktime has no public function that downloads without reading.
@@ -218,12 +220,12 @@ def _download(name: str, folder: Path) -> Path:
             raise DatasetError(
                 f"{name} is not on this machine, and downloading it failed: "
                 f"{' '.join(str(error).split())}. Try again, or get it from "
-                f"timeseriesclassification.com and make {_layout(folder, name)}"
+                f"timeseriesclassification.com and create {_layout(folder, name)}"
             ) from error
         try:
             return (Path(temporary) / name).rename(folder / name)
         except OSError:
-            # Another process may have been faster; what it moved here is whole as well.
+            # Another process may have been faster; what it moved here is complete as well.
             if _find(name, [("data", folder)]) is None:
                 raise
             return folder / name

@@ -1,4 +1,4 @@
-"""Which series go through the model together: shuffled batches of like length, or all in turn."""
+"""Batches of similar length: shuffled for training, sorted for prediction."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from torch import Tensor
 
 __all__ = ["in_order", "shuffled"]
 
-#: Batches whose series are sorted by length among themselves: more save padding, fewer mix better.
+#: Batches within which series are sorted by length: more save padding, fewer shuffle better.
 _POOL = 12
 
 
 def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield the indices of one epoch: every series once, in random order, like lengths together.
+    """Yield the batches of one epoch: every series once, in random order, similar lengths together.
 
-    Batches differ in size by one at the most: a small rest would weigh each of its series
-    more than the others, and give a batch norm poor averages. The order is drawn first; among
-    every twelve batches of it the series are then sorted by length, and the batches come in random
-    order. Equal lengths keep the order drawn.
+    Batch sizes differ by at most one: a small last batch would give its series a larger weight and
+    batch norms poor averages. The order is drawn first; within every twelve batches, series are
+    then sorted by length, and finally the batches are shuffled. Series of equal length keep the
+    drawn order.
 
     Parameters
     ----------
     lengths : Tensor [n] of int64
-        Steps of each series, on the CPU.
+        Number of steps of each series, on the CPU.
     batch_size : int
-        The most series in a batch; there are ``ceil(n / batch_size)`` of them.
+        Maximum number of series per batch; there are ``ceil(n / batch_size)`` batches.
     generator : torch.Generator
         The only source of randomness.
+
+    Yields
+    ------
+    Tensor of int64
+        Indices of the series in a batch.
     """
     order = torch.randperm(len(lengths), generator=generator)
     drawn = order.tensor_split(ceil(len(order) / batch_size))
@@ -47,12 +52,11 @@ def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> It
 
 
 def in_order(lengths: Tensor, max_steps: int) -> Iterator[Tensor]:
-    """Yield indices for predicting: sorted by length, as many as fit `max_steps` padded steps."""
+    """Yield batches for prediction, sorted by length, each of at most `max_steps` padded steps."""
     order = lengths.argsort(stable=True)
     start = 0
     while start < len(order):
-        # Sorted, so the last series of a batch is its longest: the batch grows while the product
-        # fits.
+        # The last series is the longest, so the padded size is its length times their number.
         stop = start + 1
         while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= max_steps:
             stop += 1

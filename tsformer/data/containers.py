@@ -1,4 +1,4 @@
-"""From the containers that people keep series in to one padded array: the only place of it."""
+"""Convert any container of series to one padded array; the only module that does."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def to_padded(
     index: bool = False,
     check: Callable[[Any], npt.NDArray[Any]] = np.asarray,
 ) -> Padded:
-    """Convert a container of series to padded values; the caller's data are never changed.
+    """Convert a container of series to padded values, without changing the caller's data.
 
     Parameters
     ----------
     X : object
         One array, tensor or table ``(n, length)`` or ``(n, channels, length)``; a list of arrays
-        or tensors ``(length,)`` or ``(channels, length)``, of pandas series, or of frames
-        ``(length, channels)``; a frame whose cells are series, a column a channel; or a frame
-        with an index of two levels, series and step, and a column a channel.
+        or tensors ``(length,)`` or ``(channels, length)``, of pandas Series, or of DataFrames
+        ``(length, channels)``; a DataFrame whose cells are series, one column per channel; or a
+        DataFrame with two index levels, series and step, and one column per channel.
     times : optional
         As in `pad_times`.
     index : bool
-        Whether times are the pandas indices of the series.
+        Whether to take the times from the pandas index of each series.
     check : callable
-        What turns one array of all series into a NumPy array, or refuses it.
+        Validates a single array of all series and returns it as a NumPy array.
 
     Returns
     -------
@@ -50,16 +50,16 @@ def to_padded(
     Raises
     ------
     ValueError
-        If there are no series, one is empty or has no value at all, channels differ, a value is
-        infinite, or there is no index to take times from. The message names the first series at
-        fault.
+        If there are no series, one is empty or has no value at all, the number of channels
+        differs, a value is infinite, or there is no index to take times from. The message names
+        the first offending series.
     TypeError
-        If `X` is no container at all.
+        If `X` is not a container of series.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
-    nothing_like_it = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
-    if nothing_like_it and not hasattr(X, "shape"):  # some sparse matrices are dicts as well
+    not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
+    if not_a_container and not hasattr(X, "shape"):  # some sparse matrices are dicts too
         raise TypeError(
             "X must be an array (n, channels, length) or another container of series; got "
             f"{type(X).__name__}. tsformer.load_dataset reads problems by name, and "
@@ -67,8 +67,8 @@ def to_padded(
         )
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
-            f"Complex data not supported: X is {X.dtype}; give its real and imaginary parts as "
-            "channels"
+            f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
+            "separate channels"
         )
     items = _one_by_one(X)
     if items is not None:
@@ -76,14 +76,14 @@ def to_padded(
     if index:
         raise ValueError(
             "timestamps='index' takes the time of each step from the pandas index of each series; "
-            f"a {type(X).__name__} of all series has none. Give a list of frames, or times= and "
-            "timestamps=None"
+            f"a single {type(X).__name__} of all series has none. Pass a list of DataFrames, or "
+            "times= and timestamps=None"
         )
     return _pad_array(check(_as_array(X)), times)
 
 
 def _one_by_one(X: Any) -> list[Item] | None:
-    """Return the series of a container that holds them one by one, or None for one array."""
+    """Return the series of a container that holds them separately; None for a single array."""
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
             return _by_first_level(X)
@@ -101,7 +101,7 @@ def _one_by_one(X: Any) -> list[Item] | None:
 
 
 def _as_array(X: Any) -> Any:
-    """Return what scikit-learn can check: tensors as arrays, masked values as NaN."""
+    """Convert tensors to arrays and masked values to NaN, for scikit-learn to check."""
     if isinstance(X, torch.Tensor):
         return X.detach().cpu().numpy()
     if isinstance(X, np.ma.MaskedArray):
@@ -115,8 +115,8 @@ def _pad(items: Sequence[Item], times: Any, *, index: bool) -> Padded:
     for i, x in enumerate(series):
         if len(x) != len(series[0]):
             raise ValueError(
-                f"all series need the same channels: series 0 has {len(series[0])}, series {i} has "
-                f"{len(x)} (its shape is {x.shape}, read as (channels, length))"
+                f"all series must have the same channels: series 0 has {len(series[0])}, series "
+                f"{i} has {len(x)} (its shape {x.shape} is read as (channels, length))"
             )
         if x.size == 0:
             raise ValueError(
@@ -143,8 +143,8 @@ def _pad_array(X: npt.NDArray[Any], times: Any) -> Padded:
     X = X[:, None, :] if X.ndim == 2 else X
     if X.shape[1] == 0 or X.shape[2] == 0:
         raise ValueError(
-            f"X holds series without values: 0 feature(s) in an array of shape {X.shape}, "
-            "while a minimum of 1 is required for channels and time steps"
+            f"X contains empty series: 0 feature(s) in an array of shape {X.shape}, while a "
+            "minimum of 1 is required for channels and time steps"
         )
     values = np.array(X.transpose(0, 2, 1), dtype=np.float64, order="C")
     return _finish(values, np.full(len(values), values.shape[1], dtype=np.int64), times)
@@ -156,13 +156,13 @@ def _finish(
     times: Any,
     channels: tuple[str, ...] | None = None,
 ) -> Padded:
-    """Refuse infinite values, end each series with its last value, and add the times."""
+    """Refuse infinite values, cut each series after its last value, and add the times."""
     if np.isinf(values).any():
         case, step, channel = (int(i) for i in np.argwhere(np.isinf(values))[0])
         raise ValueError(
             f"Input X contains infinity at series {case}, channel {channel}, step {step}; "
-            "infinite values are not accepted: make them NaN, which stands for missing, or drop "
-            "them"
+            "infinite values are not accepted: replace them by NaN, which marks missing values, or "
+            "drop them"
         )
     padded_times, clock = (None, None) if times is None else pad_times(times, lengths)
     observed: npt.NDArray[np.bool_] = ~np.isnan(values)
@@ -172,9 +172,9 @@ def _finish(
     if not with_value.any(axis=1).all():
         case = int(np.flatnonzero(~with_value.any(axis=1))[0])
         raise ValueError(
-            f"series {case} has no value at all: Input X contains NaN in every step of it; drop it"
+            f"series {case} has no value at all: Input X contains NaN in all of its steps; drop it"
         )
-    # Missing steps at the end are how many people write a shorter series.
+    # Trailing missing steps are a common way to store a shorter series.
     lengths = values.shape[1] - np.argmax(with_value[:, ::-1], axis=1).astype(np.int64)
     longest = int(lengths.max())
     if padded_times is not None:
@@ -187,7 +187,7 @@ def _is_series(x: object) -> bool:
 
 
 def _is_unequal(X: Sequence[Any]) -> bool:
-    """Whether nested lists make no array: as numpy says, they are inhomogeneous."""
+    """Whether nested lists are ragged, so that NumPy makes no array of them."""
     if not all(isinstance(x, (list, tuple)) for x in X):
         return False
     try:
@@ -198,7 +198,7 @@ def _is_unequal(X: Sequence[Any]) -> bool:
 
 
 def _one(x: Any, what: str) -> Item:
-    """Return an item as an array, or as the frame or pandas series it is."""
+    """Return an array, or a pandas object as it is."""
     if isinstance(x, (pd.DataFrame, pd.Series)):
         return x
     try:
@@ -212,14 +212,14 @@ def _one(x: Any, what: str) -> Item:
 def _by_first_level(X: pd.DataFrame) -> list[Item]:
     if X.index.nlevels != 2:
         raise ValueError(
-            "a frame with an index of several levels needs two, series and step; got "
+            "a DataFrame with a MultiIndex must have two levels, series and step; got "
             f"{X.index.nlevels}: {list(X.index.names)}"
         )
     items: list[Item] = []
     for name, frame in X.groupby(level=0, sort=False):
         frame = frame.droplevel(0)
         if not frame.index.is_monotonic_increasing:
-            raise ValueError(f"steps of series {name!r} are not in order; use X.sort_index() first")
+            raise ValueError(f"steps of series {name!r} are not sorted; use X.sort_index() first")
         items.append(frame)
     if not items:
         raise ValueError("X holds no series: Found array with 0 sample(s)")
@@ -227,13 +227,13 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
 
 
 def _from_cells(row: Sequence[Any], names: pd.Index, i: int) -> Item:
-    """Return one series of a frame whose cells are series, a column a channel."""
+    """Return one series from a row of cells, one cell per channel."""
     cells = [_one(cell, f"series {i}") for cell in row]
     lengths = [len(cell) if cell.ndim == 1 else -1 for cell in cells]
     if -1 in lengths or len(set(lengths)) > 1:
         raise ValueError(
-            f"every cell of series {i} must be a series of one dimension, and all as long; got "
-            f"shapes {[cell.shape for cell in cells]}"
+            f"the cells of series {i} must be one-dimensional and of equal length; got shapes "
+            f"{[cell.shape for cell in cells]}"
         )
     if isinstance(cells[0], pd.Series):
         columns = [pd.Series(cell).to_numpy() for cell in cells]
@@ -249,7 +249,7 @@ def _as_channels(x: Item, what: str) -> Floats:
         kinds = {getattr(dtype, "kind", "O") for dtype in values.dtypes}
         if not kinds <= set("fiub"):
             raise ValueError(
-                f"{what} must hold real numbers; the types of its columns are "
+                f"{what} must contain real numbers; its column dtypes are "
                 f"{values.dtypes.astype(str).tolist()}"
             )
         return values.to_numpy(dtype=np.float64, na_value=np.nan).T
@@ -263,18 +263,19 @@ def _as_channels(x: Item, what: str) -> Floats:
 
 def _refuse_other_types(x: npt.NDArray[Any], what: str) -> None:
     if x.dtype.kind not in "fiub":
-        raise ValueError(f"{what} must hold real numbers; its dtype is {x.dtype}")
+        raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}")
 
 
 def _common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
-    """Return the channels' names where the items are frames that name them by text."""
+    """Return the channel names if all items are DataFrames whose column names are strings."""
     frames = [x for x in items if isinstance(x, pd.DataFrame)]
     if len(frames) < len(items):
         return None
     for i, frame in enumerate(frames):
         if not frame.columns.equals(frames[0].columns):
             raise ValueError(
-                f"all series need the same channels: series 0 has {list(frames[0].columns)[:10]}, "
+                "all series must have the same channels: series 0 has "
+                f"{list(frames[0].columns)[:10]}, "
                 f"series {i} has {list(frame.columns)[:10]}"
             )
     names = list(frames[0].columns)
@@ -286,5 +287,5 @@ def _index_of(x: Item, i: int) -> pd.Index:
         return x.index
     raise ValueError(
         "timestamps='index' takes the time of each step from a pandas index, but series "
-        f"{i} is an array; give a list of frames, or times= and timestamps=None"
+        f"{i} is an array; pass a list of DataFrames, or times= and timestamps=None"
     )

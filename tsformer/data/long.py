@@ -1,4 +1,4 @@
-"""from_long: series out of a long table, a row an observation."""
+"""from_long: series from a long table with one row per observation."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ def from_long(
     channel: str | None = None,
     label: str | None = None,
 ) -> list[pd.DataFrame] | tuple[list[pd.DataFrame], pd.Series]:
-    """Turn a long table into series that `fit`, `predict` and scikit-learn's tools can take.
+    """Convert a long table to series for `fit`, `predict` and scikit-learn's tools.
 
     Parameters
     ----------
     table : pandas.DataFrame, or a table of polars or PyArrow
-        A row an observation, in any order.
+        One row per observation, in any order.
     case, time : str
-        Columns that say to which series a row belongs, and when it was observed.
+        Columns with the series that a row belongs to, and the time of the observation.
     value : str or sequence of str
-        Columns of values, each a channel.
+        Columns of values, one per channel.
     channel : str, optional
-        Column that names the channel of a row, where `value` is one column for all channels. What
-        a series was not observed in at some time is missing there.
+        Column that names the channel of a row, if `value` is a single column for all channels.
+        Channels that were not observed at some time are missing (NaN) there.
     label : str, optional
-        Column of the series' labels, the same in all rows of a series.
+        Column of class labels or targets, constant within a series.
 
     Returns
     -------
     X : list of DataFrame (length, channels)
-        The series by the order in which they come first, steps in order of time, which is their
-        index: ``timestamps="index"`` shows it to the encoding.
+        The series, in the order of their first rows; steps are sorted by time, which is the index.
+        ``timestamps="index"`` passes these times to the encoding.
     y : Series, only with `label`
-        The label of each, in the order of `X`, indexed by case.
+        The label of each series, in the order of `X`, indexed by case.
 
     Raises
     ------
     ValueError
-        If a column is not there, a case or time is missing, a case has two rows of one time (and
-        channel), or two labels.
+        If a column does not exist, a case or time is missing, or a case has two rows for one time
+        (and channel) or two labels.
     TypeError
-        If `table` is no table.
+        If `table` is not a table.
 
     Examples
     --------
@@ -76,24 +76,28 @@ def from_long(
         if name not in table.columns:
             raise ValueError(unknown("column of the table", name, table.columns))
     if channel is not None and len(values) != 1:
-        raise ValueError(f"with channel= there is one column of values; got value={values}")
+        raise ValueError(f"channel= needs a single column of values; got value={values}")
     if table.empty:
         raise ValueError("the table has no rows")
     keys = [case, time] if channel is None else [case, time, channel]
     for name in keys:
         if table[name].isna().any():
             row = table.index[table[name].isna()][0]
-            raise ValueError(f"column {name!r} is empty in row {row!r}; fill or drop it")
+            raise ValueError(
+                f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
+            )
     twice = table.duplicated(keys)
     if twice.any():
         first = table.loc[twice, keys].iloc[0].to_dict()
-        raise ValueError(f"two rows for {first}; aggregate them first, as by groupby().mean()")
+        raise ValueError(
+            f"two rows for {first}; aggregate them first, for example with groupby().mean()"
+        )
     wide = table[[*keys, *values]]
     if channel is not None:
         wide = wide.pivot(index=[case, time], columns=channel, values=values[0]).reset_index()
         wide.columns.name = None
         values = [name for name in wide.columns if name not in (case, time)]
-    # Sorted by time alone, and by a stable sort: groups keep the order of the original table.
+    # Sorted by time only, with a stable sort: groups keep the order of the original table.
     by_time = wide.sort_values(time, kind="stable").groupby(case, sort=False)
     order = table[case].drop_duplicates()
     X = [by_time.get_group(name).set_index(time)[values] for name in order]

@@ -21,20 +21,20 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Padded:
-    """Series as one array, whatever container they came in.
+    """Series as one array, whatever their original container.
 
     Parameters
     ----------
     values : ndarray [n, L, C] of float64
         NaN where a value is missing and past the end of a series.
     lengths : ndarray [n] of int64
-        Steps of each series. Each has a value in its last step.
+        Number of steps of each series; the last step has a value.
     times : ndarray [n, L] of float64, optional
-        When the steps were taken, counted from the first of each series; 0, 1, 2, ... where None.
+        Times of the steps, relative to the first step of each series; None means 0, 1, 2, ...
     clock : {None, "numbers", "dates"}
-        What the times are in: numbers of the caller's own unit, or seconds between dates.
+        Unit of the times: numbers in the caller's own unit, or seconds between dates.
     channels : tuple of str, optional
-        Names of the channels, where the container has them.
+        Names of the channels, if the container has them.
     """
 
     values: Floats
@@ -48,29 +48,29 @@ class Padded:
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which steps are not padding, ``[n, L]``."""
+        """True at steps that are not padding, ``[n, L]``."""
         return np.arange(self.values.shape[1]) < self.lengths[:, None]
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Padded:
-        """Return the series of a boolean mask ``[n]``."""
+        """Return the series that a boolean mask ``[n]`` selects."""
         times = None if self.times is None else self.times[chosen]
         return Padded(self.values[chosen], self.lengths[chosen], times, self.clock, self.channels)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Series as tensors on one device, shorter ones filled up with zeros at their end.
+    """Series as tensors on one device, shorter ones padded with zeros at the end.
 
     Parameters
     ----------
     values : Tensor [n, L, C]
         float32, scaled.
     lengths : Tensor [n] of int64, on the CPU
-        Steps of each series. They stay on the CPU, so that cutting a batch never waits for a
-        device.
+        Number of steps of each series. Always on the CPU, so that forming a batch never waits for
+        a device.
     mask : Tensor [n, L] of bool, optional
-        False at padding and at steps that are left out: those before the first value, and gaps in
-        codes. By default every step of a series is valid.
+        True at valid steps; False at padding, at steps before the first value and at missing codes.
+        By default every step of a series is valid.
     times : Tensor [n, L], optional
         Times of the steps in units of one regular step; ``0, 1, 2, ...`` by default.
     """
@@ -85,22 +85,22 @@ class Panel:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the tensors."""
+        """Memory of the tensors in bytes."""
         held = (self.values, self.mask, self.times)
         return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
 
     def to(self, device: torch.device) -> Panel:
-        """Return the panel with all but its lengths on `device`."""
+        """Return the panel with everything except `lengths` on `device`."""
         return self._each(lambda tensor: tensor.to(device))
 
     def pinned(self) -> Panel:
-        """Return the panel in page-locked memory, from where batches go to a GPU unwaited for."""
+        """Return the panel in page-locked memory, for asynchronous copies to a GPU."""
         return self._each(Tensor.pin_memory)
 
     def with_mask(self) -> Panel:
-        """Return the panel with a mask of its own wherever lengths differ.
+        """Return the panel with an explicit mask if lengths differ.
 
-        A batch's mask is then read on the device, and not made of lengths on the host.
+        The mask of a batch is then sliced on the device instead of computed from host lengths.
         """
         if self.mask is not None or int(self.lengths.min()) == self.values.shape[1]:
             return self
@@ -119,25 +119,25 @@ class Panel:
         rows: Tensor | None = None,
         device: torch.device | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return what a model is called with for some series.
+        """Return a batch: the arguments of a model for some of the series.
 
         Parameters
         ----------
         index : Tensor [B] of int64, on the CPU
-            Which.
+            Indices of the series.
         rows : Tensor [B] of int64, optional
-            The same on the panel's device, where the caller has it there already.
+            The same indices on the panel's device, if the caller has them there already.
         device : torch.device, optional
-            Where the batch is wanted; by default where the panel is.
+            Device of the batch; that of the panel by default.
 
         Returns
         -------
         values : Tensor [B, L', C]
             `L'` is the longest length among them.
         mask : Tensor [B, L'] of bool, or None
-            None where all are that long and have no gap.
+            None if all have that length and every step is valid.
         times : Tensor [B, L'], or None
-            None where the panel has none.
+            None if the panel has none.
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())
@@ -159,13 +159,13 @@ class Panel:
         )
 
 
-def same_device(there: torch.device, asked: torch.device) -> bool:
-    """Whether a tensor that is `there` is where it is `asked` to be: "cuda:0" is "cuda" too."""
-    return there.type == asked.type and asked.index in (None, there.index)
+def same_device(device: torch.device, wanted: torch.device) -> bool:
+    """Whether `device` satisfies `wanted`: "cuda:0" satisfies "cuda"."""
+    return device.type == wanted.type and wanted.index in (None, device.index)
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return the tensor on `device`, without waiting for a GPU to take it."""
+    """Return the tensor on `device`; copies to a GPU are asynchronous."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -1,6 +1,6 @@
-"""Preprocessor: all that is done to values before a model sees them.
+"""Preprocessor: everything that happens to values before they reach a model.
 
-`fit`, `predict`, saving and both exports share this arithmetic: a fitted preprocessor is a torch
+`fit`, `predict`, saving and both exports share one implementation: a fitted preprocessor is a torch
 module, which export traces and whose `state_dict` is saved. Shape letters: `B` series, `L` time
 steps, `C` channels.
 """
@@ -22,8 +22,8 @@ __all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary
 
 SCALINGS = ("channel", "series", None)
 GAPS = ("interpolate", "mask")
-#: Marks a missing value, beside values of size 1. A flag as large as these costs accuracy where
-#: gaps mean nothing: experiments/accuracy/missing_values.py compares.
+#: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
+#: no information; see experiments/accuracy/missing_values.py.
 GAP_FLAG = -0.1
 
 
@@ -35,11 +35,11 @@ class Preprocessor(nn.Module):
     n_inputs : int
         Channels that the model reads.
     time_step : float or None
-        The median distance between two steps in training, in the unit of the times given; None
-        where the series came without times.
+        The median interval between two steps in training, in the unit of the given times; None if
+        the series had no times.
     """
 
-    #: What the names of its tensors begin with in a saved file.
+    #: Prefix of its tensor names in a saved file.
     prefix: str
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Preprocessor(nn.Module):
         raise NotImplementedError
 
     def stem_params(self) -> dict[str, int]:
-        """Return the stem's options that the training series decide."""
+        """Return the stem options that depend on the training series."""
         return {}
 
     def fit(self, series: Padded) -> Self:
@@ -67,23 +67,23 @@ class Preprocessor(nn.Module):
     def forward(
         self, x: Tensor, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Convert series of equal or unequal length.
+        """Preprocess series of equal or unequal length.
 
         Parameters
         ----------
         x : Tensor [B, L, C] of float64
-            Values; NaN where one is missing and past the end of a series.
+            NaN where a value is missing and past the end of a series.
         times : Tensor [B, L] of float64, optional
-            Times of the steps; what stands past the end of a series is ignored.
+            Times of the steps; ignored past the end of a series.
 
         Returns
         -------
         values : Tensor [B, L, n_inputs] of float32
             Zero where `mask` is False.
         mask : Tensor [B, L] of bool
-            True at steps that the model is to read.
+            True at valid steps.
         times : Tensor [B, L] of float32, or None
-            Since the first step of each series, in units of `time_step`.
+            Time since the first step of each series, in units of `time_step`.
         """
         elapsed = None if times is None else times - times[:, :1]
         values, mask = self._convert(x, elapsed)
@@ -97,7 +97,7 @@ class Preprocessor(nn.Module):
 
     @torch.no_grad()
     def transform(self, series: Padded) -> Panel:
-        """Convert series to a panel, with a warning of what the training series did not have."""
+        """Convert series to a panel; warn about gaps or codes that training did not have."""
         x = torch.from_numpy(series.values)
         self._warn_of_unseen(x, torch.from_numpy(series.mask))
         times = None if series.times is None else torch.from_numpy(series.times)
@@ -109,20 +109,30 @@ class Preprocessor(nn.Module):
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """Return, for JSON, what `state_dict` does not hold."""
+        """Return what `state_dict` does not hold, ready for JSON."""
         return {"scaling": None, "flagged": [], "time_step": self.time_step}
 
     @staticmethod
     def restore(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Preprocessor:
-        """Make a fitted preprocessor of what `describe` and `state_dict` returned.
+        """Make a fitted preprocessor from what `describe` and `state_dict` returned.
 
-        The names of `tensors` begin with `prefix`.
+        Parameters
+        ----------
+        described : mapping
+            The result of `describe`.
+        tensors : mapping
+            The `state_dict`, each name preceded by `prefix`.
+
+        Raises
+        ------
+        KeyError
+            If something is missing, or a tensor is unknown.
         """
         made: Preprocessor
         if any(name.startswith(Vocabulary.prefix) for name in tensors):
             made = Vocabulary()
         else:
-            # Version 0.1.0 knew one way to read gaps, and did not write it down.
+            # Version 0.1.0 had a single treatment of gaps and did not record it.
             made = Scaler(
                 described["scaling"],
                 gaps=described.get("gaps", "interpolate"),
@@ -140,31 +150,31 @@ class Preprocessor(nn.Module):
 
 
 class Scaler(Preprocessor):
-    """Scale values to mean 0 and standard deviation 1, fill gaps and flag them.
+    """Standardise values, fill gaps and flag them.
 
-    With ``gaps="interpolate"`` a gap is filled along the straight line in time between the
-    observed values around it, or with the nearest one at an end; a channel without any value in a
-    series becomes 0. Each channel with gaps in training gets a flag: one more channel, after all
-    the others, that is `gap_flag` where a value is missing and 0 where it was observed. Steps
+    With ``gaps="interpolate"`` a gap is filled by linear interpolation in time between the observed
+    values around it, or with the nearest one at either end; a channel with no value at all in a
+    series becomes 0. Each channel with gaps in training gets a flag: an additional channel, after
+    all the others, that is `gap_flag` where a value is missing and 0 where it was observed. Steps
     before the first value are masked.
 
     Parameters
     ----------
     scaling : {"channel", "series", None}
-        "channel": by each channel's mean and deviation over the training series; "series": each
-        channel of each series by its own; None: values are taken as they are.
+        "channel": each channel by its mean and standard deviation over the training series;
+        "series": each channel of each series by its own; None: values are left as they are.
     gaps : {"interpolate", "mask"}, default="interpolate"
         "mask": missing values become 0, the flag is 1 where a value was observed and 0 where it is
-        missing, and steps without any value are masked.
+        missing, and steps with no value in any channel are masked.
     gap_flag : float or None, default=-0.1
         With "interpolate", the value of the flag; None leaves the flags out.
 
     Attributes
     ----------
     mean, std : Tensor [C] of float64, or None
-        With "channel", after `fit`.
+        Only with "channel", after `fit`.
     gap_channels : Tensor of int64
-        Channels that have missing values in training, and hence a flag.
+        Indices of the channels with missing values in training.
     """
 
     prefix = "scaler."
@@ -183,19 +193,19 @@ class Scaler(Preprocessor):
         if scaling not in SCALINGS:
             raise ValueError(unknown("scaling", scaling, SCALINGS))
         if gaps not in GAPS:
-            raise ValueError(unknown("way to read gaps", gaps, GAPS))
+            raise ValueError(unknown("treatment of gaps", gaps, GAPS))
         self.scaling = scaling
         self.gaps = gaps
         self.gap_flag = gap_flag
         self.n_channels = 0
         self.register_buffer("mean", None)
         self.register_buffer("std", None)
-        # Not in the state_dict: version 0.1.0 reads files that hold mean and std alone.
+        # Not in the state_dict: version 0.1.0 reads files that hold only mean and std.
         self.register_buffer("gap_channels", torch.zeros(0, dtype=torch.long), persistent=False)
 
     @property
     def n_inputs(self) -> int:
-        """Channels of the series, and the flags."""
+        """Number of channels, including the flags."""
         return self.n_channels + self._n_flags
 
     @property
@@ -205,13 +215,13 @@ class Scaler(Preprocessor):
 
     @property
     def flagged(self) -> Tensor:
-        """Which channels have missing values in training: Tensor [C] of bool."""
+        """Which channels have missing values in training, Tensor ``[C]`` of bool."""
         flagged = torch.zeros(self.n_channels, dtype=torch.bool)
         flagged[self.gap_channels] = True
         return flagged
 
     def fit(self, series: Padded) -> Self:
-        """Learn means, deviations, which channels have gaps, and the time unit."""
+        """Learn means, standard deviations, which channels have gaps, and the time unit."""
         missing = np.isnan(series.values) & series.mask[..., None]
         self.n_channels = series.values.shape[2]
         self.gap_channels = torch.from_numpy(np.flatnonzero(missing.any(axis=(0, 1))))
@@ -231,7 +241,7 @@ class Scaler(Preprocessor):
             return torch.cat([x.where(observed, 0.0).float(), flags], dim=-1), mask
         mask = _from_first_to_last(observed.any(dim=-1))
         missing = mask[..., None] & ~observed
-        # Filling is dear, and most data have no gap; but a traced program must have it.
+        # Interpolation is slow and most data have no gaps; but a traced program needs it.
         if torch.compiler.is_compiling() or bool(missing.any()):
             x = _interpolated(x, observed, elapsed)
         x = x.where(mask[..., None], 0.0).float()
@@ -257,13 +267,13 @@ class Scaler(Preprocessor):
         if len(new):
             warnings.warn(
                 f"X has missing values in channels {new[:10].tolist()}, where the training data "
-                "had none: gaps are filled from the values around them, but the model never "
-                "learned what a gap there means",
+                "had none: they are interpolated, but the model has not learned what a gap in "
+                "these channels means",
                 stacklevel=5,
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return, for JSON, what `state_dict` does not hold."""
+        """Return what `state_dict` does not hold, ready for JSON."""
         return super().describe() | {
             "scaling": self.scaling,
             "flagged": self.flagged.tolist(),
@@ -273,14 +283,14 @@ class Scaler(Preprocessor):
 
 
 class Vocabulary(Preprocessor):
-    """Number the codes of symbolic series from 1; 0 stands for codes that training lacks.
+    """Number the codes of symbolic series from 1; 0 is any code not seen in training.
 
     Missing codes are masked.
 
     Attributes
     ----------
     known : Tensor [n_codes] of int64
-        The codes of the training series in ascending order.
+        The codes of the training series, in ascending order.
     """
 
     prefix = "codes."
@@ -292,16 +302,16 @@ class Vocabulary(Preprocessor):
 
     @property
     def n_codes(self) -> int:
-        """Number of codes known."""
+        """Number of known codes."""
         return len(self.known)
 
     @property
     def n_inputs(self) -> int:
-        """One channel of numbers."""
+        """One channel, the code numbers."""
         return 1
 
     def stem_params(self) -> dict[str, int]:
-        """Return the number of codes, which is that of the stem's embeddings."""
+        """Return the number of codes, for the stem's embedding table."""
         return {"n_codes": self.n_codes}
 
     def _learn(self, x: Tensor) -> None:
@@ -325,24 +335,24 @@ class Vocabulary(Preprocessor):
         if new:
             few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
             warnings.warn(
-                f"X has codes that the training data lack, {len(new)} of them, all read as one "
-                f"unknown code: {few}",
+                f"X has codes that are not in the training data ({len(new)} distinct), all read as "
+                f"one unknown code: {few}",
                 stacklevel=5,
             )
 
 
 def _from_first_to_last(observed: Tensor) -> Tensor:
-    """Return ``[B, L]``: which steps lie between the first and the last with a value."""
+    """Return ``[B, L]``, True from the first to the last step with a value."""
     count = observed.long().cumsum(dim=1)
     return (count > 0) & ((count < count[:, -1:]) | observed)
 
 
 def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor:
-    """Return `x` with straight lines over the gaps, level at the ends; 0 for no value at all."""
+    """Interpolate linearly, with constant ends; a channel without any value becomes 0."""
     n_steps = x.shape[1]
     step = torch.arange(n_steps, device=x.device)[:, None].expand(x.shape)
     count = observed.long().cumsum(dim=1)
-    # At place k the step of the k-th value: ONNX has no running maximum.
+    # table[k] is the step of the k-th observed value: ONNX has no running maximum.
     place = count.where(observed, n_steps + 1)
     table = torch.zeros_like(x[:, :1], dtype=torch.long).expand(-1, n_steps + 2, -1)
     table = table.scatter(1, place, step)
@@ -354,13 +364,13 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
     start = t.gather(1, left)
     span = t.gather(1, right) - start
     part = (t - start).where(span > 0, 0.0) / span.where(span > 0, 1.0)
-    # Weighted, not left + part (right - left), which would round a value that was observed.
+    # A weighted sum: left + part * (right - left) would round at the observed ends.
     filled = x.gather(1, left) * (1 - part) + x.gather(1, right) * part
     return x.where(observed, filled).where(count[:, -1:] > 0, 0.0)
 
 
 def _moments(x: Tensor, observed: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the observed values; 0 and 1 for none, 1 for a constant."""
+    """Mean and standard deviation of observed values; 0 and 1 if none, std 1 if constant."""
     count = observed.sum(dim=dim, keepdim=True).clamp(min=1)
     mean = x.where(observed, 0.0).sum(dim=dim, keepdim=True) / count
     squares = (x - mean).square().where(observed, 0.0)
@@ -368,10 +378,9 @@ def _moments(x: Tensor, observed: Tensor, dim: tuple[int, ...]) -> tuple[Tensor,
     if not torch.compiler.is_compiling() and not bool(std.isfinite().all()):
         raise ValueError(
             f"X has values as large as {float(x.where(observed, 0.0).abs().max()):.3g}, whose "
-            "squares are too large for a standard deviation in float64; divide X by a constant "
-            "first"
+            "squares overflow float64; divide X by a constant first"
         )
-    # A constant has a deviation of rounding error only; dividing by that would make noise of it.
+    # The deviation of a constant is rounding error; dividing by it would amplify that to noise.
     return mean, std.where(std > 1e-12 * mean.abs().clamp(min=1.0), 1.0)
 
 
@@ -388,21 +397,21 @@ def _refuse_too_large(x: Tensor) -> None:
 def _check_codes(x: Tensor) -> None:
     if x.shape[2] != 1:
         raise ValueError(
-            f"stem='embedding' reads one channel of codes; X has {x.shape[2]} channels"
+            f"stem='embedding' needs one channel of codes; X has {x.shape[2]} channels"
         )
-    # Beyond 2^53 floats skip whole numbers. NaN, which is no code, fails neither comparison.
+    # Beyond 2^53 float64 skips integers. NaN, a missing code, passes both comparisons.
     wrong = ((x.round() != x) & ~x.isnan()) | (x.abs() > 2**53)
     if bool(wrong.any()):
         case, step, _ = wrong.nonzero()[0].tolist()
         raise ValueError(
-            "stem='embedding' reads whole numbers as codes; got "
+            "stem='embedding' needs codes that are integers; got "
             f"{float(x[case, step, 0]):g} at series {case}, step {step}. For measurements use "
-            "stem='conv' or 'linear', or turn them into codes first"
+            "stem='conv' or 'linear', or discretise them first"
         )
 
 
 def _time_step(series: Padded) -> float | None:
-    """Return the median distance between steps that are apart; None where there are no times."""
+    """Return the median nonzero interval between steps; None without times."""
     if series.times is None:
         return None
     apart = np.diff(series.times, axis=1)[series.mask[:, 1:]]

@@ -1,4 +1,4 @@
-"""Problems that need order: two classes of the same steps, which differ in when they come."""
+"""Synthetic problems whose two classes have the same values in a different order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ORDER_TASKS", "make_order_task"]
 
 ORDER_TASKS = ("order", "lag", "direction")
 
-_REACH = 3  # steps from its middle in which a bump of width 1 is seen
+_REACH = 3  # steps from its centre within which a bump of width 1 is visible
 
 
 def make_order_task(
@@ -23,11 +23,11 @@ def make_order_task(
     noise: float = 0.1,
     random_state: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Make series of two classes that differ in the order of their steps and in nothing else.
+    """Make series of two classes that differ only in the order of their steps.
 
-    In each kind the reverse of a series of one class is as likely in the other, and the steps of
-    both classes, taken without their order, are distributed alike. So a model that sees a bag of
-    steps, or only how far steps are apart, is at chance by construction.
+    For each kind, the reverse of a series of one class is equally likely in the other, and without
+    their order the steps of both classes have the same distribution. A model that sees a bag of
+    steps, or only the distances between steps, is therefore at chance level by construction.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ def make_order_task(
         - "order": one channel with a bump up and a bump down, at random times at least a quarter
           of the length apart. Classes "up first" and "down first".
         - "lag": two channels with the same three bumps at random times, in one channel `lag` steps
-          later. Classes "first leads" and "second leads".
-        - "direction": one channel that goes up or down a straight line between ``-a`` and `a`, with
-          `a` drawn from 0.5 to 1.5. Classes "rising" and "falling".
+          later than in the other. Classes "first leads" and "second leads".
+        - "direction": one channel with a straight line from ``-a`` to `a` or back, with `a` drawn
+          uniformly from 0.5 to 1.5. Classes "rising" and "falling".
 
-        A bump is ``exp(-(t - m)^2 / 2)`` with its middle `m` on a step.
+        A bump is ``exp(-(t - m)^2 / 2)``, where its centre `m` is a step.
     n_cases : int, default=200
-        Number of series; the classes are equal, up to one.
+        Number of series; class sizes differ by at most one.
     length : int, default=32
         Number of steps.
     lag : int, default=4
-        Steps between the channels of "lag".
+        Steps between the two channels of "lag".
     noise : float, default=0.1
-        Standard deviation of normal noise added to every value.
+        Standard deviation of Gaussian noise added to every value.
     random_state : int, optional
-        Of all draws. None draws anew at each call.
+        Seed of all random draws. With None every call gives different data.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def make_order_task(
     if n_cases < 2:
         raise ValueError(f"n_cases must be at least 2, one for each class; got {n_cases}")
     if not noise >= 0:
-        raise ValueError(f"noise is a standard deviation, 0 or more; got {noise}")
+        raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
     rng = np.random.default_rng(random_state)
     forward = rng.permutation(n_cases) % 2 == 0
     if kind == "order":
@@ -93,7 +93,7 @@ def _order(
     apart = max(length // 4, 2 * _REACH)
     last = length - 1 - _REACH
     _check_room("order", length, _REACH + apart, last)
-    earlier, later = np.triu_indices(last + 1 - _REACH - apart)  # all pairs, each as likely
+    earlier, later = np.triu_indices(last + 1 - _REACH - apart)  # all pairs, equally likely
     drawn = rng.integers(len(earlier), size=len(forward))
     early, late = earlier[drawn] + _REACH, later[drawn] + _REACH + apart
     up, down = np.where(forward, early, late), np.where(forward, late, early)
@@ -104,7 +104,7 @@ def _lag(
     rng: np.random.Generator, forward: NDArray[np.bool_], length: int, lag: int
 ) -> NDArray[np.float64]:
     if lag < 1:
-        raise ValueError(f"lag is the steps from one channel to the other, at least 1; got {lag}")
+        raise ValueError(f"lag must be at least 1 step; got {lag}")
     last = length - 1 - _REACH - lag
     _check_room("lag", length, _REACH, last)
     leading = rng.integers(_REACH, last + 1, size=(len(forward), 3))
@@ -123,12 +123,12 @@ def _direction(
 
 
 def _bump(middle: NDArray[np.int64], length: int) -> NDArray[np.float64]:
-    """Return a bump around each middle ``[...]``, as ``[..., length]``."""
+    """Return a bump around each centre ``[...]``, as ``[..., length]``."""
     return np.exp(-((np.arange(length) - middle[..., None]) ** 2) / 2)
 
 
 def _check_room(kind: str, length: int, first: int, last: int) -> None:
     if first > last:
         raise ValueError(
-            f"the {kind} task has no room in {length} steps; it needs {length + first - last}"
+            f"the {kind} task does not fit into {length} steps; it needs {length + first - last}"
         )

@@ -1,4 +1,4 @@
-"""When the steps of a series were taken: numbers or dates, as numbers that count from its first."""
+"""Convert the times of steps, numbers or dates, to numbers relative to the first step."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ __all__ = ["pad_times"]
 
 
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
-    """Convert the times of series to padded numbers, and say what they are in.
+    """Convert the times of series to padded numbers, and return their unit.
 
     Parameters
     ----------
     times : ndarray (length,) or (n, length), or list of n (length,) arrays or pandas indices
-        Numbers or dates that do not decrease; one array of one dimension is for all series.
+        Non-decreasing numbers or dates; a single one-dimensional array applies to all series.
     lengths : ndarray [n] of int64
-        Steps of each series.
+        Number of steps of each series.
 
     Returns
     -------
     times : ndarray [n, L] of float64
-        From the first step of each series; dates in seconds. Zero past the end of a series.
+        Time since the first step of each series, for dates in seconds. Zero past the end.
     clock : {"numbers", "dates"}
+        The unit of the times.
 
     Raises
     ------
     ValueError
-        If their number is another than that of the steps, one is missing or infinite, or they
-        decrease. The message names the series.
+        If there are not as many times as steps, or a time is missing, infinite or less than the
+        one before. The message names the series.
     TypeError
-        If they are neither numbers nor dates, or both.
+        If they are neither numbers nor dates, or a mixture of both.
     """
     each = _one_by_one(times, lengths)
     padded = np.zeros((len(lengths), int(lengths.max())))
@@ -49,7 +50,7 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
             step = int(np.flatnonzero(~np.isfinite(numbers))[0])
             raise ValueError(
                 f"the time of step {step} of series {i} is missing or infinite; every step needs "
-                "a time, also those whose values are missing"
+                "a time, even if its values are missing"
             )
         falls = np.flatnonzero(np.diff(numbers) < 0)
         if len(falls):
@@ -59,7 +60,7 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         row[:length] = numbers
         clocks.add(clock)
     if len(clocks) > 1:
-        raise TypeError("the times of some series are dates, those of others numbers")
+        raise TypeError("the times of some series are dates and those of others are numbers")
     return padded, clocks.pop()
 
 
@@ -77,12 +78,12 @@ def _one_by_one(times: Any, lengths: npt.NDArray[np.int64]) -> Sequence[Any]:
             )
         each = [array] * len(lengths) if array.ndim == 1 else list(array)
     if len(each) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} series, but times are given for {len(each)}")
+        raise ValueError(f"X has {len(lengths)} series, but times has {len(each)}")
     return each
 
 
 def _numbers(given: Any, what: str) -> tuple[Floats, str]:
-    """Return numbers that count from the first, and their clock."""
+    """Return the times relative to the first, and their unit."""
     index = given if isinstance(given, pd.Index) else pd.Index(given)
     if isinstance(index, pd.PeriodIndex):
         index = index.to_timestamp()
@@ -94,7 +95,7 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
     if values.dtype.kind not in "Mmfiu":
         raise TypeError(
             f"{what} must be numbers or dates; got {type(index).__name__} of {index.dtype}, such "
-            f"as {index[0]!r}. pandas.to_datetime reads dates from text"
+            f"as {index[0]!r}. pandas.to_datetime parses dates from text"
         )
     if values.dtype.kind in "iu":  # small types would wrap around
         values = values.astype(np.float64 if values.dtype == np.uint64 else np.int64)

@@ -1,7 +1,7 @@
-"""Read a `.ts` file, the text format of the UCR and UEA archives, and name the line that is wrong.
+"""Read `.ts` files, the text format of the UCR and UEA archives; errors name the offending line.
 
-A header of ``@tag value`` lines, then ``@data``, then one series a line: its channels parted by
-colons, the values of a channel by commas, and the label last::
+A file has a header of ``@tag value`` lines, then ``@data``, then one series per line: channels
+separated by colons, the values of a channel by commas, and the label last::
 
     @problemName Toy
     @equalLength true
@@ -9,9 +9,9 @@ colons, the values of a channel by commas, and the label last::
     @data
     1.0,2.0,?:4.0,5.0,6.0:walk
 
-sktime reads these files too, but it lower-cases the labels, gives no line when one is wrong, takes
-a cut line of an unequal-length problem for a series, makes a pandas object of every channel of
-every series, and takes seconds to import.
+sktime reads these files too, but it lower-cases the labels, does not name an offending line,
+accepts a truncated line of an unequal-length problem as a series, creates a pandas object for every
+channel of every series, and takes seconds to import.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["DatasetError", "read_ts"]
 
 
 class DatasetError(ValueError):
-    """A data set that is unknown, cannot be had, or is not what its file or the catalogue says."""
+    """A data set is unknown, unavailable, or inconsistent with its header or the catalogue."""
 
 
 def read_ts(
@@ -44,19 +44,19 @@ def read_ts(
     Returns
     -------
     X : list of ndarray (channels, length) of float64
-        One array a series, NaN where the file has ``?`` or ``NaN``.
+        One array per series, NaN where the file has ``?`` or ``NaN``.
     y : ndarray (n,) of str, or None
         The labels, spelled as in the file; None if the header says ``@classLabel false``.
 
     Raises
     ------
     DatasetError
-        If the file is empty, ends early, or has a line that is not what the header says. The
-        message starts with the path and the number of the line.
+        If the file is empty, ends early, or has a line that contradicts the header. The message
+        starts with the path and the line number.
     FileNotFoundError
         If there is no such file.
     """
-    # A few headers of the archives quote their donors in other encodings; data and tags are ASCII.
+    # A few headers in the archives use other encodings for names; data and tags are ASCII.
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = _Lines(os.fspath(path), file)
         header = _read_header(lines)
@@ -68,7 +68,7 @@ def read_ts(
                 labels.append(_take_label(lines, channels, header.labels))
             series = _read_series(lines, channels)
             _check_shape(lines, series, header)
-            # Where the header is silent, the first series speaks for the others.
+            # If the header does not say, all series must match the first.
             header.channels = len(series)
             if header.equal_length:
                 header.length = series.shape[1]
@@ -80,7 +80,7 @@ def read_ts(
 
 @dataclass
 class _Header:
-    """What the lines before ``@data`` promise; None where they are silent."""
+    """What the lines before ``@data`` declare; None for what they do not."""
 
     channels: int | None = None
     length: int | None = None
@@ -89,7 +89,7 @@ class _Header:
 
 
 class _Lines:
-    """The lines of a file that say something, and the complaint about the one read last."""
+    """The non-comment lines of a file, and errors about the line read last."""
 
     def __init__(self, path: str, lines: Iterator[str]):
         self.path = path
@@ -102,7 +102,7 @@ class _Lines:
             self.number += 1
             self._is_cut = not raw.endswith("\n")
             line = raw.strip()
-            if line and line[0] not in "#%":  # both open a comment
+            if line and line[0] not in "#%":  # both start a comment
                 yield line
 
     def refuse(self, what: str) -> NoReturn:
@@ -129,7 +129,7 @@ def _read_header(lines: _Lines) -> _Header:
                 lines.refuse("series with time stamps (@timeStamps true) are not supported")
             case "@targetlabel" if _flag(lines, tag, value):
                 lines.refuse(
-                    "a regression problem (@targetLabel): it has numbers to predict, no classes"
+                    "a regression problem (@targetLabel): it has numeric targets and no classes"
                 )
             case "@univariate" if _flag(lines, tag, value):
                 header.channels = 1
@@ -168,7 +168,7 @@ def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str]) -> str
     if label not in labels:
         known = ", ".join(sorted(labels)[:20]) + (", ..." if len(labels) > 20 else "")
         lines.refuse(
-            f"the line ends in {_short(label)}, which is no label of @classLabel ({known})"
+            f"the line ends in {_short(label)}, which is not a label of @classLabel ({known})"
         )
     return label
 
@@ -176,15 +176,15 @@ def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str]) -> str
 def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
     """Turn the texts of the channels into an array (channels, length)."""
     if not channels:
-        lines.refuse("one field only: expected channels and a label, parted by ':'")
+        lines.refuse("a single field: expected channels and a label, separated by ':'")
     lengths = [text.count(",") + 1 for text in channels]
     for i, length in enumerate(lengths):
         if length != lengths[0]:
             lines.refuse(
                 f"channel {i + 1} has {length} values, channel 1 has {lengths[0]}; "
-                "the channels of a series must be equally long"
+                "the channels of a series must have equal length"
             )
-    # All channels at once, for speed; which value is wrong is only asked once one is.
+    # All channels at once, for speed; the offending value is located only if this fails.
     text = ",".join(channels).replace("?", "nan")
     try:
         return np.array(text.split(","), dtype=np.float64).reshape(len(channels), -1)
@@ -199,9 +199,9 @@ def _refuse_value(lines: _Lines, channels: list[str]) -> NoReturn:
                 float(value.replace("?", "nan"))
             except ValueError:
                 lines.refuse(
-                    f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is no number"
+                    f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is not a number"
                 )
-    raise AssertionError("numpy refused a line whose every value python takes for a number")
+    raise AssertionError("numpy rejected a line of which Python parses every value")
 
 
 def _check_shape(lines: _Lines, series: npt.NDArray[np.float64], header: _Header) -> None:
@@ -209,7 +209,7 @@ def _check_shape(lines: _Lines, series: npt.NDArray[np.float64], header: _Header
     if header.channels not in (None, channels):
         lines.refuse(f"{channels} channels, expected {header.channels}")
     if header.length not in (None, length):
-        lines.refuse(f"{length} values a channel, expected {header.length}")
+        lines.refuse(f"{length} values per channel, expected {header.length}")
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The contracts of scikit-learn, sktime and aeon. No training loop, no model."""
+"""Estimators with the interfaces of scikit-learn, sktime and aeon."""
 
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor

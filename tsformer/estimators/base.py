@@ -1,4 +1,4 @@
-"""What every estimator does: read series, train models on them, run them, save and load them."""
+"""Base of the estimators: read series, train models, predict, save and load."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ Targets = npt.NDArray[Any]
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
-#: ``max_epochs="auto"``: optimizer steps of a fit, whatever the number of series...
+#: ``max_epochs="auto"``: optimizer steps per fit, whatever the number of series...
 AUTO_STEPS = 1000
-#: ...but never fewer passes over large data than this.
+#: ...but at least this many passes over large data.
 AUTO_MIN_EPOCHS = 20
-#: ``early_stopping="auto"``: from so many series on, a part of them is better spent on validation.
+#: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
-#: What only the running program has, and no file can hold.
+#: Parameters that make sense in the running program only, with the values saved instead.
 NOT_SAVED = {"callbacks": None, "device": "auto", "checkpoint_dir": None, "resume": False}
 
 
 @dataclass
 class TrainingJob:
-    """All that training needs: the arguments of `train_ensemble` that the data decide."""
+    """The arguments of `train_ensemble` that depend on the data."""
 
     models: list[TSTransformer]
     panel: Panel
@@ -76,18 +76,18 @@ class TrainingJob:
 
 
 class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the estimators of this package. Subclasses say what targets are.
+    """Base class of the estimators; subclasses define what targets are.
 
     Attributes
     ----------
     preprocessor_ : Scaler or Vocabulary
-        What is done to values before the models see them.
+        The fitted preprocessing of the models' inputs.
     models_ : list of TSTransformer
-        The module of each member.
+        The module of each ensemble member.
     histories_ : list of History
         The training history of each member.
     device_ : torch.device
-        Where the modules are.
+        The device of the modules.
     """
 
     preprocessor_: Preprocessor
@@ -101,7 +101,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     scaler_: ClassVar[property] = renamed_attribute("scaler_", "preprocessor_")
 
-    # The parameters, which the constructors of the subclasses assign.
+    # The constructor parameters, which the subclasses assign.
     encoding: EncodingSpec
     encoding_params: Any
     stem: str
@@ -135,23 +135,23 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     random_state: Any
     verbose: int
 
-    # What a subclass says of its targets.
+    # What a subclass defines: its targets and outputs.
 
     @abstractmethod
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        """Check `y`, called `name` in errors, and encode it; with `reset` learn how."""
+        """Check and encode `y`, called `name` in errors; with `reset`, learn the encoding."""
 
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
-        """Return, for JSON, what `_targets` learned."""
+        """Return what `_targets` learned, ready for JSON."""
 
     @abstractmethod
     def _restore_targets(self, described: dict[str, Any]) -> None:
-        """Take back what `_describe_targets` returned."""
+        """Restore what `_describe_targets` returned."""
 
     @abstractmethod
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        """Return the weight of each series, or None where all weigh the same."""
+        """Return the weight of each series, or None if all are equal."""
 
     @abstractmethod
     def _n_outputs(self) -> int:
@@ -163,10 +163,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     @abstractmethod
     def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        """Return how good the outputs are; higher is better."""
+        """Return the validation score; higher is better."""
 
     def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
-        """Return the group of each series; the same share of each group is held out."""
+        """Return the stratum of each series; the same share of each is held out."""
         return np.zeros(len(targets), dtype=np.int64)
 
     # Fitting.
@@ -182,27 +182,27 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         times: Any = None,
         times_val: Any = None,
     ) -> Self:
-        """Train on all of `X`, or on all but the part that `early_stopping` holds out.
+        """Fit on all of `X`, or on all but the part that `early_stopping` holds out.
 
         Parameters
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
             Series; those of a list may differ in length. Tensors, lists of (length, channels)
-            frames, frames of two index levels (series, step) and frames whose cells are series
-            are read as well. NaN stands for a missing value: gaps are filled along the line
-            between the values around them, and a further channel says where they are, if `fit`
-            saw any; steps before the first value and after the last are left out.
+            DataFrames, DataFrames with two index levels (series, step) and DataFrames whose cells
+            are series are accepted as well. NaN marks a missing value: gaps are interpolated
+            linearly and, if `fit` saw any, flagged in an additional channel; steps before the
+            first value and after the last are masked.
         y : array-like (n,)
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
             numbers.
         sample_weight : array-like (n,), optional
-            Weight of each series, on top of `class_weight`; only their ratios matter.
+            Weight of each series, multiplied by its class weight; only ratios matter.
         X_val, y_val : optional
-            Validation data like `X` and `y`: they are scored after each epoch and, unless
-            ``early_stopping=False``, stop the training. They never train it.
+            Validation data like `X` and `y`, scored after each epoch. Unless
+            ``early_stopping=False``, they decide when to stop. Models are never trained on them.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            When the steps were taken, numbers or dates that do not decrease, in place of regular
-            steps; see `timestamps`. Calls that predict then need them too.
+            Times of the steps, non-decreasing numbers or dates; regular steps by default. If
+            `fit` gets times, the methods that predict need them too. See also `timestamps`.
         times_val : like `times`, optional
             The times of `X_val`.
 
@@ -213,10 +213,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         Raises
         ------
         ValueError, TypeError
-            For arguments that are not allowed; nothing is trained then.
+            For invalid arguments; nothing is trained then.
         tsformer.training.NonFiniteLossError
-            If the loss is no longer finite. The estimator is fitted then, with the weights of
-            the last good epoch.
+            If the loss is no longer finite. The estimator is fitted nevertheless, with the
+            weights of the last good epoch.
         """
         job = self._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
         try:
@@ -225,8 +225,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             self._drop_untrained()
         if len(self.models_) < len(job.models):
             warnings.warn(
-                f"only the {len(self.models_)} of {len(job.models)} members that were trained are "
-                "kept",
+                f"only {len(self.models_)} of {len(job.models)} members were trained; the others "
+                "are dropped",
                 stacklevel=2,
             )
         return self
@@ -241,7 +241,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         y_val: Any = None,
         times_val: Any = None,
     ) -> TrainingJob:
-        """Do all of `fit` but the training: check, read, encode, hold out, make the models."""
+        """Do all of `fit` except training: check, read, encode, hold out, make the models."""
         check_parameters(self.get_params(deep=False))
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
@@ -256,7 +256,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         held_out = self._given_validation(X_val, y_val, times_val)
         val_weights = None if held_out is None else self._weights(None, held_out[1])
         if held_out is None and self._stops_early(len(targets), given=False):
-            # One part for all members: what none of them has trained on judges each.
+            # The same series for all members, so that their scores are comparable and an
+            # ensemble can be judged by data that none of its members was trained on.
             chosen = hold_out(self._strata(targets), self.validation_fraction, seeds[0][2])
             held_out = series.take(chosen), targets[chosen]
             series, targets = series.take(~chosen), targets[~chosen]
@@ -283,7 +284,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         validation = None
         if held_out is not None:
             validation = self._validation(*held_out, val_weights, plan.device)
-        # Set before training, so that what a stop by error leaves behind is fitted all the same.
+        # Set before training, so that an error in the middle leaves a fitted estimator.
         self.models_, self.device_, self.histories_ = models, plan.device, histories
         return TrainingJob(
             models=models,
@@ -297,19 +298,20 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         )
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
-        """Check `X` and convert it; with `reset` learn what later calls must agree with."""
-        columns: list[bool] = []  # filled where X is one array of all series
+        """Check and convert `X`; with `reset`, learn what later calls must agree with."""
+        columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
 
         def check(array: Any) -> npt.NDArray[Any]:
             checks = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
-            # Columns of a 2-D X are features to scikit-learn, which then insists on their number.
-            # With channels given, only these are features, and series may have any length.
+            # scikit-learn takes the columns of a 2-D X for features, whose number must not change.
+            # With a channel axis only channels are features, and series may have any length.
+            checked: npt.NDArray[Any]
             if reset or (self._columns_are_steps and np.asarray(array).ndim <= 2):
-                array = validate_data(self, array, reset=reset, **checks)
+                checked = validate_data(self, array, reset=reset, **checks)
             else:
-                array = check_array(array, **checks)
-            columns.append(array.ndim == 2)
-            return array
+                checked = check_array(array, **checks)
+            columns.append(checked.ndim == 2)
+            return checked
 
         series = to_padded(X, times, index=self.timestamps == "index", check=check)
         n_channels = series.values.shape[2]
@@ -324,7 +326,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
                 f"{self.n_channels_}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
-                + ("; one series alone is X[None]" if alone else "")
+                + ("; to pass a single series use X[None]" if alone else "")
             )
         elif series.clock != self._clock:
             raise ValueError(
@@ -336,7 +338,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return series
 
     def _check_channel_names(self, channels: tuple[str, ...] | None, *, reset: bool) -> None:
-        """Let scikit-learn compare the channels' names: another order would go unnoticed."""
+        """Let scikit-learn compare channel names: a different order would go unnoticed."""
         named = pd.DataFrame(columns=channels) if channels else np.empty((0, self.n_channels_))
         if channels or (not reset and hasattr(self, "feature_names_in_")):
             validate_data(self, named, reset=reset, skip_check_array=True, ensure_2d=False)
@@ -363,7 +365,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self, series: Padded, targets: Targets, weights: Targets | None, device: torch.device
     ) -> Validation:
         panel = self.preprocessor_.transform(series).to(device)
-        # The loss that stops the training is the one that is trained.
+        # The validation loss is weighted like the training loss.
         loss_weights = _normalised(weights)
         if loss_weights is not None:
             loss_weights = loss_weights.to(device)
@@ -372,7 +374,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         )
 
     def _stops_early(self, n_cases: int, *, given: bool) -> bool:
-        """Whether validation data stop the training; `given` says that the caller brings them."""
+        """Whether validation data, given by the caller or held out, decide when to stop."""
         if self.early_stopping == "auto":
             return given or n_cases >= AUTO_EARLY_STOPPING_CASES
         return bool(self.early_stopping)
@@ -381,7 +383,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return Vocabulary() if self.stem == "embedding" else Scaler(self.scaling)
 
     def _model_config(self, *, max_len: int) -> ModelConfig:
-        """Return the shape of the model for what `preprocessor_` makes of series."""
+        """Return the model configuration for the output of `preprocessor_`."""
         return ModelConfig(
             n_channels=self.preprocessor_.n_inputs,
             n_outputs=self._n_outputs(),
@@ -423,10 +425,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         )
 
     def _member_callbacks(self, plan: TrainingPlan) -> list[list[Callback]]:
-        """Return the callbacks of each member: the user's see all of them in turn."""
+        """Return the callbacks of each member; the user's own follow all members in turn."""
         callbacks = [list(self.callbacks or ()) for _ in range(self.n_estimators)]
         if self.verbose:
-            # Vectorized members advance together, and one bar shows it.
+            # Vectorized members advance together: one bar is enough.
             for own in callbacks[:1] if plan.device.type == "cuda" else callbacks:
                 own.append(ProgressBar())
         return callbacks
@@ -438,33 +440,33 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.histories_ = [self.histories_[i] for i in kept]
 
     def _check_same_shape(self) -> None:
-        """Raise ValueError where a warm start cannot go on with the fitted models."""
+        """Raise ValueError if a warm start cannot continue from the fitted models."""
         if len(self.models_) != self.n_estimators:
             raise ValueError(
-                f"warm_start=True goes on with the {len(self.models_)} fitted members, but "
-                f"n_estimators is {self.n_estimators}; set it to their number, or start anew with "
-                "warm_start=False"
+                f"warm_start=True continues from the {len(self.models_)} fitted members, but "
+                f"n_estimators is {self.n_estimators}; set it to their number, or start from "
+                "scratch with warm_start=False"
             )
         fitted = self.model_.config
         asked = self._model_config(max_len=fitted.max_len)
         for name, value in vars(asked).items():
             if getattr(fitted, name) != value:
                 raise ValueError(
-                    f"warm_start=True goes on with the fitted model, but {name} changed from "
-                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or start anew with "
-                    "warm_start=False"
+                    f"warm_start=True continues from the fitted model, but {name} changed from "
+                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from scratch "
+                    "with warm_start=False"
                 )
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
         blind = model.encoding.symmetric and model.stem.pointwise
-        if blind and self.encoding != "none":  # "none" is asked for as the control it is
+        if blind and self.encoding != "none":  # "none" is chosen as a control
             signed = (
-                "; or tell it the direction: encoding_params={'signed': True}"
+                "; or give it a direction: encoding_params={'signed': True}"
                 if self.encoding == "alibi"
                 else ""
             )
             warnings.warn(
-                f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem "
+                f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem only "
                 "single steps: this model cannot tell a series from its reverse. Use stem='conv', "
                 f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}",
                 stacklevel=4,
@@ -473,19 +475,19 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # Predicting.
 
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
-        """Embed series: what the head sees after pooling.
+        """Compute embeddings of series: the pooled tokens that the head reads.
 
         Parameters
         ----------
         X : as in `fit`
-            Series with the channels of those in `fit`, of any length.
+            Series of any length, with the same channels as in `fit`.
         times : as in `fit`, optional
-            Their times, if `fit` had times.
+            Times of the steps, if `fit` had times.
 
         Returns
         -------
         ndarray (n, n_estimators * d_model) of float32
-            The embeddings of several members side by side: each has a space of its own.
+            Embeddings of several members are concatenated: each has its own space.
         """
         return np.concatenate(list(self._outputs(X, times, "embed")), axis=1)
 
@@ -496,7 +498,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _outputs(
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
-        """Run the models, or another method of them, over `X`: ``[members, n, ...]``."""
+        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
         check_is_fitted(self)
         series = self._read(X, times, reset=False)
         panel = self.preprocessor_.transform(series).to(self.device_)
@@ -511,14 +513,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if not finite.all():
             case = int(np.flatnonzero(~finite)[0])
             raise ValueError(
-                f"the model's outputs for series {case} are not finite: after scaling its values "
-                f"reach {float(panel.values[case].abs().max()):.3g}, far from what training saw; "
-                "look for wrong units or marks of missing values in X"
+                f"the model's outputs for series {case} are not finite: after scaling, its values "
+                f"reach {float(panel.values[case].abs().max()):.3g}, far beyond the training data; "
+                "check X for wrong units and for numbers that mark missing values"
             )
         return outputs
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is a model: a `fit` that refused its arguments leaves other traces."""
+        """Whether there are models: a `fit` that raised may leave other attributes."""
         return hasattr(self, "models_")
 
     def __sklearn_tags__(self) -> Tags:
@@ -526,33 +528,33 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = self.stem == "embedding"
-        # An embedding is float32, whatever came.
+        # Embeddings are float32, whatever the dtype of X.
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    # Members: models that differ only in their seed.
+    # Ensemble members: models that differ only in their seed.
 
     @property
     def model_(self) -> TSTransformer:
-        """The torch module; of several the first, which is that of ``n_estimators=1``."""
+        """The torch module; for several members the first, that of ``n_estimators=1``."""
         return self.models_[0]
 
     @property
     def history_(self) -> History:
-        """The epochs trained; of several members their mean, and the sum of their seconds."""
+        """The training history; for several members, their mean and total seconds."""
         return self.histories_[0] if len(self.histories_) == 1 else _mean(self.histories_)
 
     @property
     def n_iter_(self) -> int:
-        """Epochs trained, of the member that trained longest."""
+        """Number of epochs trained; the maximum over members."""
         return max(1, *map(len, self.histories_))
 
     @property
     def estimators_(self) -> list[Self]:
         """Each member as a fitted estimator of its own, with ``n_estimators=1``.
 
-        They share the models with this one. The `random_state` of each is the int that trains it
-        alone, if this one's is an int.
+        They share their models with this estimator. If its `random_state` is an int, that of each
+        member is the int with which it can be trained alone.
         """
         parameters = self.get_params(deep=False)
         learned = {key: value for key, value in vars(self).items() if key not in parameters}
@@ -566,7 +568,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return members
 
     def _member_state(self, member: int) -> Any:
-        """Return the `random_state` that trains a member alone, or None where there is none."""
+        """Return the `random_state` that trains a member alone, or None if there is none."""
         if not isinstance(self.random_state, (int, np.integer)):
             return None
         return self.random_state if member == 0 else _derived(_drawn(self.random_state), member)
@@ -574,8 +576,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _seeds(self) -> list[MemberSeeds]:
         """Derive the seeds of all members from `random_state`.
 
-        Those of the first are what they are for one model. A further one has the seeds of one
-        model whose `random_state` is an int derived from this one's.
+        The first member has the seeds of a single model. Each further member has the seeds of a
+        single model whose `random_state` is an int derived from this estimator's.
         """
         drawn = _drawn(self.random_state)
         further = [_drawn(_derived(drawn, member)) for member in range(1, self.n_estimators)]
@@ -584,36 +586,35 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # Saving, pickling, moving.
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a folder; read it with `tsformer.load`.
+        """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-        A kill in the middle leaves the old folder or none, never half of one.
+        The write is atomic: if the process is killed, the old folder or none is left.
 
         Parameters
         ----------
         path : str or path
-            A folder to make, or one made by an earlier `save`, which is replaced. The parameters
+            A new folder, or one written by an earlier `save`, which is replaced. The parameters
             `callbacks`, `checkpoint_dir`, `device` and `resume` are not saved.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If there is nothing to save yet.
+            If the estimator is not fitted.
         ValueError
-            If `path` is something other than such a folder, or a parameter cannot be written as
-            JSON: an encoding given as a class is written by its registered name, a factory cannot
-            be.
+            If `path` is anything else, or a parameter cannot be written as JSON. An encoding
+            class is saved under its registered name; a factory cannot be saved.
         """
         check_is_fitted(self)
         persistence.write_folder(path, *self._fitted_state())
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return all that makes a fitted estimator: a description for JSON, and named tensors."""
+        """Return the fitted state: a description, ready for JSON, and named tensors."""
         parameters = self.get_params(deep=False) | NOT_SAVED
         parameters["encoding"] = _by_name(parameters["encoding"])
         if isinstance(parameters.get("class_weight"), dict):
             # JSON keys are strings; pairs keep the labels' types.
             parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
-        # Not to be derived from the parameters, which may have been set anew since the fit.
+        # From the model, not from the parameters, which may have been changed since the fit.
         model = dict(vars(self.model_.config))
         model["encoding"] = _by_name(model["encoding"])
         description = {
@@ -628,7 +629,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             **_describe_history(self.histories_[0]),
-            # Of further members, beside those of the first, which version 0.1.0 reads alone.
+            # Only of further members: version 0.1.0 reads the history of the first alone.
             "members": [_describe_history(history) for history in self.histories_[1:]],
         }
         prefix = self.preprocessor_.prefix
@@ -641,12 +642,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
-        """Make the estimator that `_fitted_state` described.
+        """Make an estimator from what `_fitted_state` returned.
 
         Raises
         ------
         KeyError, TypeError, RuntimeError, ValueError
-            If the two do not describe one.
+            If `state` and `tensors` do not describe one.
         """
         parameters = dict(state["parameters"])
         if isinstance(parameters.get("class_weight"), dict):
@@ -668,7 +669,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         except ValueError as error:
             raise ValueError(
                 f"{error}. If the encoding {config.encoding!r} is your own, import the module that "
-                "defines it, then load"
+                "defines it before loading"
             ) from error
         left = dict(tensors)
         for prefix, model in zip(_prefixes(len(estimator.models_)), estimator.models_, strict=True):
@@ -679,14 +680,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what pickle and copies keep: everything, with the weights on the CPU."""
-        state = super().__getstate__()
+        """Return the state for pickle and copies: everything, with the weights on the CPU."""
+        state: dict[str, Any] = super().__getstate__()
         # Parameters: kept. `callbacks` pickle themselves; the progress bar drops its display.
-        # Learned from the data (classes, preprocessor, histories): kept; they are on the CPU.
+        # Learned from the data (classes, preprocessor, histories): kept; all on the CPU.
         # Weights: moved to the CPU, so that a machine without this GPU can read them.
         if "models_" in state and self.device_.type != "cpu":
             state = {**state, "models_": [deepcopy(model).cpu() for model in self.models_]}
-        # `device_`: kept, but `__setstate__` finds it anew from `device`.
+        # `device_`: kept, but `__setstate__` resolves it again from `device`.
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -695,11 +696,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             self._place(self.device)
 
     def _place(self, device: str | torch.device) -> None:
-        """Move the models to `device`, or with a warning to the CPU where it is missing."""
+        """Move the models to `device`, or to the CPU with a warning if it is unavailable."""
         try:
             self.device_ = resolve_device(device)
         except ValueError as error:
-            warnings.warn(f"{error}; the model is on the CPU now", stacklevel=3)
+            warnings.warn(f"{error}; the model was moved to the CPU", stacklevel=3)
             self.device_ = torch.device("cpu")
         for model in self.models_:
             model.to(self.device_)
@@ -710,21 +711,21 @@ def _kind(clock: str | None) -> str:
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
-    """Return weights of mean 1, over the data set: per batch it would undo class weights."""
+    """Scale weights to mean 1 over the data set; per batch, that would undo class weights."""
     if weights is None or not weights.any():
         return None
     return torch.from_numpy(weights / weights.mean()).float()
 
 
 def _drawn_model(config: ModelConfig, seed: int) -> TSTransformer:
-    """Return a model whose initial weights come from this seed."""
+    """Return a model with initial weights drawn from `seed`."""
     with seeded(seed, torch.device("cpu")):
         return TSTransformer(config)
 
 
 def _drawn(random_state: Any) -> int:
-    """Return the one number that all seeds of a model come from."""
-    if random_state is None:  # from the system: numpy's global generator is the user's
+    """Return the number from which all seeds of a model are derived."""
+    if random_state is None:  # system entropy: NumPy's global generator belongs to the user
         entropy: Any = np.random.SeedSequence().entropy
         return int(entropy)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
@@ -741,7 +742,7 @@ def _three(drawn: int) -> MemberSeeds:
 
 
 def _mean(histories: list[History]) -> History:
-    """Return each epoch's mean over the members that reached it, and the sum of their seconds."""
+    """Average each epoch over the members that reached it, and sum their seconds."""
     mean = History()
     for epoch in range(max(map(len, histories))):
         rows = [history[epoch] for history in histories if len(history) > epoch]
@@ -769,12 +770,12 @@ def _restore_history(described: dict[str, Any]) -> History:
 
 
 def _prefixes(n_members: int) -> list[str]:
-    """Return what the names of each member's tensors begin with."""
+    """Return the prefix of each member's tensor names."""
     return ["model.", *(f"members.{i}." for i in range(1, n_members))]
 
 
 def _by_name(encoding: Any) -> Any:
-    """Return the name of an encoding's class, where that name would find it again."""
+    """Return the registered name of an encoding class; anything else as it is."""
     named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
     if named and encoding.name in names() and find(encoding.name) is encoding:
         return encoding.name

@@ -1,4 +1,4 @@
-"""TSTransformerClassifier: a scikit-learn classifier over the model and its training."""
+"""TSTransformerClassifier: the transformer as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -23,127 +23,143 @@ __all__ = ["TSTransformerClassifier"]
 
 
 class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, TransformerEstimator):
-    """Classify time series with a transformer and a positional encoding chosen by name.
+    """Time-series classifier: a transformer with a positional encoding chosen by name.
 
-    A stem turns values into tokens, the encoding tells where in time they are, transformer blocks
-    relate them, and the mean over the tokens goes to a linear head. Series of unequal length are
-    masked throughout.
+    A stem turns the values of a series into tokens, a positional encoding tells the model where
+    in time each token is, transformer blocks with self-attention relate the tokens, and a linear
+    head maps their mean to class logits. Padding and missing steps are masked throughout, so
+    series may differ in length and have gaps.
 
     Parameters
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        A name of ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
+        A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
+        encoding of your own.
     encoding_params : dict, optional
-        Options of the encoding, as in ``{"d_hidden": 32}``.
+        Options of the encoding, such as ``{"d_hidden": 32}``.
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
-        "conv": two layers of dilated convolutions, strided to about 64 tokens; "linear": a token
-        a step, order left to the encoding alone; "patch": a token for several consecutive steps;
-        "embedding": a token a step for symbolic series, one channel of whole numbers that are
-        codes. `predict` reads codes that `fit` did not see as one unknown code, with a warning.
+        How values become tokens:
+
+        - "conv": two layers of dilated convolutions, strided to about 64 tokens.
+        - "linear": one token per time step; only the encoding knows their order.
+        - "patch": one token for several consecutive time steps.
+        - "embedding": one token per time step of a symbolic series, a single channel of integer
+          codes. Codes that `fit` did not see are all read as one unknown code, with a warning.
     stem_params : dict, optional
-        Options of the stem, as in ``{"kernel_size": 5}``.
+        Options of the stem, such as ``{"kernel_size": 5}``.
     d_model, n_heads, n_layers : int, default=64, 4, 2
-        Width, attention heads (they divide the width) and blocks.
+        Model width, number of attention heads, which must divide the width, and number of blocks.
     d_ff : int, optional
         Hidden width of the feed-forward networks; twice `d_model` by default.
     dropout : float in [0, 1), default=0.1
-        On the encoded tokens and the residual branches.
+        Dropout probability for the encoded tokens and the residual branches.
     norm_first : bool, default=True
-        Pre-norm blocks; False for post-norm, as in the original transformer.
+        Pre-norm blocks; False gives post-norm blocks, as in the original transformer.
     pooling : {"mean", "attention", "max"}, default="mean"
-        From tokens to one vector.
+        How the tokens of a series are pooled into one vector.
     scaling : {"channel", "series", None}, default="channel"
-        "channel": each channel by its mean and deviation over the training data; "series": each
-        channel of each series by its own; None: values are taken as they are. Codes are
-        never scaled.
+        How values are standardised. "channel": each channel by its mean and standard deviation
+        over the training series; "series": each channel of each series by its own; None: not at
+        all. Codes are never scaled.
     timestamps : {None, "index"}, default=None
-        "index": the time of each step is that of the pandas index of its series, numbers or
-        dates. Encodings then see real time, from the first step of each series, in units of
-        the median distance between two steps in training.
+        "index" takes the time of each step, a number or a date, from the pandas index of its
+        series. Encodings then see real time, counted from the first step of each series in units
+        of the median interval between two steps in training.
     max_epochs : int or "auto", default="auto"
-        "auto" trains for 1000 optimizer steps and at least 20 epochs, so
-        that small and large data both train well.
+        Number of passes over the training series. "auto" trains for 1000 optimizer steps, but for
+        at least 20 epochs.
     batch_size : int or "auto", default="auto"
-        Series in an optimizer step. "auto" is 16, and fewer for series of more than 2,048 tokens,
-        32,768 tokens in all. Where a batch does not fit into memory it is cut, with a warning, and
-        the step stays the same.
+        Series per optimizer step. "auto" is 16, or fewer for series of more than 2,048 tokens, so
+        that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
+        with a warning; the optimizer step stays the same.
     learning_rate : float, default=0.002
-        Of AdamW at its peak; it rises over a tenth of the steps and falls to zero along a cosine.
+        Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
+        along a cosine.
     weight_decay : float, default=0.05
-        On matrices only, not on position tables and norms.
+        Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
     label_smoothing : float in [0, 1), default=0.1
-        Part of the target spread evenly over the classes.
+        Share of the target probability that is spread evenly over the classes.
     class_weight : dict, "balanced" or None, default=None
-        As in scikit-learn.
+        Weights of the classes, as in scikit-learn.
     early_stopping : bool or "auto", default="auto"
-        Hold out a part of the data, stop when its loss no longer falls and return to the best
-        epoch. "auto": where `X_val` is given, or from 5000 series on; on
-        small data all series train and the schedule ends at zero.
+        Whether to stop when the validation loss no longer falls, and restore the best epoch. The
+        validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
+        is given, or from 5000 series on; smaller data are used for training in full.
     validation_fraction : float in (0, 1), default=0.1
-        The part held out, of each class alike.
+        Share of each class that is held out.
     n_iter_no_change : int, default=20
-        Epochs without a lower validation loss before stopping.
+        Epochs without a lower validation loss before training stops.
     n_estimators : int, default=1
-        Number of models, members that differ only in their seed: initial weights, shuffling and
-        dropout. Their probabilities are averaged. The first is the model of ``n_estimators=1``.
-        They share `preprocessor_` and the part that `early_stopping` holds out, and each stops for
-        itself. On a GPU members train as one; `callbacks`, `compile` and `checkpoint_dir`, which
-        follow one training, make them train one after another, with a warning.
+        Number of ensemble members: models that differ only in the seed of their initial weights,
+        shuffling and dropout. Their probabilities are averaged. The first member is the model of
+        ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops on
+        its own. On a GPU they are trained as one vectorized model, unless `callbacks`, `compile`
+        or `checkpoint_dir` is used: these follow a single training run, so members are then
+        trained one after another, with a warning.
     n_jobs : int or None, default=1
-        On a CPU, processes that train members side by side, each with its share of the threads;
-        -1 is one a core. Other than 1 it allows neither `callbacks` nor `verbose`.
+        On a CPU, number of processes that train members in parallel and share the threads; -1
+        uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.
     callbacks : list of tsformer.training.Callback, optional
-        Called around the epochs, of one member after another.
+        Called during training, for one member after another.
     warm_start : bool, default=False
-        Whether another `fit` goes on from the weights of the last one.
+        Whether `fit` continues from the weights of the previous fit.
     device : str or torch.device, default="auto"
-        "auto": cuda where there is one, else mps, else cpu.
+        "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        "auto": bf16 autocast on CUDA devices that have it, else float32.
+        "auto" uses bfloat16 autocast on CUDA devices that support it, and float32 elsewhere.
     compile : bool or "cuda-graphs", default=False
-        Train with `torch.compile`; or, on a GPU, with whole steps captured in CUDA graphs.
+        True trains with `torch.compile`; "cuda-graphs" captures whole optimizer steps on a GPU.
     checkpoint_dir : str or Path, optional
-        Folder in which the state of a running training is kept, in a file that belongs to this
-        training alone: to its data, parameters and seed.
+        Folder for checkpoints of a running fit. Each file belongs to one training run, identified
+        by its data, parameters and seed.
     checkpoint_minutes : float, default=10.0
-        Least time between two states that are kept.
+        Minimum time between two checkpoints.
     resume : bool, default=False
-        Whether `fit` goes on from that state, where there is one, after it was killed. On a CPU it
-        ends with the same weights, bit for bit.
+        Whether `fit` continues from the checkpoint of the same training run, if there is one. On a
+        CPU the final weights equal those of an uninterrupted run, bit for bit.
     random_state : int, RandomState or None, default=None
-        The one seed of initial weights, shuffling, dropout and the validation split. The same int
-        gives the same predictions on the same machine, bit for bit; global generators are left
-        alone.
+        Seed of initial weights, shuffling, dropout and the validation split. The same int gives
+        the same predictions on the same machine, bit for bit. Global random generators are neither
+        used nor changed.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray (n_classes,)
-        The labels.
+        The class labels, sorted.
     n_features_in_ : int
-        Columns of a 2-D `X` (its time steps), channels of any other.
+        Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
     n_channels_ : int
-        Channels of a series.
+        Number of channels of the series.
     n_iter_ : int
-        Epochs trained; of several members the most.
+        Number of epochs trained; the maximum over ensemble members.
     history_ : tsformer.training.History
-        Per epoch: loss, learning rate, seconds, and validation loss and score where there are;
-        ``history_.to_frame()``. Of several members the mean, and the sum of seconds.
+        Loss, learning rate and seconds of each epoch, and validation loss and score if there are
+        validation data; ``history_.to_frame()`` returns a DataFrame. For several members, the
+        mean over members, with the sum of their seconds.
+    preprocessor_ : tsformer.data.preprocessor.Preprocessor
+        The fitted scaling, or numbering of codes, that the models' inputs go through.
     model_ : TSTransformer
-        The torch module; of several members the first.
+        The fitted torch module; for several members, that of the first.
     models_, histories_ : list
-        Module and history of each member. After Ctrl-C there are only those that were trained.
+        Module and history of each member. After Ctrl-C, only of the members trained so far.
     estimators_ : list of TSTransformerClassifier
-        Each member as a fitted classifier of ``n_estimators=1``, which shares its module.
+        Each member as a fitted classifier with ``n_estimators=1`` that shares its module.
     device_ : torch.device
-        Where the modules are.
+        The device of the modules.
+
+    See Also
+    --------
+    TSTransformerRegressor : The same model for numeric targets.
+    tsformer.load : Reads a classifier written by `save`.
 
     Notes
     -----
-    The recipe (encoding, the stem's norm, batch size, learning rate, budget) was chosen by
-    three-fold cross-validation on train splits. ``experiments/choose_recipe.py`` is that
-    comparison; what it gave, and how far to trust it, is in ``experiments/results``.
+    The default encoding, norm of the stem, batch size, learning rate and training budget were
+    chosen by three-fold cross-validation on training splits;
+    ``experiments/accuracy/choose_recipe.py`` makes that comparison, and ``experiments/results``
+    reports its outcome and how far to trust it.
 
     Examples
     --------
@@ -155,7 +171,7 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
     """
 
     def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        """Compute logits; of several members, the logarithms of their mean probabilities.
+        """Compute logits; for several members, the logarithms of their mean probabilities.
 
         Parameters
         ----------
@@ -163,7 +179,7 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
 
         Returns
         -------
-        ndarray (n, n_classes), or (n,) for two classes: the second logit less the first
+        ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
         """
         logits = self._logits(X, times)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
@@ -179,10 +195,11 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         -------
         ndarray (n, n_classes) of float64, rows sum to 1
         """
-        return self.predict_proba_members(X, times).mean(axis=0)
+        proba: npt.NDArray[np.float64] = self.predict_proba_members(X, times).mean(axis=0)
+        return proba
 
     def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class by each member.
+        """Compute the probability of each class according to each member.
 
         Parameters
         ----------
@@ -206,14 +223,15 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         -------
         ndarray (n,) of labels
         """
-        best = self._logits(X, times).argmax(axis=1)
-        return self.classes_[best]
+        predicted: npt.NDArray[Any] = self.classes_[self._logits(X, times).argmax(axis=1)]
+        return predicted
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         outputs = self._outputs(X, times)
         if len(outputs) == 1:
-            return outputs[0]
-        # By logarithms throughout: a probability too small for a float has one.
+            logits: npt.NDArray[np.floating[Any]] = outputs[0]
+            return logits
+        # Logarithms throughout: a probability may underflow, its logarithm does not.
         logs = torch.from_numpy(outputs).double().log_softmax(dim=-1)
         return (logs.logsumexp(dim=0) - log(len(outputs))).numpy()
 
@@ -234,7 +252,7 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         -------
         float
         """
-        from sklearn.metrics import accuracy_score  # late, as in scikit-learn: it loads a lot
+        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
 
         return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
 
@@ -244,15 +262,16 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         check_classification_targets(labels)
         if reset:
             self.classes_ = np.unique(labels)
-        index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        place = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        index: Targets = place.astype(np.int64)
         new = self.classes_[index] != labels
         if np.any(new):
             raise ValueError(
-                f"{name} has labels that the training data lack: "
+                f"{name} has labels that are not in the training data: "
                 f"{np.unique(labels[new]).tolist()[:10]}; "
-                f"known are {self.classes_.tolist()[:20]}"
+                f"the known labels are {self.classes_.tolist()[:20]}"
             )
-        return index.astype(np.int64)
+        return index
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
         return series_weights(sample_weight, self.class_weight, targets, self.classes_)

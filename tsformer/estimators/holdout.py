@@ -1,4 +1,4 @@
-"""Which series are held out of training to judge it."""
+"""Choose the series that are held out for validation."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ __all__ = ["hold_out"]
 
 
 def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Choose a part of the series for validation: of each class alike, and never its last member.
+    """Choose a stratified part of the series for validation, never a class's only member.
 
-    scikit-learn's stratified split refuses classes of one member; here such a class trains.
+    scikit-learn's stratified split refuses classes with one member; here they stay in training.
 
     Parameters
     ----------
     targets : ndarray (n,)
         Class index of each series.
     fraction : float
-        Part to hold out.
+        Share of the series to hold out.
     seed : int
-        Of the choice.
+        Seed of the random choice.
 
     Returns
     -------
-    ndarray (n,) of bool, True where held out
+    ndarray (n,) of bool
+        True for the series held out.
 
     Raises
     ------
@@ -33,7 +34,7 @@ def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.
     """
     rng = np.random.default_rng(seed)
     held_out = np.zeros(len(targets), dtype=bool)
-    owed = 0.0  # what earlier classes were too small to give
+    owed = 0.0  # series that earlier classes were too small to contribute
     for label in np.unique(targets):
         members = rng.permutation(np.flatnonzero(targets == label))
         owed += fraction * len(members)
@@ -45,8 +46,7 @@ def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.
         if counts.max() < 2:
             raise ValueError(
                 f"early_stopping holds out validation data, but none of the {len(classes)} "
-                "classes has two "
-                "members; pass X_val and y_val, or early_stopping=False"
+                "classes has two members; pass X_val and y_val, or early_stopping=False"
             )
         held_out[rng.choice(np.flatnonzero(targets == classes[counts.argmax()]))] = True
     return held_out

@@ -1,4 +1,4 @@
-"""Read a saved estimator, whatever its class."""
+"""Load a saved estimator of any class."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CLASSES: dict[str, type[TransformerEstimator]] = {
 def load(
     path: str | os.PathLike[str], *, device: str | torch.device = "auto"
 ) -> TransformerEstimator:
-    """Read an estimator that its `save` wrote; it predicts what it predicted then.
+    """Load an estimator written by its `save`; it predicts the same as before.
 
     Parameters
     ----------
     path : str or path
         The folder.
     device : str or torch.device, default="auto"
-        Where to put the model, whatever it was trained on.
+        The device of the model, regardless of the one it was trained on.
 
     Returns
     -------
@@ -41,8 +41,8 @@ def load(
     FileNotFoundError
         If there is no saved estimator at `path`.
     ValueError
-        If a file is corrupted or truncated, was written by a newer version, or names an
-        encoding that is not registered here (import the module that defines it first).
+        If a file is corrupted or truncated, was written by a newer version, or names an encoding
+        that is not registered (import the module that defines it first).
 
     Examples
     --------

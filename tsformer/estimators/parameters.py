@@ -1,4 +1,4 @@
-"""The parameters of the classifiers, and the checks that all estimators share."""
+"""The constructor of the classifiers, and the parameter checks of all estimators."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["ClassifierParameters", "check_parameters"]
 
 
 class ClassifierParameters:
-    """Assigns the constructor's arguments, and nothing else; `fit` checks them.
+    """Stores the constructor's arguments and nothing else; `fit` checks them.
 
-    The classifier and its native forms for sktime and aeon share this constructor, whose signature
-    all three frameworks read. The regressor's is the same without what only classes have.
+    The classifier and its adapters for sktime and aeon share this constructor, whose signature all
+    three frameworks inspect. The regressor's is the same, without the parameters of classes.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class ClassifierParameters:
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError for the first parameter of an estimator that is not allowed."""
+    """Raise ValueError or TypeError for the first invalid parameter of an estimator."""
     for name, allowed in _CHOICES.items():
         value = parameters[name]
         if not any(value is choice or value == choice for choice in allowed):
             raise ValueError(unknown(name, value, allowed))
     for name, (kind, low, high, also) in _RANGES.items():
-        if name not in parameters:  # of another kind of estimator
+        if name not in parameters:  # a regressor has no label_smoothing
             continue
         value = parameters[name]
         if any(value is other or value == other for other in also):
@@ -121,14 +121,14 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         if value is not None and not isinstance(value, Mapping):
             raise TypeError(f"{name} must be a dict or None; got {value!r}")
     if parameters["stem"] == "embedding" and "n_codes" in (parameters["stem_params"] or {}):
-        raise ValueError("stem_params must not hold n_codes: fit counts the codes in X")
+        raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
     checkpoint_dir = parameters["checkpoint_dir"]
     if checkpoint_dir is not None and not isinstance(checkpoint_dir, (str, Path)):
         raise TypeError(f"checkpoint_dir must be a path or None; got {checkpoint_dir!r}")
     if parameters["resume"] and (checkpoint_dir is None or parameters["random_state"] is None):
         missing = "checkpoint_dir" if checkpoint_dir is None else "random_state, an int"
         raise ValueError(
-            f"resume=True goes on with the checkpoint of the same training run; give {missing}"
+            f"resume=True continues from the checkpoint of the same training run; set {missing}"
         )
     for callback in parameters["callbacks"] or ():
         if not isinstance(callback, Callback):
@@ -150,7 +150,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "resume": (True, False),
 }
 
-# name -> type, least, most (None: no bound), other values allowed. A float bound is open: 0 < x < 1
+# name -> type, minimum, maximum (None: unbounded), other allowed values. Int bounds are inclusive,
+# float bounds exclusive.
 _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
     "d_model": (Integral, 1, None, ()),
     "n_heads": (Integral, 1, None, ()),

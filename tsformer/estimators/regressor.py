@@ -1,4 +1,4 @@
-"""TSTransformerRegressor: a scikit-learn regressor over the same model and training."""
+"""TSTransformerRegressor: the transformer as a scikit-learn regressor."""
 
 from __future__ import annotations
 
@@ -23,29 +23,35 @@ __all__ = ["TSTransformerRegressor"]
 
 
 class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
-    r"""Predict a number from each time series: extrinsic regression.
+    r"""Time-series extrinsic regression: predict one number from each series.
 
-    The model is that of `TSTransformerClassifier` with one output. It learns by squared loss what
-    the targets are after scaling to mean 0 and standard deviation 1.
+    The model is that of `TSTransformerClassifier` with a single output. It minimises the squared
+    error of the targets after scaling them to mean 0 and standard deviation 1.
 
     Parameters
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        A name of ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
+        A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
+        encoding of your own.
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
     pooling, scaling, timestamps, max_epochs, batch_size, learning_rate, weight_decay, \
     early_stopping, validation_fraction, n_iter_no_change, n_estimators, n_jobs, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
-        As in `TSTransformerClassifier`. The defaults were chosen for classification, and not anew
-        for regression.
+        As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
+        been tuned for regression.
 
     Attributes
     ----------
     target_mean_, target_std_ : float
-        Of the training targets.
-    n_features_in_, n_channels_, n_iter_, history_, model_, models_, estimators_, device_ :
-        As in `TSTransformerClassifier`; the score of validation data is R².
+        Mean and standard deviation of the training targets.
+    n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
+    estimators_, device_
+        As in `TSTransformerClassifier`; the validation score is R².
+
+    See Also
+    --------
+    TSTransformerClassifier : The same model for class labels; documents the parameters.
 
     Examples
     --------
@@ -127,7 +133,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         self.verbose = verbose
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series; of several members, the mean of what they predict.
+        """Predict the target of each series; for several members, the mean of their predictions.
 
         Parameters
         ----------
@@ -137,10 +143,11 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         -------
         ndarray (n,) of float64
         """
-        return self.predict_members(X, times).mean(axis=0)
+        predicted: npt.NDArray[np.float64] = self.predict_members(X, times).mean(axis=0)
+        return predicted
 
     def predict_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series by each member.
+        """Predict the target of each series with each member.
 
         Parameters
         ----------
@@ -171,7 +178,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         -------
         float
         """
-        from sklearn.metrics import r2_score  # late, as in scikit-learn: it loads a lot
+        from sklearn.metrics import r2_score  # here, as in scikit-learn: importing it is slow
 
         return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
 
@@ -181,13 +188,14 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
             targets = targets.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{name} must hold numbers: {error}. For classes use TSTransformerClassifier"
+                f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
             ) from error
         assert_all_finite(targets, input_name=name)
         if reset:
             self.target_mean_ = float(targets.mean())
             self.target_std_ = float(targets.std()) or 1.0
-        return ((targets - self.target_mean_) / self.target_std_).astype(np.float32)
+        scaled: Targets = ((targets - self.target_mean_) / self.target_std_).astype(np.float32)
+        return scaled
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
         return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))

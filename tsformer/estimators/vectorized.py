@@ -1,4 +1,4 @@
-"""Fit several estimators that differ in nothing but their seed on the same data at once."""
+"""Fit several estimators that differ only in their seed on the same data at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tsformer.training import train_ensemble
 
 __all__ = ["fit_vectorized"]
 
-# Parameters in which they may differ.
+# Parameters in which the estimators may differ.
 _OF_EACH = ("callbacks", "random_state")
 
 
@@ -23,24 +23,24 @@ def fit_vectorized(
     *,
     sample_weight: npt.ArrayLike | None = None,
 ) -> None:
-    """Fit each as its own `fit` would; on a GPU their models train as one.
+    """Fit each estimator as its own `fit` would; on a GPU, train their models as one.
 
-    Several seeds of one configuration then cost little more than a single seed. Where each holds
-    out its own part of the data for early stopping, they are fitted one after another.
+    Several seeds of one configuration then cost little more than a single seed. If each holds out
+    its own part of the data for early stopping, they are fitted one after another.
 
     Parameters
     ----------
     estimators : sequence of estimators
-        Of one class, with the same parameters but `random_state` and `callbacks`.
+        Of one class, with the same parameters except `random_state` and `callbacks`.
     X, y, sample_weight
         As for `fit`.
 
     Raises
     ------
     ValueError
-        If there are none, or they differ in another parameter.
+        If `estimators` is empty, or they differ in any other parameter.
     tsformer.training.NonFiniteLossError
-        If the loss of one is no longer finite; those before it are fitted.
+        If the loss of one is no longer finite; those before it are already fitted.
 
     Examples
     --------

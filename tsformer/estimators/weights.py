@@ -1,4 +1,4 @@
-"""How much each series' loss counts: sample weights times class weights."""
+"""Weights of the series in the loss: sample weights times class weights."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ def series_weights(
     targets: npt.NDArray[np.int64],
     classes: npt.NDArray[Any],
 ) -> npt.NDArray[np.float64] | None:
-    """Return the weight of each series, or None where all weigh the same.
+    """Return the weight of each series, or None if all are equal.
 
     Parameters
     ----------
     sample_weight : array-like (n,), optional
-        A weight for each series.
+        Weight of each series.
     class_weight : dict, "balanced" or None
-        A weight for each label, 1 for those that a dict leaves out.
+        Weight of each label; labels missing from a dict have weight 1.
     targets : ndarray (n,)
         Class index of each series.
     classes : ndarray (n_classes,)
-        The labels.
+        The class labels.
 
     Raises
     ------
     ValueError
-        If a weight is negative, all are zero, or the keys of `class_weight` are no labels.
+        If a weight is negative, all are zero, or keys of `class_weight` are not labels.
     """
     if sample_weight is None and class_weight is None:
         return None
-    weights = _check_sample_weight(
+    weights: npt.NDArray[np.float64] = _check_sample_weight(
         sample_weight, targets, dtype=np.float64, ensure_non_negative=True
     )
     if isinstance(class_weight, Mapping):
@@ -48,18 +48,19 @@ def series_weights(
         weights = weights * compute_sample_weight(class_weight, targets)
     if weights.sum() <= 0:
         raise ValueError(
-            "all weights are zero; sample_weight and class_weight must leave some series a weight"
+            "all weights are zero; sample_weight and class_weight must leave some series with a "
+            "positive weight"
         )
     return weights
 
 
 def _by_label(given: Mapping[Any, float], labels: list[Any]) -> npt.NDArray[np.float64]:
-    """Return the weight of each label; scikit-learn's own look-up takes "1" for the int 1."""
+    """Return the weight of each label; scikit-learn's look-up would match "1" with the int 1."""
     strange = [key for key in given if key not in labels]
     missing = [label for label in labels if label not in given]
-    if strange and missing:  # strange keys alone are classes that a part of the data lacks
+    if strange and missing:  # unknown keys alone may be classes missing from a subset
         raise ValueError(
-            f"class_weight has keys that are no labels, {strange[:10]}, and lacks the labels "
+            f"class_weight has keys that are not labels, {strange[:10]}, and lacks the labels "
             f"{missing[:10]}; its keys must be labels, of the same type"
         )
     return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)

@@ -1,16 +1,16 @@
-"""Export a fitted estimator as one graph, to run without scikit-learn or without Python at all.
+"""Export a fitted estimator as one program, to run without scikit-learn or without Python.
 
-The graph takes series as the estimator does, but in float32, and scales them itself. ``X``
-``[n, channels, length]`` is NaN where a value is missing and past the end of a shorter series;
-``times`` ``[n, length]``, if the estimator was fitted with times, are numbers in the same unit, or
-seconds for dates, and ignored past the end. It returns ``probabilities`` ``[n, n_classes]`` in the
-order of the classes, or a regressor's ``prediction`` ``[n]`` in float64.
+The program contains the preprocessor and takes raw series, in float32. ``X``
+``[n, channels, length]`` is NaN where a value is missing and past the end of a shorter series.
+``times`` ``[n, length]``, needed if the estimator was fitted with times, are numbers in the same
+unit, or seconds for dates; they are ignored past the end. The output is ``probabilities``
+``[n, n_classes]`` in the order of the classes, or a regressor's ``prediction`` ``[n]`` in float64.
 
-What the estimator warns of or refuses, a graph cannot: a series without any value gives NaN, and
-what is not a known code is read as the unknown one. `precision` is always float32, in which values
-far from zero next to their spread lose digits.
+A program cannot warn or raise errors as the estimator does: a series without any value gives NaN,
+and anything that is not a known code is read as the unknown code. Precision is always float32, in
+which values with a large offset relative to their spread lose digits.
 
-All encodings of the package can be exported. One of your own can be if torch can trace it.
+All encodings of the package can be exported, and your own if torch can trace it.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ def to_torch_export(
     estimator : fitted estimator
         A classifier or regressor of this package.
     path : str or path, optional
-        A file to write, by custom ``.pt2``; its extra files are what the metadata of `to_onnx` are.
+        A file to write, usually ``.pt2``; its extra files hold the same metadata as in `to_onnx`.
 
     Returns
     -------
     torch.export.ExportedProgram
-        ``program.module()`` is called with `X`, or `X` and `times`, as the head of this module
-        says. With a stem that makes one token of several steps, series must be two tokens long.
+        ``program.module()`` is called with `X`, or with `X` and `times`, as described for this
+        module. With a stem that makes one token of several steps, series need at least two tokens.
 
     Raises
     ------
     TypeError, sklearn.exceptions.NotFittedError, ValueError
-        If `estimator` is none of these, not fitted or cannot be exported, or `path` is a folder.
+        If `estimator` is of another type, not fitted or cannot be exported, or `path` is a folder.
 
     Examples
     --------
@@ -81,19 +81,19 @@ def to_torch_export(
 def to_onnx(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 
-    Its `metadata_props` are in JSON: "classes", "n_channels", "model" and others.
+    The values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON.
 
     Parameters
     ----------
     estimator : fitted estimator
         A classifier or regressor of this package.
     path : str or path
-        The file, by custom ``.onnx``. A kill in the middle leaves the old one or none.
+        The file, usually ``.onnx``. The write is atomic: a kill leaves the old file or none.
 
     Raises
     ------
     TypeError, ValueError, sklearn.exceptions.NotFittedError, ImportError
-        As `to_torch_export`, and if onnx or onnxscript is missing.
+        As for `to_torch_export`, and if onnx or onnxscript is not installed.
 
     Examples
     --------
@@ -144,21 +144,21 @@ def _described(estimator: TransformerEstimator) -> dict[str, str]:
 
 @contextmanager
 def _explained(estimator: TransformerEstimator) -> Iterator[None]:
-    """Name the encoding where a model cannot be exported; the rest of it is known to work."""
+    """Name the encoding if a model cannot be exported; the rest of the model is known to work."""
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # of all that torch cannot prove of sizes
+    logging.disable(logging.WARNING)  # torch logs every size it cannot prove
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own call
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # issued by torch itself
             yield
     except Exception as error:
         cause: BaseException = error
         while cause.__cause__:
-            cause = cause.__cause__  # torch.onnx wraps it, at length
+            cause = cause.__cause__  # torch.onnx wraps the error in long messages
         encoding: Any = estimator.model_.config.encoding
         raise ValueError(
             f"a model with encoding {encoding!r} cannot be exported: {type(cause).__name__}: "
-            f"{cause}. Those of the package can"
+            f"{cause}. The encodings of the package can be exported"
         ) from error
     finally:
         logging.disable(before)
@@ -166,9 +166,9 @@ def _explained(estimator: TransformerEstimator) -> Iterator[None]:
 
 @contextmanager
 def _whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary name to write to, in the folder of `path`; rename it when written."""
+    """Yield a temporary file name next to `path`; rename the file once it is written."""
     if (path := Path(path)).is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file in it")
+        raise ValueError(f"{path} is a folder; pass the name of a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
         yield Path(folder, path.name)

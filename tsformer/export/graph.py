@@ -18,14 +18,14 @@ __all__ = ["Graph"]
 
 
 class Graph(nn.Module):
-    """From X, as it is given to an estimator, to what the estimator predicts."""
+    """Computes an estimator's predictions from raw series."""
 
     def __init__(self, estimator: Any):
         super().__init__()
         if not isinstance(estimator, TransformerEstimator):
             raise TypeError(
                 "a fitted TSTransformerClassifier or TSTransformerRegressor can be exported; got "
-                f"{type(estimator).__name__}. Of a pipeline or a search, give the estimator inside"
+                f"{type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
             )
         check_is_fitted(estimator)
         self.models = nn.ModuleList(
@@ -36,33 +36,33 @@ class Graph(nn.Module):
             largest = int(self.preprocessor.known.abs().max())
             if largest > 2**24:
                 raise ValueError(
-                    f"an exported model takes codes as float32, exact up to {2**24}; one code is "
-                    f"{largest}: number the codes anew, then fit and export"
+                    f"an exported model reads codes as float32, exact up to {2**24}, but one code "
+                    f"is {largest}: renumber the codes, then fit and export again"
                 )
         self.classifies = isinstance(estimator, TSTransformerClassifier)
         self.target_mean = getattr(estimator, "target_mean_", 0.0)
         self.target_std = getattr(estimator, "target_std_", 1.0)
-        # To trace with, of sizes that are none of the model's.
+        # Example inputs for tracing, of sizes that do not occur in the model.
         X = torch.zeros(3, estimator.n_channels_, estimator.model_.config.max_len + 5)
         self.inputs = {"X": X}
         if self.preprocessor.time_step is not None:
             self.inputs["times"] = torch.zeros(len(X), X.shape[2])
 
     def traced(self) -> ExportedProgram:
-        """Export it as it is, for series of any number and length."""
+        """Export the module for any number and length of series."""
         sizes = {name: {0: Dim.DYNAMIC, x.ndim - 1: Dim.DYNAMIC} for name, x in self.inputs.items()}
         return torch.export.export(
             self.eval(),
             tuple(self.inputs.values()),
             dynamic_shapes=sizes,
-            # What it cannot prove of sizes is checked when it runs, not refused now.
+            # Sizes that cannot be proven are checked at run time instead of refused now.
             prefer_deferred_runtime_asserts_over_guards=True,
         )
 
     def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
         """Compute class probabilities ``[n, K]``, or a prediction ``[n]``."""
         if times is not None:
-            times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes are those of X
+            times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes equal those of X
         values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
         outputs = [model(values, mask, times).double() for model in self.models]
         if self.classifies:

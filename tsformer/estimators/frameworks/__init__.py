@@ -1,4 +1,4 @@
-"""The classifier as a native estimator of sktime and of aeon, each loaded when it is asked for."""
+"""Adapters of the classifier to sktime and aeon, each imported on first use."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -33,7 +33,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-#: Tags that both frameworks know by the same name, and that are true in both.
+#: Tags with the same name and value in both frameworks.
 TAGS: dict[str, Any] = {
     "capability:multivariate": True,
     "capability:unequal_length": True,
@@ -41,7 +41,7 @@ TAGS: dict[str, Any] = {
     "python_dependencies": ["torch>=2.9"],
 }
 
-#: Parameter sets for the frameworks' own checks, which fit some hundred times: small and quick.
+#: Parameter sets for the frameworks' own checks, which call `fit` hundreds of times.
 TEST_PARAMS: list[dict[str, Any]] = [
     {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2},
     {"encoding": "tape+erpe", "stem": "linear", "d_model": 8, "n_heads": 2, "max_epochs": 2},
@@ -49,9 +49,9 @@ TEST_PARAMS: list[dict[str, Any]] = [
 
 
 class FrameworkClassifier(ClassifierParameters):
-    """What the native classifiers share: each asks a `TSTransformerClassifier` of its parameters.
+    """Base of the adapters: each delegates to a `TSTransformerClassifier`.
 
-    To be listed before the framework's own base, whose hooks these are.
+    In the bases of a class it must precede the framework's own base, whose hooks it implements.
     """
 
     classifier_: TSTransformerClassifier
@@ -60,8 +60,8 @@ class FrameworkClassifier(ClassifierParameters):
     def _fit(self, X: Any, y: Any) -> Self:
         if self.warm_start:  # both frameworks reset an estimator at the start of its `fit`
             raise ValueError(
-                f"warm_start=True goes on with the last fit, which {type(self).__name__} has "
-                "forgotten by then; use TSTransformerClassifier for it"
+                f"warm_start=True continues from the previous fit, but {type(self).__name__} is "
+                "reset at the start of each fit; use TSTransformerClassifier instead"
             )
         self.classifier_ = TSTransformerClassifier(**self.get_params(deep=False)).fit(X, y)
         return self

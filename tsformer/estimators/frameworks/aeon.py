@@ -1,4 +1,4 @@
-"""AeonTSTransformerClassifier: the classifier behind the interface of aeon."""
+"""AeonTSTransformerClassifier: the classifier with the interface of aeon."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tsformer.estimators.frameworks import TAGS, TEST_PARAMS, FrameworkClassifie
 
 __all__ = ["AeonTSTransformerClassifier"]
 
-# Not by an import, whose error would not name the extra. For a type checker it is Any.
+# Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "aeon.classification.base", extra="aeon", purpose="AeonTSTransformerClassifier"
 ).BaseClassifier
 
 
 class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
-    """Classify time series with a transformer, as a native classifier of aeon.
+    """Time-series classifier with a transformer, as a native classifier of aeon.
 
-    Takes the parameters of `TSTransformerClassifier`, which it trains and asks. It reads every
-    collection that aeon knows, with series of unequal length and with missing values, and works
-    in aeon's pipelines and ensembles. aeon keeps no times, so `timestamps` must be None.
-    `warm_start` is refused: aeon's `fit` starts anew.
+    It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every
+    collection type of aeon, including series of unequal length and with missing values, and works
+    in aeon's pipelines and ensembles. aeon has no times, so `timestamps` must be None.
+    `warm_start` is refused: aeon resets an estimator before each fit.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
     }
 
     def _fit(self, X: Any, y: Any) -> Self:
-        # What aeon's own classifiers keep, and its checks ask for.
+        # aeon's own classifiers have this attribute, and its checks read it.
         self._n_jobs = joblib.effective_n_jobs(self.n_jobs)
         return super()._fit(X, y)
 

@@ -1,4 +1,4 @@
-"""SktimeTSTransformerClassifier: the classifier behind the interface of sktime."""
+"""SktimeTSTransformerClassifier: the classifier with the interface of sktime."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from tsformer.estimators.frameworks import TAGS, TEST_PARAMS, FrameworkClassifie
 
 __all__ = ["SktimeTSTransformerClassifier"]
 
-# Not by an import, whose error would not name the extra. For a type checker it is Any.
+# Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "sktime.classification.base", extra="data", purpose="SktimeTSTransformerClassifier"
 ).BaseClassifier
 
 
 class SktimeTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
-    """Classify time series with a transformer, as a native classifier of sktime.
+    """Time-series classifier with a transformer, as a native classifier of sktime.
 
-    Takes the parameters of `TSTransformerClassifier`, which it trains and asks. It reads every
-    container of panels that sktime knows, with series of unequal length and with missing values,
-    and works in sktime's pipelines, ensembles, tuning and evaluation.
+    It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every panel
+    container of sktime, including series of unequal length and with missing values, and works in
+    sktime's pipelines, ensembles, tuning and evaluation.
 
-    With ``timestamps="index"`` the time of each step is that of the index of its series; arrays,
-    which have none, are refused then. So is `warm_start`: sktime's `fit` starts anew.
+    With ``timestamps="index"`` the time of each step comes from the index of its series, so arrays
+    are refused. `warm_start` is refused too: sktime resets an estimator before each fit.
 
     Attributes
     ----------
     classifier_ : TSTransformerClassifier
-        The fitted classifier, with `history_`, `transform` and `save`. Not there if all training
-        labels are the same: sktime then answers without it.
+        The fitted classifier, with `history_`, `transform` and `save`. Missing if all training
+        labels are equal: sktime then predicts that label itself.
 
     See Also
     --------
@@ -47,8 +47,8 @@ class SktimeTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
 
     _tags: ClassVar[dict[str, Any]] = {
         **TAGS,
-        # A list of frames holds any length and the index. Arrays stay arrays: as frames they
-        # would get names for their channels, which the data in `fit` need not have.
+        # A list of DataFrames holds any length and the index. Arrays stay arrays: as DataFrames
+        # they would get channel names, which the data of `fit` may not have had.
         "X_inner_mtype": ["df-list", "numpy3D"],
         "capability:categorical_in_X": False,
         "capability:class_weight": True,
