@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,11 @@ def test_a_training_is_kept_epoch_by_epoch(
     monkeypatch.chdir(tmp_path)
     X, y = italy
     tracker = tracker_at(store.uri, run_name="the name", pictures=True)
+    begun = time.perf_counter()
     classifier = TSTransformerClassifier(
         "lspe", **SMALL, max_epochs=3, early_stopping=False, callbacks=[tracker]
     ).fit(X, y, X_val=X[:20], y_val=y[:20])
+    elapsed = time.perf_counter() - begun
 
     run = run_of(tracker)
     assert run.info.status == "FINISHED"
@@ -66,7 +69,7 @@ def test_a_training_is_kept_epoch_by_epoch(
     assert run.data.metrics["n_parameters_encoding"] == encoding > 0
     assert run.data.metrics["n_epochs"] == 3
     total = sum(row["seconds"] for row in classifier.history_)
-    assert total <= run.data.metrics["fit_seconds"] < total + 5
+    assert total <= run.data.metrics["fit_seconds"] <= elapsed
     assert run.data.metrics["seconds_per_epoch"] == run.data.metrics["fit_seconds"] / 3
     assert 50 < run.data.metrics["peak_memory_mb"] < 20_000
 
