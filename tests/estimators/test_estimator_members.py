@@ -126,7 +126,7 @@ def test_warm_start_goes_on_with_all(make, italy):
     clf.fit(X, y)
     assert all(model is before for model, before in zip(clf.models_, models, strict=True))
     assert [len(history) for history in clf.histories_] == [6, 6]
-    with pytest.raises(ValueError, match="with the 2 fitted members, but n_estimators is 3"):
+    with pytest.raises(ValueError, match="from the 2 fitted members, but n_estimators is 3"):
         clf.set_params(n_estimators=3).fit(X, y)
 
 

@@ -29,9 +29,14 @@ def scripts() -> list[str]:
     return [name for name in names if name not in WRITE_NO_RESULTS]
 
 
-#: One measures for benchmark.py and answers it; one prints a path; one fills tables in, from the
-#: results and nothing else.
-WRITE_NO_RESULTS = {"experiments.speed.worker", "tools.browser", "tools.write_docs"}
+#: Two print what they find; one measures for benchmark.py and answers it; one fills in tables from
+#: the results.
+WRITE_NO_RESULTS = {
+    "experiments.same_predictions",
+    "experiments.speed.worker",
+    "tools.browser",
+    "tools.write_docs",
+}
 #: What a script needs on its command line.
 NEEDED = {"tools.ui_screenshot": ["sqlite:///mlflow.db"]}
 

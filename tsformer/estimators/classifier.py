@@ -223,7 +223,8 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         -------
         ndarray (n,) of labels
         """
-        predicted: npt.NDArray[Any] = self.classes_[self._logits(X, times).argmax(axis=1)]
+        best = self._logits(X, times).argmax(axis=1)  # first: it says if nothing is fitted
+        predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
