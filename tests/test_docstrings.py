@@ -10,6 +10,7 @@ import warnings
 from importlib import import_module
 
 import pytest
+from marks import slow_except
 
 import tsformer
 from tsformer import TSTransformerClassifier
@@ -22,7 +23,7 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", slow_except(MODULES, set(MODULES) - {"tsformer.export"}))
 def test_examples_run(name: str) -> None:
     if name.endswith(".aeon"):  # which has an environment of its own, and is tested there
         pytest.importorskip("aeon", reason="run by: make test-aeon")

@@ -262,6 +262,7 @@ def test_two_predictions_agree(name):
     assert torch.equal(model(x), first)
 
 
+@pytest.mark.slow
 @every_encoding
 def test_traces_as_one_graph(name):
     torch.compiler.reset()  # the number of models traced for one forward() is limited
@@ -271,6 +272,7 @@ def test_traces_as_one_graph(name):
     assert same(traced(x, keep), model(x, keep))
 
 
+@pytest.mark.slow
 @every_encoding
 def test_exports(name):
     model, x = make_model(name), series()

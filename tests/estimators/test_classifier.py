@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from marks import slow_except
 from sklearn.exceptions import NotFittedError
 
 from tsformer import TSTransformerClassifier, load_dataset
@@ -48,7 +49,7 @@ def test_answers_have_their_shapes(problem, make, request):
     assert list(clf.history_.to_frame().columns) == ["loss", "lr", "seconds"]
 
 
-@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+@pytest.mark.parametrize("encoding", slow_except([*names(), "tape+erpe"]))
 def test_every_encoding_learns(encoding, make, italy):
     X, y = italy
     clf = make(encoding, max_epochs=25, learning_rate=5e-3).fit(X, y)
@@ -56,6 +57,7 @@ def test_every_encoding_learns(encoding, make, italy):
     assert clf.score(X_test[:300], y_test[:300]) > 0.85
 
 
+@pytest.mark.slow
 def test_class_sorted_series_of_unequal_length_are_learned_like_shuffled_ones(make):
     X, y = load_dataset("JapaneseVowels", split="train")
     assert (np.diff(y.astype(int)) >= 0).all(), "the file comes sorted by class"

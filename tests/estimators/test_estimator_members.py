@@ -173,6 +173,7 @@ def test_pickle_and_clone(make, italy):
     assert not hasattr(clone(clf), "estimators_")
 
 
+@pytest.mark.slow
 def test_the_exported_graph_averages(make, italy, regression):
     X, y = italy
     clf = make(n_estimators=2).fit(X, y)

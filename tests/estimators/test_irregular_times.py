@@ -23,7 +23,8 @@ def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray,
     return X, times, y
 
 
-@pytest.mark.parametrize("encoding", ["lspe", pytest.param("tape", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["lspe", "tape"])
 def test_times_tell_what_the_steps_hide(encoding, make):
     X, times, y = sampled(200, seed=0)
     X_test, times_test, y_test = sampled(300, seed=1)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from marks import slow_except
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -63,7 +64,7 @@ def test_calibration(make, motions):
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(1), 1)
 
 
-@pytest.mark.parametrize("container", ["frames", "arrays"])
+@pytest.mark.parametrize("container", slow_except(["frames", "arrays"], ["arrays"]))
 def test_series_of_unequal_length_in_cross_validation(container, make, vowels):
     X, y = vowels
     if container == "frames":
@@ -113,6 +114,7 @@ def test_tuned_threshold(make, italy):
     assert 0 <= tuned.best_threshold_ <= 1
 
 
+@pytest.mark.slow
 def test_several_processes_give_what_one_gives(make, motions):
     X, y = motions
     alone = cross_val_predict(make(), X, y, cv=FOLDS, method="predict_proba")

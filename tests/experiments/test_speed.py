@@ -21,6 +21,7 @@ from tsformer.model.blocks import TransformerBlock
 from tsformer.model.stems import ConvStem
 
 
+@pytest.mark.slow
 def test_script_measures_in_turns_writes_and_prints(tmp_path, capsys):
     out, as_json = tmp_path / "speed.csv", tmp_path / "speed.json"
     kept = "device,case,method,what,length,value,unit\ncuda,32x24x51,tsformer,training,51,1.0,s\n"

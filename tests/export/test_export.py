@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from marks import slow_except
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
@@ -129,12 +130,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_except(CASES, ["the default stem, strided, at times"]))
 def test_other_models_in_onnx(case, tmp_path):
     params, data, calls = CASES[case]
     agree_in_onnx(fitted(**params, **data), tmp_path, **calls)
 
 
+@pytest.mark.slow
 def test_torch_export(tmp_path):
     # Encodings that were hard to export, in a single model.
     estimator = fitted(encoding="wavelet+fire+tupe+erpe", stem_params={"strides": (1, 3)})

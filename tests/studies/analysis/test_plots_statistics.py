@@ -63,6 +63,7 @@ def test_the_diagram_names_ranks_and_joins_in_order():
     np.testing.assert_allclose(bar.get_xdata(), found.ranks.iloc[:2])
 
 
+@pytest.mark.slow
 def test_the_diagram_is_the_same_in_every_process(tmp_path):
     """Sets of words have another order wherever they are hashed with another seed."""
     code = (

@@ -79,6 +79,7 @@ def test_lists_stay_lists_and_a_class_of_the_test_split_alone_stays_there() -> N
     assert found[2][0] is X_test[0]
 
 
+@pytest.mark.slow
 def test_a_study_over_stems_and_resamples(uri: str, experiment: str, tmp_path: Path) -> None:
     study = Study(
         ("ItalyPowerDemand",), ("none",), 1, {"d_model": 8, "n_layers": 1, "max_epochs": 1},
