@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 # Refuses the libraries as an environment without them does, and says who asked.
+import pytest
+
 BLOCKED = """
 import sys
 
@@ -58,6 +60,7 @@ print(not Blocker.names & {name.partition(".")[0] for name in sys.modules})
     assert run(code, tmp_path) == "True\n"
 
 
+@pytest.mark.slow
 def test_the_progress_bar_names_its_extra(tmp_path):
     code = """
 try:

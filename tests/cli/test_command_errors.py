@@ -99,6 +99,7 @@ def test_error_is_one_line_that_says_what_to_do(command, says, error, tmp_path):
     assert says in error(*command.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--debug", "ui"], ["ui", "--debug"]])
 def test_debug_shows_the_traceback(arguments, tmp_path):
     done = tsformer(*arguments, cwd=tmp_path, exits=1)

@@ -69,6 +69,7 @@ def test_predict_writes_what_the_model_predicts(folder):
         assert [float(row["p(1)"]), float(row["p(2)"])] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_evaluate_prints_the_accuracy_on_the_test_split(folder):
     from tsformer import load, load_dataset
 
@@ -172,6 +173,7 @@ def test_plot_encoding_draws_it(tmp_path):
     assert (tmp_path / "encoding_fixed.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_error_names_the_broken_line_of_a_file(folder):
     def error() -> str:
         return tsformer("predict", "model", "broken.ts", cwd=folder, exits=2).stderr

@@ -8,21 +8,23 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from marks import slow_except
 
 from experiments.cost import encoding_cost
 from tools import encodings_page
 from tsformer.encodings import PositionalEncoding, available, names
 from tsformer.encodings.cost import time_ratios
+from tsformer.encodings.registry import find
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
-def test_memory_of_a_step_grows_linearly_except_with_a_matrix_of_scores(row, monkeypatch):
+@pytest.mark.parametrize("name", slow_except(names()))
+def test_memory_of_a_step_grows_linearly_except_with_a_matrix_of_scores(name, monkeypatch):
     """One series twice as long takes twice the memory; a matrix of scores takes four times."""
     monkeypatch.setattr(encoding_cost, "TOKENS", 1)  # one series whatever its length
-    short, long = (encoding_cost.peak_memory(row["name"], length, "cpu") for length in (512, 1024))
-    if row["kind"] == "bias":
+    short, long = (encoding_cost.peak_memory(name, length, "cpu") for length in (512, 1024))
+    if find(name).kind == "bias":
         assert long > 2.5 * short
     else:
         assert 1.9 * short < long < 2.1 * short
@@ -92,6 +94,7 @@ def test_the_figures_are_linked_among_the_results():
     assert link.read_text(encoding="utf-8") == shipped
 
 
+@pytest.mark.slow
 def test_the_script_measures_prints_and_draws(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib", reason='needs the extra "plots"')
     monkeypatch.setattr(encoding_cost, "TOKENS", 1)  # one series whatever its length

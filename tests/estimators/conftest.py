@@ -8,6 +8,14 @@ import pytest
 from tsformer import TSTransformerClassifier, load_dataset
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make test-slow` the variants of scikit-learn's longest check."""
+    for item in items:
+        if "check_classifiers_train(readonly_memmap" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 def _part(name: str, every: int):
     pytest.importorskip("sktime", reason='the problems come with the extra "data"')
     X, y = load_dataset(name, split="train")

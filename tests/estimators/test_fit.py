@@ -209,6 +209,7 @@ def test_bfloat16(make, motions):
     np.testing.assert_allclose(rounded, exact, atol=0.1)
 
 
+@pytest.mark.slow
 def test_compile_trains_the_same_model(make, vowels, monkeypatch):
     X, y = vowels
     asked = []

@@ -128,6 +128,7 @@ def test_script_trains_tracks_prints_and_resumes(tmp_path, monkeypatch, capsys):
     assert {"training.png", "encoding.png"} <= artifacts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

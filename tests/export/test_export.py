@@ -182,6 +182,7 @@ def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
     torch.testing.assert_close(out, expected, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_metadata_describe_the_model(tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
     estimator = TSTransformerClassifier("none", stem="linear", **SIZES)
@@ -236,7 +237,7 @@ def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("export", [to_onnx, to_torch_export])
+@pytest.mark.parametrize("export", slow_except([to_onnx, to_torch_export], [to_torch_export]))
 def test_invalid_arguments_are_refused(export, tmp_path):
     with pytest.raises(TypeError, match=r"fitted TSTransformerClassifier or .* got Pipeline"):
         export(make_pipeline(TSTransformerClassifier()), tmp_path / "model")

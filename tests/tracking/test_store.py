@@ -71,6 +71,7 @@ def test_a_store_that_cannot_be_used_says_so(
         prepare_store(store.uri, "deleted")
 
 
+@pytest.mark.slow
 def test_the_line_that_shows_the_runs(store: RunStore) -> None:
     line = store.ui_command().split()
     assert line[1:] == ["ui", "--backend-store-uri", store.uri, "--host", "127.0.0.1"]

@@ -27,6 +27,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tsformer.studies.run.executors._on_gpu", lambda task: True)
 
 
+@pytest.mark.slow
 def test_the_rows_and_runs_are_those_of_single_fits(
     uri: str, experiment: str, tmp_path: Path, statuses: Any, as_on_a_gpu: None
 ) -> None:

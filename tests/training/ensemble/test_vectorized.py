@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from device_waits import Watch
+from marks import slow_except
 from small_ensemble import assert_as_alone, fit, make_members
 from small_problem import (
     Remembers,
@@ -37,7 +38,7 @@ from tsformer.training.ensemble.vectorized import ModelStack, _Data, _Vectorized
 from tsformer.training.run import TrainingRun
 
 
-@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+@pytest.mark.parametrize("encoding", slow_except([*names(), "tape+erpe"]))
 def test_every_encoding_trains_as_alone(encoding):
     # Of 11 series in batches of 4 one batch has 3, and not that of all members at once.
     assert_as_alone(make_members(encoding), *make_panel(11, ragged=True))
