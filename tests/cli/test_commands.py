@@ -155,6 +155,7 @@ def page(address: str, server: subprocess.Popen[bytes]) -> str:
 # --- what there is -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
     from tsformer.encodings import names
 
@@ -167,6 +168,7 @@ def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
     assert max(len(line) for line in (encodings + datasets).splitlines()) <= 80
 
 
+@pytest.mark.slow
 def test_plot_encoding_draws_it(tmp_path):
     done = tsformer("plot-encoding", "fixed", "--length", 16, "--set", "base=10", cwd=tmp_path)
     assert done.stdout == "fixed drawn to encoding_fixed.png\n"

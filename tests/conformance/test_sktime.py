@@ -77,6 +77,7 @@ def assert_passes(checked, name):
     assert set(results.values()) == {"PASSED"}
 
 
+@pytest.mark.slow
 @every_check
 def test_sktimes_checks(checked, name, monkeypatch):
     """With the first set of parameters, except in the checks of these sets themselves."""

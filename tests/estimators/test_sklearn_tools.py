@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from marks import slow_except
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -64,7 +63,8 @@ def test_calibration(make, motions):
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(1), 1)
 
 
-@pytest.mark.parametrize("container", slow_except(["frames", "arrays"], ["arrays"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("container", ["frames", "arrays"])
 def test_series_of_unequal_length_in_cross_validation(container, make, vowels):
     X, y = vowels
     if container == "frames":

@@ -130,7 +130,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", slow_except(CASES, ["the default stem, strided, at times"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_other_models_in_onnx(case, tmp_path):
     params, data, calls = CASES[case]
     agree_in_onnx(fitted(**params, **data), tmp_path, **calls)

@@ -28,6 +28,7 @@ print(subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=-1, check=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells")
 def test_a_peak_is_neither_the_parents_nor_an_earlier_one() -> None:
     done = subprocess.run(

@@ -98,6 +98,7 @@ def test_a_worker_of_a_cluster_is_killed(
     assert events[-2].running == 0
 
 
+@pytest.mark.slow
 def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
     pytest.importorskip("distributed", reason='needs the extra "dask"')
     with pytest.raises(ConnectionError, match=f"no Dask scheduler answers at 'tcp://.*{port}'"):
