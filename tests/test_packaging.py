@@ -37,6 +37,7 @@ def test_import_loads_no_optional_library(tmp_path):
     assert python(code, tmp_path).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_import_is_quick(tmp_path):
     code = (
         "import torch; from time import perf_counter; begun = perf_counter()\n"

@@ -109,10 +109,12 @@ def bare_process(tmp_path_factory) -> list[str]:
     return python(code, tmp_path_factory.mktemp("bare")).splitlines()
 
 
+@pytest.mark.slow
 def test_neither_framework_is_loaded_before_it_is_used(bare_process):
     assert bare_process[0] == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "name", "framework", "extra"),
     [

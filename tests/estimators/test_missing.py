@@ -53,6 +53,7 @@ def test_each_channel_with_gaps_in_training_gets_one_that_says_where(make, motio
     assert make().fit(np.nan_to_num(X), y).model_.config.n_channels == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("encoding", ["lspe", "rope", "conv", "erpe", "tape+shaw"])

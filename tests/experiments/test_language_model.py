@@ -87,6 +87,7 @@ def test_loss_of_a_window():
     torch.testing.assert_close(language_model.losses(logits, targets), -chances.log().mean(1))
 
 
+@pytest.mark.slow
 def test_script_trains_tracks_prints_and_resumes(tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     monkeypatch.chdir(tmp_path)  # where mlflow.db is created

@@ -227,6 +227,7 @@ def test_colors_are_fixed_and_told_apart() -> None:
     assert encoding_color("lspe, stem=conv") == encoding_color("lspe")
 
 
+@pytest.mark.slow
 def test_no_global_state_and_a_clear_word_without_matplotlib(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

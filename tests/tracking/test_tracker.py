@@ -206,6 +206,7 @@ def test_any_module_that_trains_can_be_tracked(store: RunStore) -> None:
     assert set(artifacts(tracker)) == {"training.png"}
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported_before_it_is_used() -> None:
     code = (
         "import sys, tsformer.tracking, tsformer.studies, tsformer.plots;"
