@@ -48,6 +48,7 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_fit_save_and_load(tmp_path):
     code = """
 for encoding in [*names(), "tape+erpe"]:

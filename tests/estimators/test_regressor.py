@@ -58,6 +58,7 @@ def test_parameters_are_those_of_the_classifier_except_for_classes():
         TSTransformerRegressor(pooling="men").fit(np.zeros((4, 5)), np.arange(4))
 
 
+@pytest.mark.slow
 def test_weights_decide(evening):
     X, _ = evening
     X = np.concatenate([X, X])

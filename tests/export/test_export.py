@@ -151,6 +151,7 @@ def test_torch_export(tmp_path):
         agree(estimator, program.module()(torch.from_numpy(X)).numpy(), [X])
 
 
+@pytest.mark.slow
 def test_times_count_from_the_first_step_and_padding_needs_none():
     X = series(12, LENGTH, seed=0)
     times = some_times(X)
@@ -171,6 +172,7 @@ def test_the_program_contains_the_preprocessor():
     assert {"preprocessor.mean", "preprocessor.std"} <= set(state)
 
 
+@pytest.mark.slow
 def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
     X = series(12, LENGTH, seed=0)
     module = to_torch_export(fitted(encoding="rope", X=X, pooling="max")).module()

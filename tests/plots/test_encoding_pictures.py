@@ -173,6 +173,7 @@ def test_options_reach_the_encoding_and_a_name_has_one_picture() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 def test_before_and_after_a_training() -> None:
     X, y = load_dataset("ItalyPowerDemand", split="train")
     options = {**SIZES, "n_layers": 1, "random_state": 0, "stem": "linear"}

@@ -132,6 +132,7 @@ def test_the_study_is_counted_and_can_be_run_again(files) -> None:
     assert "made by tsformer 0.1.0." in said
 
 
+@pytest.mark.slow
 def test_the_same_scores_give_the_same_bytes(files, tmp_path: Path) -> None:
     again = write_report(files.html.parents[1], tmp_path, command="tsformer report 'a <study>'")
     assert again.html.read_bytes() == files.html.read_bytes()

@@ -51,6 +51,7 @@ def test_the_rows_and_runs_are_those_of_single_fits(
     pd.testing.assert_frame_equal(at_once.results[NUMBERS], alone.results[NUMBERS])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fitted_as_one_is_fitted_one_by_one(
     uri: str,
     experiment: str,
