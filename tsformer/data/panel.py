@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,12 +73,15 @@ class Panel:
         By default every step of a series is valid.
     times : Tensor [n, L], optional
         Times of the steps in units of one regular step; ``0, 1, 2, ...`` by default.
+    symbolic : bool, default=False
+        Whether the values are numbers of codes, which must not be averaged.
     """
 
     values: Tensor
     lengths: Tensor
     mask: Tensor | None = None
     times: Tensor | None = None
+    symbolic: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -105,12 +108,12 @@ class Panel:
         if self.mask is not None or int(self.lengths.min()) == self.values.shape[1]:
             return self
         mask = torch.arange(self.values.shape[1]) < self.lengths[:, None]
-        return Panel(self.values, self.lengths, mask.to(self.values.device), self.times)
+        return replace(self, mask=mask.to(self.values.device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Panel:
         mask = None if self.mask is None else change(self.mask)
         times = None if self.times is None else change(self.times)
-        return Panel(change(self.values), self.lengths, mask, times)
+        return replace(self, values=change(self.values), mask=mask, times=times)
 
     def take(
         self,

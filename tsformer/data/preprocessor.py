@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
+from tsformer.data.views import make_difference, views_in
 
 __all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary"]
 
@@ -41,6 +42,8 @@ class Preprocessor(nn.Module):
 
     #: Prefix of its tensor names in a saved file.
     prefix: str
+    #: Whether it returns numbers of codes.
+    symbolic = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,11 +60,15 @@ class Preprocessor(nn.Module):
 
     def fit(self, series: Padded) -> Self:
         """Learn what `transform` needs."""
-        self._learn(torch.from_numpy(series.values))
         self.time_step = _time_step(series)
+        times = None if series.times is None else torch.from_numpy(series.times)
+        self._learn(
+            torch.from_numpy(series.values), None if times is None else self._elapsed(times)
+        )
         return self
 
-    def _learn(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor, elapsed: Tensor | None) -> None:
+        """Learn from values ``[n, L, C]`` and the times since the first step, in median steps."""
         raise NotImplementedError
 
     def forward(
@@ -85,11 +92,12 @@ class Preprocessor(nn.Module):
         times : Tensor [B, L] of float32, or None
             Time since the first step of each series, in units of `time_step`.
         """
-        elapsed = None if times is None else times - times[:, :1]
+        elapsed = None if times is None or self.time_step is None else self._elapsed(times)
         values, mask = self._convert(x, elapsed)
-        if elapsed is None or self.time_step is None:
-            return values, mask, None
-        return values, mask, (elapsed / self.time_step).float()
+        return values, mask, None if elapsed is None else elapsed.float()
+
+    def _elapsed(self, times: Tensor) -> Tensor:
+        return (times - times[:, :1]) / (self.time_step or 1.0)
 
     def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the values and the mask of `forward`."""
@@ -103,7 +111,8 @@ class Preprocessor(nn.Module):
         times = None if series.times is None else torch.from_numpy(series.times)
         values, mask, times = self(x, times)
         with_gaps = not np.array_equal(mask.numpy(), series.mask)
-        return Panel(values, torch.from_numpy(series.lengths), mask if with_gaps else None, times)
+        lengths = torch.from_numpy(series.lengths)
+        return Panel(values, lengths, mask if with_gaps else None, times, self.symbolic)
 
     def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
         raise NotImplementedError
@@ -137,14 +146,17 @@ class Preprocessor(nn.Module):
                 described["scaling"],
                 gaps=described.get("gaps", "interpolate"),
                 gap_flag=described.get("gap_flag", GAP_FLAG),
+                views=described.get("views", "values"),
+                view_params=described.get("view_params"),
             )
             made.n_channels = len(described["flagged"])
             made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
         for name, tensor in tensors.items():
-            own = name.removeprefix(made.prefix)
-            if own not in made._buffers:
+            module, _, own = name.removeprefix(made.prefix).rpartition(".")
+            holder = dict(made.named_modules()).get(module)
+            if holder is None or own not in holder._buffers:
                 raise KeyError(f"{type(made).__name__} has no tensor {name!r}")
-            setattr(made, own, tensor)
+            setattr(holder, own, tensor)
         made.time_step = described["time_step"]
         return made
 
@@ -168,6 +180,11 @@ class Scaler(Preprocessor):
         missing, and steps with no value in any channel are masked.
     gap_flag : float or None, default=-0.1
         With "interpolate", the value of the flag; None leaves the flags out.
+    views : str, default="values"
+        What the model reads of each channel: "values", "difference" or "values+difference", whose
+        channels follow one another in this order. See `tsformer.data.views.Difference`.
+    view_params : mapping, optional
+        Options of the difference, ``{"scale": 0.25}``.
 
     Attributes
     ----------
@@ -188,6 +205,8 @@ class Scaler(Preprocessor):
         *,
         gaps: str = "interpolate",
         gap_flag: float | None = GAP_FLAG,
+        views: str = "values",
+        view_params: Mapping[str, Any] | None = None,
     ):
         super().__init__()
         if scaling not in SCALINGS:
@@ -197,6 +216,10 @@ class Scaler(Preprocessor):
         self.scaling = scaling
         self.gaps = gaps
         self.gap_flag = gap_flag
+        self.views = views
+        parts = views_in(views)
+        self.difference = make_difference(view_params) if "difference" in parts else None
+        self._with_values = "values" in parts
         self.n_channels = 0
         self.register_buffer("mean", None)
         self.register_buffer("std", None)
@@ -205,8 +228,9 @@ class Scaler(Preprocessor):
 
     @property
     def n_inputs(self) -> int:
-        """Number of channels, including the flags."""
-        return self.n_channels + self._n_flags
+        """Number of channels, including those of all views and the flags."""
+        n_views = self._with_values + (self.difference is not None)
+        return n_views * self.n_channels + self._n_flags
 
     @property
     def _n_flags(self) -> int:
@@ -227,28 +251,33 @@ class Scaler(Preprocessor):
         self.gap_channels = torch.from_numpy(np.flatnonzero(missing.any(axis=(0, 1))))
         return super().fit(series)
 
-    def _learn(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor, elapsed: Tensor | None) -> None:
         if self.scaling == "channel":
             mean, std = _moments(x, ~x.isnan(), dim=(0, 1))
             self.mean, self.std = mean[0, 0], std[0, 0]
+        if self.difference is not None:
+            self.difference.fit(self._scaled(x, ~x.isnan()), elapsed)
 
     def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
         observed = ~x.isnan()
         x = self._scaled(x, observed)
+        views = [] if self.difference is None else [self.difference(x, elapsed)]
+        mask = observed.any(dim=-1)
         if self.gaps == "mask":
-            mask = observed.any(dim=-1)
-            flags = observed.index_select(-1, self.gap_channels).float()
-            return torch.cat([x.where(observed, 0.0).float(), flags], dim=-1), mask
-        mask = _from_first_to_last(observed.any(dim=-1))
-        missing = mask[..., None] & ~observed
-        # Interpolation is slow and most data have no gaps; but a traced program needs it.
-        if torch.compiler.is_compiling() or bool(missing.any()):
-            x = _interpolated(x, observed, elapsed)
-        x = x.where(mask[..., None], 0.0).float()
+            x = x.where(observed, 0.0)
+            flags = observed.index_select(-1, self.gap_channels)
+        else:
+            mask = _from_first_to_last(mask)
+            missing = mask[..., None] & ~observed
+            # Interpolation is slow and most data have no gaps; but a traced program needs it.
+            if torch.compiler.is_compiling() or bool(missing.any()):
+                x = _interpolated(x, observed, elapsed)
+            x = x.where(mask[..., None], 0.0)
+            flags = (self.gap_flag or 0.0) * missing.index_select(-1, self.gap_channels)
+        views = [x, *views] if self._with_values else views
         if self._n_flags:
-            missing = missing.index_select(-1, self.gap_channels)
-            x = torch.cat([x, (self.gap_flag or 0.0) * missing.float()], dim=-1)
-        return x, mask
+            views.append(flags)
+        return torch.cat([view.float() for view in views], dim=-1), mask
 
     def _scaled(self, x: Tensor, observed: Tensor) -> Tensor:
         scaled = x
@@ -279,6 +308,8 @@ class Scaler(Preprocessor):
             "flagged": self.flagged.tolist(),
             "gaps": self.gaps,
             "gap_flag": self.gap_flag,
+            "views": self.views,
+            "view_params": {} if self.difference is None else {"scale": self.difference.scale},
         }
 
 
@@ -294,6 +325,7 @@ class Vocabulary(Preprocessor):
     """
 
     prefix = "codes."
+    symbolic = True
     known: Tensor
 
     def __init__(self) -> None:
@@ -314,7 +346,7 @@ class Vocabulary(Preprocessor):
         """Return the number of codes, for the stem's embedding table."""
         return {"n_codes": self.n_codes}
 
-    def _learn(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor, elapsed: Tensor | None) -> None:
         _check_codes(x)
         self.known = x[~x.isnan()].unique().long()
 

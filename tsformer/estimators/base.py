@@ -113,7 +113,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     dropout: float
     norm_first: bool
     pooling: str
+    head_norm: str | None
     scaling: str | None
+    views: str
+    view_params: Any
     timestamps: str | None
     max_epochs: int | str
     batch_size: int | str
@@ -380,7 +383,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return bool(self.early_stopping)
 
     def _make_preprocessor(self) -> Preprocessor:
-        return Vocabulary() if self.stem == "embedding" else Scaler(self.scaling)
+        if self.stem == "embedding":
+            return Vocabulary()
+        return Scaler(self.scaling, views=self.views, view_params=self.view_params)
 
     def _model_config(self, *, max_len: int) -> ModelConfig:
         """Return the model configuration for the output of `preprocessor_`."""
@@ -399,6 +404,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             dropout=self.dropout,
             norm_first=bool(self.norm_first),
             pooling=self.pooling,
+            head_norm=self.head_norm,
         )
 
     def _training_plan(

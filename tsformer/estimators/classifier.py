@@ -57,10 +57,21 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         Pre-norm blocks; False gives post-norm blocks, as in the original transformer.
     pooling : {"mean", "attention", "max"}, default="mean"
         How the tokens of a series are pooled into one vector.
+    head_norm : {"batch", "layer", None}, default=None
+        Norm of the pooled vector before the linear head: "batch" standardises each feature over
+        the series, "layer" the features of each series.
     scaling : {"channel", "series", None}, default="channel"
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
         all. Codes are never scaled.
+    views : str, default="values"
+        What the model reads of each channel: "values", "difference", or both as
+        "values+difference". The first difference, over time if there are times, is divided by its
+        standard deviation over the training series and multiplied by
+        ``view_params={"scale": 0.25}``. Codes have no differences: with ``stem="embedding"`` only
+        they are read.
+    view_params : dict, optional
+        Options of the difference.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step, a number or a date, from the pandas index of its
         series. Encodings then see real time, counted from the first step of each series in units

@@ -12,7 +12,9 @@ import torch
 
 from tsformer._names import unknown
 from tsformer.data.preprocessor import SCALINGS
+from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec
+from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
 from tsformer.training import Callback
@@ -42,7 +44,10 @@ class ClassifierParameters:
         dropout: float = 0.1,
         norm_first: bool = True,
         pooling: str = "mean",
+        head_norm: str | None = None,
         scaling: str | None = "channel",
+        views: str = "values",
+        view_params: Mapping[str, Any] | None = None,
         timestamps: str | None = None,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
@@ -77,7 +82,10 @@ class ClassifierParameters:
         self.dropout = dropout
         self.norm_first = norm_first
         self.pooling = pooling
+        self.head_norm = head_norm
         self.scaling = scaling
+        self.views = views
+        self.view_params = view_params
         self.timestamps = timestamps
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -116,10 +124,12 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         if any(value is other or value == other for other in also):
             continue
         _check_number(name, value, kind, low, high, also)
-    for name in ("encoding_params", "stem_params"):
+    for name in ("encoding_params", "stem_params", "view_params"):
         value = parameters[name]
         if value is not None and not isinstance(value, Mapping):
             raise TypeError(f"{name} must be a dict or None; got {value!r}")
+    views_in(parameters["views"])
+    make_difference(parameters["view_params"])
     if parameters["stem"] == "embedding" and "n_codes" in (parameters["stem_params"] or {}):
         raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
     checkpoint_dir = parameters["checkpoint_dir"]
@@ -140,6 +150,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "stem": tuple(STEMS),
     "pooling": tuple(POOLINGS),
+    "head_norm": (*HEAD_NORMS, None),
     "scaling": SCALINGS,
     "timestamps": (None, "index"),
     "norm_first": (True, False),

@@ -34,7 +34,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
         encoding of your own.
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
-    pooling, scaling, timestamps, max_epochs, batch_size, learning_rate, weight_decay, \
+    pooling, head_norm, scaling, views, view_params, timestamps, max_epochs, batch_size, learning_rate, weight_decay, \
     early_stopping, validation_fraction, n_iter_no_change, n_estimators, n_jobs, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
@@ -77,7 +77,10 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         dropout: float = 0.1,
         norm_first: bool = True,
         pooling: str = "mean",
+        head_norm: str | None = None,
         scaling: str | None = "channel",
+        views: str = "values",
+        view_params: Mapping[str, Any] | None = None,
         timestamps: str | None = None,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
@@ -110,7 +113,10 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         self.dropout = dropout
         self.norm_first = norm_first
         self.pooling = pooling
+        self.head_norm = head_norm
         self.scaling = scaling
+        self.views = views
+        self.view_params = view_params
         self.timestamps = timestamps
         self.max_epochs = max_epochs
         self.batch_size = batch_size

@@ -1,15 +1,24 @@
-"""Norms of channels-first features that padding cannot reach."""
+"""Norms of channels-first features that padding cannot reach, and of pooled series."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._names import unknown
 
-__all__ = ["NORMS", "ChannelNorm", "MaskedBatchNorm", "make_norm"]
+__all__ = [
+    "HEAD_NORMS",
+    "NORMS",
+    "ChannelNorm",
+    "MaskedBatchNorm",
+    "PooledBatchNorm",
+    "make_norm",
+]
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
@@ -67,6 +76,21 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         return function.apply(total) if self.shared else total
 
 
+class PooledBatchNorm(MaskedBatchNorm):
+    """Normalise each feature of pooled series, ``[B, D]``, over the series of a batch.
+
+    A batch of one series, which would be normalised to zero, is normalised by the running averages
+    and leaves them as they are.
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, D]`` to the same shape."""
+        if self.training and len(x) == 1 and not self.shared:
+            mean, var = self.running_mean, self.running_var
+            return F.batch_norm(x, mean, var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x[..., None], mask)[..., 0]
+
+
 class _SumOverProcesses(torch.autograd.Function):
     """The sum over all processes; its gradient is summed too, since each has its own loss."""
 
@@ -102,10 +126,11 @@ def _each_feature(values: Tensor, x: Tensor) -> Tensor:
 
 
 NORMS: dict[str, type[nn.Module]] = {"batch": MaskedBatchNorm, "layer": ChannelNorm}
+HEAD_NORMS: dict[str, type[nn.Module]] = {"batch": PooledBatchNorm, "layer": nn.LayerNorm}
 
 
-def make_norm(name: str, d_model: int) -> nn.Module:
+def make_norm(name: str, d_model: int, norms: Mapping[str, type[nn.Module]] = NORMS) -> nn.Module:
     """Return the norm of that name, or raise ValueError with the nearest match."""
-    if name not in NORMS:
-        raise ValueError(unknown("norm", name, NORMS))
-    return NORMS[name](d_model)
+    if name not in norms:
+        raise ValueError(unknown("norm", name, norms))
+    return norms[name](d_model)

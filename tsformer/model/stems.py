@@ -32,6 +32,7 @@ __all__ = [
     "make_stem",
 ]
 
+DOWNSAMPLINGS = ("stride", "mean")
 StemOutput = tuple[Tensor, Tensor | None, Tensor]
 
 
@@ -145,13 +146,25 @@ class PatchStem(Stem):
 
 
 class DilatedConvolution(nn.Module):
-    """Convolutions of one kernel size and several dilations side by side, a norm and GELU."""
+    """Convolutions of one kernel size and several dilations side by side, a norm and GELU.
+
+    With ``downsampling="mean"`` the convolutions have stride 1, and `stride` steps of what they
+    give are averaged into one; with "stride" all steps but one of them are skipped.
+    """
 
     def __init__(
-        self, n_in: int, n_out: int, kernel: int, dilations: tuple[int, ...], stride: int, norm: str
+        self,
+        n_in: int,
+        n_out: int,
+        kernel: int,
+        dilations: tuple[int, ...],
+        stride: int,
+        norm: str,
+        downsampling: str = "stride",
     ):
         super().__init__()
         self.stride = stride
+        self.averages = downsampling == "mean" and stride > 1
         widths = [
             n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
         ]
@@ -160,7 +173,7 @@ class DilatedConvolution(nn.Module):
                 n_in,
                 w,
                 kernel,
-                stride,
+                1 if self.averages else stride,
                 padding=d * (kernel // 2),
                 dilation=d,
                 bias=norm != "batch",  # a batch norm would subtract it again
@@ -178,13 +191,25 @@ class DilatedConvolution(nn.Module):
         """
         if mask is not None:
             x = x * mask[..., None]
-            mask = _windows(mask, self.stride).any(dim=-1)
         row = x.transpose(1, 2)[:, :, None]
         row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
-        row = F.gelu(self.norm(row, mask))
-        return row.squeeze(2).transpose(
-            1, 2
-        ), mask  # indexing would change its gradient's memory order
+        row = F.gelu(self.norm(row, mask if self.averages else self._strided(mask)))
+        if self.averages:
+            row = self._averaged(row, mask)
+        # Indexing instead would change the memory order of its gradient.
+        return row.squeeze(2).transpose(1, 2), self._strided(mask)
+
+    def _strided(self, mask: Tensor | None) -> Tensor | None:
+        return None if mask is None else _windows(mask, self.stride).any(dim=-1)
+
+    def _averaged(self, row: Tensor, mask: Tensor | None) -> Tensor:
+        """Average each `stride` steps of ``[B, D, 1, L]``, the valid ones alone."""
+        window = (1, self.stride)
+        if mask is None:
+            return F.avg_pool2d(row, window, ceil_mode=True)
+        valid = mask[:, None, None].to(row.dtype)
+        total = F.avg_pool2d(row * valid, window, ceil_mode=True)
+        return total / F.avg_pool2d(valid, window, ceil_mode=True).clamp(min=1e-6)
 
     def _convolve(self, branch: nn.Module, row: Tensor) -> Tensor:
         assert isinstance(branch, nn.Conv1d)
@@ -204,7 +229,9 @@ class ConvStem(Stem):
     """Two layers of convolutions at several dilations side by side, strided to about 64 tokens.
 
     The first layer has the smaller stride, since steps cost least there. Token `n` is centred at
-    step ``n * stride``, whose time is its time.
+    step ``n * stride``, whose time is its time. Residual layers, ``x + conv(x)`` of stride 1 and
+    the same dilations, may follow: each widens what a token sees by as many tokens as the kernels
+    span, at the cost of a convolution over 64 tokens.
 
     Parameters
     ----------
@@ -218,11 +245,18 @@ class ConvStem(Stem):
         Of the two layers; by default such that there are about 64 tokens.
     norm : {"batch", "layer"}, default="batch"
         "batch" preserves the amplitude of a step; "layer" depends on no other series.
+    n_residual : int, default=0
+        Number of residual layers.
+    downsampling : {"stride", "mean"}, default="stride"
+        How the two layers reduce the number of steps: by skipping steps, or by averaging the
+        features of neighbouring ones. Averages count how often a pattern occurs in a long series,
+        where skipping misses most occurrences, at the cost of convolutions over all steps.
 
     Raises
     ------
     ValueError
-        If `kernel_size` is even, or for an unknown `norm`.
+        If `kernel_size` is even, `n_residual` is negative, or for an unknown `norm` or
+        `downsampling`.
     """
 
     def __init__(
@@ -234,8 +268,14 @@ class ConvStem(Stem):
         dilations: tuple[int, ...] = (1, 2, 4, 8),
         strides: tuple[int, int] | None = None,
         norm: str = "batch",
+        n_residual: int = 0,
+        downsampling: str = "stride",
     ):
         super().__init__()
+        if downsampling not in DOWNSAMPLINGS:
+            raise ValueError(unknown("downsampling", downsampling, DOWNSAMPLINGS))
+        if n_residual < 0:
+            raise ValueError(f"n_residual of the conv stem must be 0 or more; got {n_residual}")
         if kernel_size % 2 == 0:
             raise ValueError(
                 "kernel_size of the conv stem must be odd, so that a token is centred on a step; "
@@ -247,14 +287,21 @@ class ConvStem(Stem):
             strides = (first, max(round(wanted / first), 1))
         self.stride = strides[0] * strides[1]
         dilations = tuple(dilations)
-        self.first = DilatedConvolution(
-            n_channels, d_model, kernel_size, dilations, strides[0], norm
-        )
-        self.second = DilatedConvolution(d_model, d_model, kernel_size, dilations, strides[1], norm)
+
+        def layer(n_in: int, stride: int) -> DilatedConvolution:
+            return DilatedConvolution(
+                n_in, d_model, kernel_size, dilations, stride, norm, downsampling
+            )
+
+        self.first = layer(n_channels, strides[0])
+        self.second = layer(d_model, strides[1])
+        self.residual = nn.ModuleList(layer(d_model, 1) for _ in range(n_residual))
 
     def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
         x, inner = self.first(x, mask)
-        x, _ = self.second(x, inner)
+        x, inner = self.second(x, inner)
+        for layer in self.residual:
+            x = x + layer(x, inner)[0]
         return x, self._any_valid(mask), t[:, :: self.stride] / self.stride
 
 

@@ -22,7 +22,7 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     their initial values, and on small data they rest on the last few batches.
 
     Unlike `torch.optim.swa_utils.update_bn` this runs only the stem if all batch norms are in it,
-    and draws batches as training does.
+    draws batches as training does, and leaves dropout out, as prediction does.
 
     Parameters
     ----------
@@ -40,7 +40,10 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     stem = getattr(model, "stem", None)
     in_stem = stem is not None and set(norms) <= set(stem.modules())
     run: Any = model.forward_stem if in_stem else model  # later layers change no average
-    model.train()
+    was_training = model.training
+    model.eval()
+    for norm in norms:
+        norm.train()
     generator = torch.Generator().manual_seed(plan.seed)
     try:
         with (
@@ -55,3 +58,4 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
+        model.train(was_training)

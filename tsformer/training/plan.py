@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from tsformer._names import unknown
+from tsformer.augmentation import Augmentation
 
 __all__ = ["TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
 
@@ -33,6 +34,8 @@ class TrainingPlan:
         cosine.
     max_grad_norm : float, default=1.0
         Gradients are clipped to this norm.
+    augmentation : Augmentation, optional
+        Changes the series of each step.
     n_iter_no_change : int, optional
         With validation data: stop after this many epochs without a lower validation loss and return
         to the best epoch. None trains to the end.
@@ -64,6 +67,7 @@ class TrainingPlan:
     weight_decay: float
     warmup: float = 0.1
     max_grad_norm: float = 1.0
+    augmentation: Augmentation | None = None
     n_iter_no_change: int | None = None
     device: torch.device
     bfloat16: bool = False

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from tsformer.data.panel import Panel, same_device
+from tsformer.training.augment import augmented, mixed
 from tsformer.training.distributed import Ranks
 from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
@@ -25,9 +27,9 @@ Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 class TrainingStep:
     """Takes optimizer steps on batches of a panel.
 
-    If a batch does not fit into memory, its tokens go through the blocks in pieces whose gradients
-    add up to those of the whole batch: batch norms, in the stem, still see all of it. The pieces
-    stay that small from then on.
+    If a batch does not fit into memory, its tokens go through the blocks in pieces, each of which
+    is computed a second time for its gradient: batch norms, which are before and after the blocks,
+    still see all of the batch. The pieces stay that small from then on.
 
     Parameters
     ----------
@@ -109,33 +111,47 @@ class TrainingStep:
         """Leave the gradient of the batch's mean loss in the parameters."""
         here = self.panel.values.device
         on_device = rows if same_device(here, self.plan.device) else index
-        inputs = self.panel.take(index, rows=on_device, device=self.plan.device)
+        batch = augmented(
+            self.panel.take(index, rows=on_device, device=self.plan.device),
+            self.plan.augmentation,
+            symbolic=self.panel.symbolic,
+        )
+        inputs = batch.values, batch.mask, batch.times
         self.optimizer.zero_grad(set_to_none=True)
         if self.most_at_once is None or self.most_at_once >= len(index):
             with self._autocast():
                 outputs = self.forward(*inputs)
-            losses = self._losses(outputs, rows)
-            (losses.sum() / size).backward()
-            return losses.detach().sum()
-        return self._in_pieces(inputs, rows, size, self.most_at_once)
+        else:
+            outputs = self._in_pieces(inputs, self.most_at_once)
+        losses = mixed(lambda targets: self._losses(outputs, targets), rows, batch)
+        (losses.sum() / size).backward()
+        return losses.detach().sum()
 
-    def _in_pieces(self, inputs: Inputs, rows: Tensor, size: float, most: int) -> Tensor:
+    def _in_pieces(self, inputs: Inputs, most: int) -> Tensor:
         model: Any = self.model
+
+        def pooled(tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
+            features: Tensor = model.pool(model.forward_features(tokens, mask, t), mask)
+            return features
+
         with self._autocast():
             tokens, mask, t = model.forward_stem(*inputs)
-        cut = tokens.detach().requires_grad_()
-        total = torch.zeros((), device=self.plan.device)
-        for start in range(0, len(rows), most):
-            part = slice(start, start + most)
-            valid = None if mask is None else mask[part]
-            with self._autocast():
-                features = model.forward_features(cut[part], valid, t if len(t) == 1 else t[part])
-                outputs = model.head(model.pool(features, valid))
-            losses = self._losses(outputs, rows[part])
-            (losses.sum() / size).backward()
-            total += losses.detach().sum()
-        tokens.backward(cut.grad)
-        return total
+            parts = []
+            for start in range(0, len(tokens), most):
+                part = slice(start, start + most)
+                valid = None if mask is None else mask[part]
+                # What a piece holds is let go of, and computed anew when its gradient is due.
+                parts.append(
+                    checkpoint(
+                        pooled,
+                        tokens[part],
+                        valid,
+                        t if len(t) == 1 else t[part],
+                        use_reentrant=False,
+                    )
+                )
+            outputs: Tensor = model.forward_head(torch.cat(parts))
+        return outputs
 
     def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
         losses = self.loss(outputs.float(), self.targets[rows])

@@ -147,16 +147,20 @@ class _VectorizedLoop:
         self.optimizer.zero_grad(set_to_none=True)
         for members, index, rows in shares:
             shape = (len(members), -1)
+            batch = augmented(
+                self.data.panel.take(index, rows=rows),
+                self.plan.augmentation,
+                symbolic=self.data.panel.symbolic,
+                members=len(members),
+            )
             inputs: Any = tuple(
                 None if x is None else x.unflatten(0, shape)
-                for x in self.data.panel.take(index, rows=rows)
+                for x in (batch.values, batch.mask, batch.times)
             )
             with torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.plan.bfloat16):
                 outputs = self.stack(inputs, members)
-            losses = self.loss(outputs.float().flatten(0, 1), self.data.targets[rows])
-            if self.data.weights is not None:
-                losses = losses * self.data.weights[rows]
-            losses = losses.unflatten(0, shape)
+            outputs = outputs.float().flatten(0, 1)
+            losses = mixed(partial(self._losses, outputs), rows, batch).unflatten(0, shape)
             losses.mean(dim=1).sum().backward()
             sums = losses.detach().sum(dim=1)
             if len(members) == len(totals):
@@ -166,6 +170,10 @@ class _VectorizedLoop:
                     totals[member] += sums[i]
         self.stack.clip(self.plan.max_grad_norm)
         self.optimizer.step()
+
+    def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        losses = self.loss(outputs, self.data.targets[rows])
+        return losses if self.data.weights is None else losses * self.data.weights[rows]
 
     def _end_epoch(self, epoch: int, losses: list[float], lr: float, start: float) -> None:
         """End the epoch for each member that is still learning."""

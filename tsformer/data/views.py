@@ -1,0 +1,122 @@
+"""Views: what a model reads of each channel besides its values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tsformer._names import unknown
+
+__all__ = ["VIEWS", "Difference", "make_difference", "views_in"]
+
+VIEWS = ("values", "difference")
+
+
+def views_in(views: str) -> tuple[str, ...]:
+    """Return the parts of a sum of views, such as ``"values+difference"``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown view, with the nearest match, or one that is named twice.
+    """
+    parts = tuple(part.strip() for part in views.split("+"))
+    for part in parts:
+        if part not in VIEWS:
+            raise ValueError(unknown("view", part, VIEWS))
+        if parts.count(part) > 1:
+            raise ValueError(f"views={views!r} names {part!r} twice")
+    return parts
+
+
+class Difference(nn.Module):
+    r"""The first difference of each channel, in units of its standard deviation.
+
+    .. math:: d_t = s \, (x_t - x_{t-1}) / (\sigma \, \Delta t)
+
+    where :math:`\sigma` is the standard deviation over the training series, and :math:`\Delta t`
+    the time between the two steps in median steps, 1 without times. A difference needs two observed
+    values at different times; where it has not, it is 0, except that the first value of a series
+    takes the difference of the second. It does not change when a constant is added to a channel or,
+    where `std` is learned, when the channel is multiplied by one.
+
+    It shows a model what in the values is hidden below slow and large movements. At full scale it
+    also lends noise the weight of the signal, which costs accuracy where the signal is smooth.
+
+    Parameters
+    ----------
+    scale : float, default=0.25
+        Factor `s`.
+
+    Attributes
+    ----------
+    std : Tensor [C] of float64
+        After `fit`.
+    """
+
+    std: Tensor
+
+    def __init__(self, scale: float = 0.25):
+        super().__init__()
+        if not scale > 0:
+            raise ValueError(f"scale of the difference must be positive; got {scale!r}")
+        self.scale = scale
+        self.register_buffer("std", torch.ones(0, dtype=torch.float64))
+
+    def fit(self, x: Tensor, elapsed: Tensor | None) -> None:
+        """Learn `std`; arguments as in `forward`."""
+        difference = _difference(x, elapsed)[:, 1:]
+        known = ~difference.isnan()
+        count = known.sum(dim=(0, 1)).clamp(min=1)
+        mean = difference.where(known, 0.0).sum(dim=(0, 1)) / count
+        squares = (difference - mean).where(known, 0.0).square().sum(dim=(0, 1)) / count
+        # That of a line is rounding error.
+        std = squares.sqrt()
+        self.std = std.where(std > 1e-9 * mean.abs().clamp(min=1e-3), 1.0)
+
+    def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
+        """Return the differences.
+
+        Parameters
+        ----------
+        x : Tensor [B, L, C]
+            NaN where a value is missing and past the end of a series.
+        elapsed : Tensor [B, L], optional
+            Times of the steps, in median steps.
+
+        Returns
+        -------
+        Tensor [B, L, C]
+            0 where there is no difference.
+        """
+        difference = _difference(x, elapsed)
+        # The first observed value has no predecessor in all its series: it takes the next one's.
+        count = (~x.isnan()).long().cumsum(dim=1)
+        first = (count == 1) & ~x.isnan()
+        following = torch.cat([difference[:, 1:], difference[:, -1:]], dim=1)
+        difference = following.where(first, difference)
+        return difference.nan_to_num(0.0) * (self.scale / self.std)
+
+
+def make_difference(params: Mapping[str, Any] | None) -> Difference:
+    """Return a Difference with these options, or raise ValueError with the nearest match."""
+    options = list(inspect.signature(Difference).parameters)
+    for name in params or {}:
+        if name not in options:
+            raise ValueError(unknown("option of the difference", name, options))
+    return Difference(**(params or {}))
+
+
+def _difference(x: Tensor, elapsed: Tensor | None) -> Tensor:
+    """Return the difference over time ``[B, L, C]``, NaN where there is none."""
+    before = torch.cat([torch.full_like(x[:, :1], float("nan")), x[:, :-1]], dim=1)
+    difference = x - before
+    if elapsed is None:
+        return difference
+    step = torch.cat([torch.zeros_like(elapsed[:, :1]), elapsed[:, 1:] - elapsed[:, :-1]], dim=1)
+    step = step.where(step > 0, float("nan"))
+    return difference / step[..., None]
