@@ -31,14 +31,14 @@ demo: install ## train, track and compare four encodings on three real problems
 		--encodings none,fixed,learnable,lspe --seeds 2 --max-epochs $(EPOCHS)
 
 # The ground floors without what trains or measures; all else is left to `make test`.
-FAST := tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
+FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
 	--ignore tests/encodings/test_cost.py --ignore tests/encodings/test_learns_order.py
 
 .PHONY: test test-fast test-slow test-processes coverage
 test: install ## run the tests except slow and processes; archive tests need TSFORMER_DATA=FOLDER
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes"
 
-test-fast: install ## run the tests of encodings, model, data and saved models, in a minute
+test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)
 
 test-slow: install ## run the tests that take more than ten seconds each

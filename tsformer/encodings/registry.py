@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tsformer._deprecation import warn_renamed
-from tsformer._names import unknown
+from tsformer._registry import Registry
 
 if TYPE_CHECKING:
     from tsformer.encodings.base import PositionalEncoding
 
 __all__ = ["available", "find", "names", "register", "unregister"]
 
-_REGISTRY: dict[str, type[PositionalEncoding]] = {}
+_REGISTRY: Registry[PositionalEncoding] = Registry("encoding")
 
 
 def register(name: str, cls: type[PositionalEncoding], *, replace: bool = False) -> None:
@@ -24,18 +24,7 @@ def register(name: str, cls: type[PositionalEncoding], *, replace: bool = False)
         If the name is empty, has whitespace at its ends or contains '+'; or if it is taken, unless
         `replace` is true.
     """
-    if not name or "+" in name or name != name.strip():
-        raise ValueError(
-            f"an encoding cannot be named {name!r}: a name must not be empty, start or end with "
-            "whitespace, or contain '+', which joins names into a sum"
-        )
-    if name in _REGISTRY and not replace:
-        taken = _REGISTRY[name]
-        raise ValueError(
-            f"the encoding name {name!r} is taken by {taken.__module__}.{taken.__qualname__}; "
-            "choose another, or pass replace=True beside name="
-        )
-    _REGISTRY[name] = cls
+    _REGISTRY.register(name, cls, replace=replace)
 
 
 def unregister(name: str) -> type[PositionalEncoding]:
@@ -64,21 +53,17 @@ def unregister(name: str) -> type[PositionalEncoding]:
     >>> unregister("draft") is Draft, "draft" in names()
     (True, False)
     """
-    cls = find(name)
-    del _REGISTRY[name]
-    return cls
+    return _REGISTRY.unregister(name)
 
 
 def names() -> list[str]:
     """Return the names of all registered encodings, in the order of registration."""
-    return list(_REGISTRY)
+    return _REGISTRY.names()
 
 
 def find(name: str) -> type[PositionalEncoding]:
     """Return the encoding class of that name, or raise ValueError with the nearest match."""
-    if name not in _REGISTRY:
-        raise ValueError(unknown("encoding", name, names()))
-    return _REGISTRY[name]
+    return _REGISTRY.find(name)
 
 
 def available() -> list[dict[str, Any]]:
@@ -105,7 +90,7 @@ def available() -> list[dict[str, Any]]:
             reference=cls.reference,
             summary=(cls.__doc__ or "").strip().partition("\n")[0],
         )
-        for name, cls in _REGISTRY.items()
+        for name, cls in ((name, find(name)) for name in names())
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from tsformer._deprecation import warn_renamed
-from tsformer._names import unknown
+from tsformer._sums import check_options, part_names, share_out
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
 from tsformer.encodings.registry import find
 
@@ -156,12 +156,10 @@ def _makers(
                 f"got {encoding!r} of type {type(encoding).__name__}"
             )
         return [partial(_make, encoding, _with_direction(encoding, params, causal), sizes)]
-    part_names = [name.strip() for name in encoding.split("+")]
-    doubled = {name for name in part_names if part_names.count(name) > 1}
-    if doubled:
-        raise ValueError(f"the sum {encoding!r} names {min(doubled)!r} twice; name each part once")
-    classes = [find(name) for name in part_names]
-    shares = _share_out(part_names, classes, params)
+    parts = part_names(encoding)
+    classes = [find(name) for name in parts]
+    options = [_options(cls) for cls in classes]
+    shares = share_out(parts, options, params, argument="encoding_params")
     return [
         partial(_make, cls, _with_direction(cls, own, causal), sizes)
         for cls, own in zip(classes, shares, strict=True)
@@ -174,47 +172,12 @@ def _with_direction(factory: Any, params: Mapping[str, Any], causal: bool) -> Ma
     return {**params, "causal": True} if causal and takes else params
 
 
-def _share_out(
-    part_names: Sequence[str],
-    classes: Sequence[type[PositionalEncoding]],
-    params: Mapping[str, Any],
-) -> list[dict[str, Any]]:
-    """Assign each option to the one part that has it."""
-    if len(classes) == 1:
-        return [dict(params)]
-    shares: list[dict[str, Any]] = [{} for _ in classes]
-    takers = [_options(cls) for cls in classes]
-    for key, value in params.items():
-        if key in part_names and isinstance(value, Mapping):
-            shares[part_names.index(key)].update(value)
-            continue
-        owners = [i for i, options in enumerate(takers) if key in options]
-        if not owners:
-            choices = sorted({option for options in takers for option in options})
-            raise ValueError(unknown(f"option of {'+'.join(part_names)}", key, choices))
-        if len(owners) > 1:
-            both = [part_names[i] for i in owners]
-            raise ValueError(
-                f"encoding_params key {key!r} fits several parts, {both}; say which: "
-                f"{{{both[0]!r}: {{{key!r}: {value!r}}}}}"
-            )
-        shares[owners[0]][key] = value
-    return shares
-
-
 def _make(
     factory: Callable[..., PositionalEncoding], params: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> PositionalEncoding:
     if isinstance(factory, type) and issubclass(factory, PositionalEncoding):
-        options = _options(factory)
-        for key in params:
-            if key not in options:
-                label = factory.name or factory.__name__
-                raise ValueError(
-                    unknown(f"option of {label}", key, options)
-                    if options
-                    else f"{label} takes no options; got {key!r} in encoding_params"
-                )
+        label = factory.name or factory.__name__
+        check_options(label, _options(factory), params, argument="encoding_params")
     made = factory(**sizes, **params)
     if not isinstance(made, PositionalEncoding):
         raise TypeError(

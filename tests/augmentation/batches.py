@@ -1,0 +1,112 @@
+"""Batches as the fit makes them, of every kind, and augmentations as a user would write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tsformer.augmentation import Augmentation, Batch
+
+LENGTHS = (12, 7, 1, 2, 9)
+LENGTH, CHANNELS = max(LENGTHS), 3
+KINDS = ("regular", "padded", "holes", "shared times", "times", "codes")
+#: Those with masked steps.
+MASKED = ("padded", "holes", "times", "codes")
+
+
+def define(name: str | None, **keywords) -> type[Augmentation]:
+    """Return a new augmentation that multiplies all values by `factor`."""
+
+    class Stretch(Augmentation, name=name, **keywords):
+        """Multiply by a number.
+
+        More text, which the table leaves out.
+        """
+
+        symbolic = True
+        reference = "nobody"
+
+        def __init__(self, *, factor=2.0):
+            self.factor = factor
+
+        def __call__(self, batch):
+            return replace(batch, values=batch.values * self.factor)
+
+    return Stretch
+
+
+def batch(kind: str, *, seed: int = 0) -> Batch:
+    """Return five series.
+
+    "regular": equally long; "padded": of `LENGTHS` steps; "holes": with masked steps at the start
+    and inside as well; "shared times": equally long, at the same irregular times; "times": of
+    unequal length with holes, each at times of its own, some of them twice; "codes": symbolic,
+    padded and with holes.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(len(LENGTHS), LENGTH, CHANNELS, generator=generator)
+    if kind == "regular":
+        return Batch(x)
+    if kind == "shared times":
+        gaps = torch.rand(1, LENGTH, generator=generator)
+        return Batch(x, times=gaps.cumsum(1) - gaps[:, :1])
+    mask = torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]
+    if kind != "padded":
+        holes = torch.rand(mask.shape, generator=generator) < 0.3
+        holes[[2, 3]] = False  # these have no step to spare
+        mask &= ~holes
+    times = None
+    if kind == "times":
+        gaps = torch.randint(0, 4, mask.shape, generator=generator) / 2
+        times = (gaps.cumsum(1) - gaps[:, :1]) * (
+            torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]
+        )
+    if kind == "codes":
+        x = torch.randint(1, 9, (*mask.shape, 1), generator=generator).float()
+    return Batch(x * mask[..., None], mask, times, symbolic=kind == "codes")
+
+
+def series(batch: Batch, i: int) -> tuple[list[float], list[Tensor], list[int]]:
+    """Return the times, the values and the indices of the valid steps of one series."""
+    L = batch.values.shape[1]
+    mask = torch.ones(L, dtype=torch.bool) if batch.mask is None else batch.mask[i]
+    times = torch.arange(float(L))
+    if batch.times is not None:
+        times = batch.times[i if len(batch.times) > 1 else 0]
+    steps = [step for step in range(L) if mask[step]]
+    return (
+        [float(times[step]) for step in steps],
+        [batch.values[i, step].double() for step in steps],
+        steps,
+    )
+
+
+def read_slowly(times: list[float], values: list[Tensor], t: float, *, symbolic: bool) -> Tensor:
+    """Read one series at a time by linear interpolation; codes at the nearest step."""
+    if t <= times[0]:
+        return values[0]
+    for before, after in zip(range(len(times)), range(1, len(times)), strict=False):
+        start, end = times[before], times[after]
+        if start <= t < end:
+            part = (t - start) / (end - start)
+            if symbolic:
+                return values[before] if part < 0.5 else values[after]
+            return (1 - part) * values[before] + part * values[after]
+    return values[-1]
+
+
+def padded(batch: Batch, n: int) -> Batch:
+    """Return the batch with `n` more masked steps at the end, of times 0."""
+    B, L, C = batch.values.shape
+    mask = torch.ones(B, L, dtype=torch.bool) if batch.mask is None else batch.mask
+    times = batch.times
+    if times is not None:
+        times = torch.cat([times, torch.zeros(len(times), n)], dim=1)
+    return replace(
+        batch,
+        values=torch.cat([batch.values, torch.zeros(B, n, C)], dim=1),
+        mask=torch.cat([mask, torch.zeros(B, n, dtype=torch.bool)], dim=1),
+        times=times,
+    )

@@ -1,0 +1,230 @@
+"""Properties of every registered augmentation, on batches of every kind."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+
+import pytest
+import torch
+from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tsformer.augmentation import Augmentation, Batch, available, find, names, resolve
+from tsformer.training.seeds import seeded
+
+CPU = torch.device("cpu")
+SUMS = ["warp+jitter"]
+
+
+def always(name: str) -> Augmentation:
+    """Return the augmentation, applied to every series."""
+    parts = name.split("+")
+    return resolve(
+        name, **({"p": 1.0} if len(parts) == 1 else {part: {"p": 1.0} for part in parts})
+    )
+
+
+def augmented(name: str, given: Batch, seed: int = 0) -> Batch:
+    with seeded(seed, given.values.device):
+        return always(name)(given)
+
+
+every_augmentation = pytest.mark.parametrize("name", [*names(), *SUMS])
+CASES = [
+    (name, kind)
+    for name in [*names(), *SUMS]
+    for kind in KINDS
+    if kind != "codes" or resolve(name).symbolic
+]
+every_case = pytest.mark.parametrize(("name", "kind"), CASES)
+
+
+@every_case
+def test_everything_but_the_values_stays(name, kind):
+    given = batch(kind)
+    out = augmented(name, given)
+    assert out.values.shape == given.values.shape
+    assert out.values.dtype == torch.float32
+    assert out.mask is given.mask
+    assert out.times is given.times
+    assert out.symbolic == given.symbolic
+    assert out.values.isfinite().all()
+
+
+@every_case
+def test_something_changes(name, kind):
+    given = batch(kind)
+    outs = [augmented(name, given, seed).values for seed in range(10)]
+    assert not all(torch.equal(out, given.values) for out in outs)
+
+
+@pytest.mark.parametrize(("name", "kind"), [case for case in CASES if case[1] in MASKED])
+def test_masked_values_stay_zero(name, kind):
+    given = batch(kind)
+    assert not augmented(name, given).values[~given.mask].any()
+
+
+@every_case
+def test_the_argument_is_not_modified(name, kind):
+    given = batch(kind)
+    before = copy.deepcopy(given)
+    augmented(name, given)
+    for field in ("values", "mask", "times"):
+        ours, theirs = getattr(given, field), getattr(before, field)
+        assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+
+
+@every_case
+def test_partner_and_share_are_valid(name, kind):
+    out = augmented(name, batch(kind))
+    if not resolve(name).mixes:
+        assert out.partner is None
+        assert out.share is None
+        return
+    assert out.partner.dtype == torch.int64
+    assert out.share.dtype == torch.float32
+    assert out.partner.shape == out.share.shape == (len(LENGTHS),)
+    assert ((out.partner >= 0) & (out.partner < len(LENGTHS))).all()
+    assert ((out.share >= 0) & (out.share <= 1)).all()
+
+
+@every_augmentation
+def test_a_seed_decides_all_and_the_global_generator_is_left_alone(name):
+    given = batch("holes")
+    before = torch.get_rng_state()
+    first = augmented(name, given, seed=1).values
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.randn(3)
+    assert torch.equal(augmented(name, given, seed=1).values, first)
+    assert not torch.equal(augmented(name, given, seed=2).values, first)
+
+
+@every_augmentation
+def test_no_generator_but_torchs_is_used(name):
+    """Seeded alike, two calls agree, and the second without a new seed does not."""
+    given = batch("regular")
+    with seeded(0, CPU):
+        first, second = (always(name)(given).values for _ in range(2))
+    with seeded(0, CPU):
+        again = always(name)(given).values
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [case for case in CASES if "jitter" not in case[0] and case[1] != "codes"]
+)
+def test_channels_do_not_affect_each_other(name, kind):
+    """A constant channel stays constant and is no part of what happens to the others."""
+    given = batch(kind)
+    constant = torch.ones_like(given.values[..., :1])
+    if given.mask is not None:
+        constant = constant * given.mask[..., None]
+    both = replace(given, values=torch.cat([given.values, constant], dim=-1))
+    out = augmented(name, both).values
+    assert torch.equal(out[..., CHANNELS:], constant)
+    assert torch.equal(out[..., :CHANNELS], augmented(name, given).values)
+
+
+SMALL = {
+    "one series": Batch(torch.randn(1, 9, 2)),
+    "one step": Batch(torch.randn(4, 1, 2)),
+    "one step of one series": Batch(torch.randn(1, 1, 1)),
+    "one valid step": Batch(
+        torch.eye(6)[:3, :, None], torch.eye(6, dtype=torch.bool)[:3], torch.arange(6.0)[None]
+    ),
+    "one moment": Batch(torch.randn(2, 5, 1), times=torch.zeros(2, 5)),
+    "constant": Batch(torch.full((3, 8, 2), 2.5)),
+}
+
+
+@every_augmentation
+@pytest.mark.parametrize("what", SMALL)
+def test_small_batches(name, what):
+    given = SMALL[what]
+    for seed in range(5):
+        out = augmented(name, given, seed)
+        assert out.values.shape == given.values.shape
+        assert out.values.isfinite().all()
+        if given.mask is not None:
+            assert not out.values[~given.mask].any()
+        if "jitter" not in name and what == "constant":
+            assert torch.equal(out.values, given.values), "constants are read exactly"
+
+
+@every_case
+def test_neither_waits_for_the_device_nor_makes_shapes_of_data(name, kind):
+    """Fake tensors have no contents: what reads one, or makes a shape of one, raises."""
+    given = batch(kind)
+    with FakeTensorMode() as mode:
+        fake = {
+            field: mode.from_tensor(tensor)
+            for field in ("values", "mask", "times")
+            if (tensor := getattr(given, field)) is not None
+        }
+        out = always(name)(replace(given, **fake))
+    assert out.values.shape == given.values.shape
+
+
+@every_case
+def test_everything_is_made_on_the_device_of_the_batch(name, kind):
+    given = batch(kind)
+    meta = {
+        field: tensor.to("meta")
+        for field in ("values", "mask", "times")
+        if (tensor := getattr(given, field)) is not None
+    }
+    out = always(name)(replace(given, **meta))
+    for tensor in (out.values, out.partner, out.share):
+        assert tensor is None or tensor.device.type == "meta"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_case
+def test_on_a_gpu(name, kind):
+    given = batch(kind)
+    device = torch.device("cuda")
+    there = {
+        field: tensor.to(device)
+        for field in ("values", "mask", "times")
+        if (tensor := getattr(given, field)) is not None
+    }
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = augmented(name, replace(given, **there))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert out.values.device.type == "cuda"
+    assert out.values.isfinite().all()
+
+
+@every_augmentation
+def test_copies_do_the_same(name):
+    given, original = batch("times"), always(name)
+    for twin in (copy.deepcopy(original), pickle.loads(pickle.dumps(original))):
+        assert repr(twin) == repr(original)
+        with seeded(5, CPU):
+            theirs = twin(given)
+        assert torch.equal(theirs.values, augmented(name, given, seed=5).values)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_representation_makes_it_again(name):
+    cls = find(name)
+    made = eval(repr(cls(p=0.25)), {cls.__name__: cls})
+    assert vars(made) == vars(cls(p=0.25))
+    assert made.p == 0.25
+
+
+@pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
+def test_codes_are_refused_by_those_that_average(row):
+    if row["symbolic"]:
+        codes = batch("codes")
+        out = augmented(row["name"], codes).values
+        assert torch.isin(out, torch.cat([codes.values.unique(), torch.zeros(1)])).all()
+        resolve(row["name"]).check(symbolic=True)
+    else:
+        with pytest.raises(ValueError, match="cannot augment series of codes"):
+            resolve(row["name"]).check(symbolic=True)

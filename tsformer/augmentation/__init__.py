@@ -1,0 +1,30 @@
+"""Augmentations of training series, each selected by name. Imports torch and nothing else.
+
+Files are named after the names that augmentations are registered under; all classes are importable
+from here.
+"""
+
+from tsformer.augmentation.base import Augmentation, Batch, Sum
+from tsformer.augmentation.registry import available, find, names, register, unregister
+from tsformer.augmentation.resolve import AugmentationSpec, resolve
+
+# The order of these imports is the order of `names()`, and of the table in the documentation.
+# isort: off
+from tsformer.augmentation.warp import Warp
+from tsformer.augmentation.jitter import Jitter
+# isort: on
+
+__all__ = [
+    "Augmentation",
+    "AugmentationSpec",
+    "Batch",
+    "Jitter",
+    "Sum",
+    "Warp",
+    "available",
+    "find",
+    "names",
+    "register",
+    "resolve",
+    "unregister",
+]

@@ -1,0 +1,190 @@
+"""The extension point: what an augmentation is, what it reads and returns, and sums of several.
+
+Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` channels.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from tsformer.augmentation.registry import register
+
+__all__ = ["Augmentation", "Batch", "Sum", "check_range"]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A batch of preprocessed series, as an augmentation reads and returns it.
+
+    Parameters
+    ----------
+    values : Tensor [B, L, C]
+        Values; zero where `mask` is False.
+    mask : Tensor [B, L] of bool, optional
+        True for valid steps; all are by default.
+    times : Tensor [B, L] or [1, L], optional
+        Times of the steps, not decreasing over the valid ones; ``0, 1, 2, ...`` by default.
+    symbolic : bool, default=False
+        Whether the values are numbers of codes, which must not be averaged.
+    partner : Tensor [B] of int64, optional
+        Index in the batch of the series whose target has weight ``1 - share`` in the loss; None if
+        nothing was mixed.
+    share : Tensor [B], optional
+        Weight of the series' own target in the loss.
+    """
+
+    values: Tensor
+    mask: Tensor | None = None
+    times: Tensor | None = None
+    symbolic: bool = False
+    partner: Tensor | None = None
+    share: Tensor | None = None
+
+
+class Augmentation:
+    """Base class of all augmentations: from a batch of training series to another one.
+
+    Subclassing with a name registers the class, and the name then works wherever an augmentation is
+    asked for: ``class Flip(Augmentation, name="flip")``. The signature of the class is its
+    configuration: ``__init__`` takes the options as keywords and keeps each in the attribute of its
+    name.
+
+    An augmentation overrides `__call__`. It draws from torch's generator of the batch's device,
+    which the fit seeds and restores, and returns a batch of the same shapes on the same device. It
+    leaves mask and times as they are, values zero where the mask is False, and its argument
+    unmodified. Its tensors' shapes may depend on those of the batch only, and it must not wait for
+    the device, as ``.item()`` and ``if tensor:`` do: the step may be recorded in a CUDA graph.
+
+    Attributes
+    ----------
+    mixes : bool
+        Whether it sets `Batch.partner` and `Batch.share`.
+    symbolic : bool
+        Whether it applies to series of codes.
+    reference : str
+        The paper.
+
+    Raises
+    ------
+    ValueError
+        When subclassing, if the name is not allowed or taken (``replace=True`` takes it over).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dataclasses import replace
+    >>> from tsformer.augmentation import resolve, unregister
+    >>> class Flip(Augmentation, name="flip"):
+    ...     def __init__(self, *, p=0.5):
+    ...         self.p = p
+    ...     def __call__(self, batch):
+    ...         x = batch.values
+    ...         flipped = torch.rand(len(x), 1, 1, device=x.device) < self.p
+    ...         return replace(batch, values=torch.where(flipped, -x, x))
+    >>> flip = resolve("flip", p=1.0)
+    >>> flip, flip(Batch(torch.ones(1, 2, 1))).values.flatten()
+    (Flip(p=1.0), tensor([-1., -1.]))
+    >>> unregister("flip") is Flip
+    True
+    """
+
+    name: ClassVar[str] = ""
+    mixes: bool = False
+    symbolic: bool = False
+    reference: str = ""
+
+    def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
+        if name is not None:
+            register(name, cls, replace=replace)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the augmented batch."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override __call__")
+
+    def check(self, *, symbolic: bool) -> None:
+        """Raise ValueError if series of this kind cannot be augmented.
+
+        Parameters
+        ----------
+        symbolic : bool
+            Whether the series consist of codes.
+        """
+        if symbolic and not self.symbolic:
+            raise ValueError(
+                f"{self.label} cannot augment series of codes, which are numbers without an order; "
+                "choose another augmentation, or another stem than 'embedding' for measurements"
+            )
+
+    @property
+    def label(self) -> str:
+        """The registered name, else that of the class."""
+        return self.name or type(self).__qualname__
+
+    def __repr__(self) -> str:
+        options = [
+            f"{option}={getattr(self, option)!r}"
+            for option in inspect.signature(type(self)).parameters
+            if hasattr(self, option)
+        ]
+        return f"{type(self).__qualname__}({', '.join(options)})"
+
+
+class Sum(Augmentation):
+    """A sum of augmentations, as in ``"warp+jitter"``: its parts, one after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Augmentation
+        At least one.
+
+    Raises
+    ------
+    ValueError
+        If several parts mix series: a series has one partner.
+    """
+
+    def __init__(self, parts: Sequence[Augmentation]):
+        mixing = [part.label for part in parts if part.mixes]
+        if len(mixing) > 1:
+            raise ValueError(
+                f"{' and '.join(mixing)} both mix each series with another, and a series has one "
+                "partner: keep one of them"
+            )
+        self.parts = tuple(parts)
+        self.mixes = bool(mixing)
+        self.symbolic = all(part.symbolic for part in parts)
+        self.reference = "; ".join(dict.fromkeys(p.reference for p in parts if p.reference))
+
+    def __call__(self, batch: Batch) -> Batch:
+        for part in self.parts:
+            batch = part(batch)
+        return batch
+
+    def check(self, *, symbolic: bool) -> None:
+        for part in self.parts:
+            part.check(symbolic=symbolic)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+
+def check_range(
+    augmentation: Augmentation, option: str, low: float, high: float = inf, *, whole: bool = False
+) -> None:
+    """Raise ValueError if an option of an augmentation is no finite number from `low` to `high`."""
+    value: Any = getattr(augmentation, option)
+    number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    if number and low <= value <= high and value < inf:
+        return
+    noun = "a whole number" if whole else "a finite number"
+    allowed = f"at least {low:g}" if high == inf else f"from {low:g} to {high:g}"
+    raise ValueError(f"{option} of {augmentation.label} must be {noun}, {allowed}; got {value!r}")
