@@ -129,6 +129,12 @@ class Augmentation:
         """The registered name, else that of the class."""
         return self.name or type(self).__qualname__
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
     def __repr__(self) -> str:
         options = [
             f"{option}={getattr(self, option)!r}"

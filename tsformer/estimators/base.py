@@ -23,13 +23,14 @@ from torch import Tensor
 
 from tsformer import persistence
 from tsformer._deprecation import renamed_attribute
+from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.data.containers import to_padded
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
-from tsformer.estimators.parameters import check_parameters
+from tsformer.estimators.parameters import check_parameters, make_augmentation
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
     Callback,
@@ -118,6 +119,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     views: str
     view_params: Any
     timestamps: str | None
+    augmentation: AugmentationSpec | None
+    augmentation_params: Any
     max_epochs: int | str
     batch_size: int | str
     learning_rate: float
@@ -387,6 +390,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             return Vocabulary()
         return Scaler(self.scaling, views=self.views, view_params=self.view_params)
 
+    def _make_augmentation(self) -> Augmentation | None:
+        made = make_augmentation(self.augmentation, self.augmentation_params)
+        if made is not None:
+            made.check(symbolic=self.stem == "embedding")
+        return made
+
     def _model_config(self, *, max_len: int) -> ModelConfig:
         """Return the model configuration for the output of `preprocessor_`."""
         return ModelConfig(
@@ -420,6 +429,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
+            augmentation=self._make_augmentation(),
             n_iter_no_change=self.n_iter_no_change if validated else None,
             device=device,
             bfloat16=resolve_precision(self.precision, device),

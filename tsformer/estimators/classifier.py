@@ -76,6 +76,11 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         "index" takes the time of each step, a number or a date, from the pandas index of its
         series. Encodings then see real time, counted from the first step of each series in units
         of the median interval between two steps in training.
+    augmentation : str, Augmentation, class or factory, optional
+        What changes the series of each step at random, in training only: a name from
+        ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
+    augmentation_params : dict, optional
+        Options of the augmentation, such as ``{"p": 0.25}``.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training series. "auto" trains for 1000 optimizer steps, but for
         at least 20 epochs.
@@ -129,7 +134,7 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         Whether `fit` continues from the checkpoint of the same training run, if there is one. On a
         CPU the final weights equal those of an uninterrupted run, bit for bit.
     random_state : int, RandomState or None, default=None
-        Seed of initial weights, shuffling, dropout and the validation split. The same int gives
+        Seed of initial weights, shuffling, dropout, augmentation and the validation split. The same int gives
         the same predictions on the same machine, bit for bit. Global random generators are neither
         used nor changed.
     verbose : int, default=0

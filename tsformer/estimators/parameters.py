@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from tsformer._names import unknown
+from tsformer.augmentation import Augmentation, AugmentationSpec, resolve
 from tsformer.data.preprocessor import SCALINGS
 from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec
@@ -20,7 +21,7 @@ from tsformer.model.stems import STEMS
 from tsformer.training import Callback
 from tsformer.training.plan import PRECISIONS
 
-__all__ = ["ClassifierParameters", "check_parameters"]
+__all__ = ["ClassifierParameters", "check_parameters", "make_augmentation"]
 
 
 class ClassifierParameters:
@@ -49,6 +50,8 @@ class ClassifierParameters:
         views: str = "values",
         view_params: Mapping[str, Any] | None = None,
         timestamps: str | None = None,
+        augmentation: AugmentationSpec | None = None,
+        augmentation_params: Mapping[str, Any] | None = None,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.002,
@@ -87,6 +90,8 @@ class ClassifierParameters:
         self.views = views
         self.view_params = view_params
         self.timestamps = timestamps
+        self.augmentation = augmentation
+        self.augmentation_params = augmentation_params
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -124,12 +129,13 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         if any(value is other or value == other for other in also):
             continue
         _check_number(name, value, kind, low, high, also)
-    for name in ("encoding_params", "stem_params", "view_params"):
+    for name in ("encoding_params", "stem_params", "view_params", "augmentation_params"):
         value = parameters[name]
         if value is not None and not isinstance(value, Mapping):
             raise TypeError(f"{name} must be a dict or None; got {value!r}")
     views_in(parameters["views"])
     make_difference(parameters["view_params"])
+    make_augmentation(parameters["augmentation"], parameters["augmentation_params"])
     if parameters["stem"] == "embedding" and "n_codes" in (parameters["stem_params"] or {}):
         raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
     checkpoint_dir = parameters["checkpoint_dir"]
@@ -145,6 +151,20 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise TypeError(
                 f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
             )
+
+
+def make_augmentation(
+    augmentation: AugmentationSpec | None, params: Mapping[str, Any] | None
+) -> Augmentation | None:
+    """Return the augmentation that these two parameters ask for, or None."""
+    if augmentation is None:
+        if params:
+            raise ValueError(
+                f"augmentation_params={dict(params)!r} are options of an augmentation, but "
+                "augmentation is None"
+            )
+        return None
+    return resolve(augmentation, **(params or {}))
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {

@@ -14,6 +14,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import Targets, TransformerEstimator
 from tsformer.estimators.weights import series_weights
@@ -34,8 +35,9 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
         encoding of your own.
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
-    pooling, head_norm, scaling, views, view_params, timestamps, max_epochs, batch_size, learning_rate, weight_decay, \
-    early_stopping, validation_fraction, n_iter_no_change, n_estimators, n_jobs, callbacks, \
+    pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
+    augmentation_params, max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
+    validation_fraction, n_iter_no_change, n_estimators, n_jobs, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
         As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
@@ -82,6 +84,8 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         views: str = "values",
         view_params: Mapping[str, Any] | None = None,
         timestamps: str | None = None,
+        augmentation: AugmentationSpec | None = None,
+        augmentation_params: Mapping[str, Any] | None = None,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.002,
@@ -118,6 +122,8 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         self.views = views
         self.view_params = view_params
         self.timestamps = timestamps
+        self.augmentation = augmentation
+        self.augmentation_params = augmentation_params
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate

@@ -114,7 +114,7 @@ class TSTransformer(TransformerEncoder):
         *,
         keep: Tensor | None = None,
     ) -> Tensor:
-        """Compute the pooled embedding ``[B, D]``, `forward_head`'s input; arguments as in `forward`."""
+        """Compute the pooled embedding ``[B, D]``, what `forward_head` reads, as in `forward`."""
         return self._embed(x, mask_from(mask, keep, stacklevel=4), times)
 
     def _embed(self, x: Tensor, mask: Tensor | None, times: Tensor | None) -> Tensor:
@@ -168,7 +168,7 @@ class TSTransformer(TransformerEncoder):
         return pooled
 
     def forward_head(self, pooled: Tensor) -> Tensor:
-        """Map pooled embeddings ``[B, D]`` to logits ``[B, K]``: the head's norm, and a linear layer.
+        """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.
 
         With ``head_norm="batch"`` each feature is standardised over the series of a batch, in
         training, and by the averages of the training series afterwards: mean pooling leaves

@@ -1,4 +1,4 @@
-"""Augmentation inside the training step: of the inputs, and of the losses where series are mixed."""
+"""Augmentation inside the training step: of the inputs, and of the losses of mixed series."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.func import functional_call, stack_module_state
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, send
+from tsformer.training.augment import augmented, mixed
 from tsformer.training.callbacks import History
 from tsformer.training.distributed import Ranks
 from tsformer.training.ensemble.vmap_rules import VmapRules
