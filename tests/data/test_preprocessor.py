@@ -222,6 +222,7 @@ FITTED = {
     "channel": (Scaler("channel"), RAGGED),
     "series, gaps": (Scaler("series"), with_gaps()[0]),
     "other gaps": (Scaler("channel", gaps="mask"), with_gaps()[0][:, :2]),
+    "views": (Scaler("channel", views="values+difference", view_params={"scale": 2.0}), RAGGED),
     "codes": (Vocabulary(), [np.array([5, -3, 5]), np.array([100])]),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tsformer.model.norms import MaskedBatchNorm
+from tsformer.model.norms import MaskedBatchNorm, PooledBatchNorm
 
 LENGTHS = torch.tensor([7, 4, 1])
 MASK = torch.arange(7)[None] < LENGTHS[:, None]
@@ -63,3 +63,23 @@ def test_averages_are_not_taken_in_16_bits():
     ours(x, mask)
     torchs(x[..., :4001].float())
     torch.testing.assert_close(ours.state_dict(), torchs.state_dict(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_norm_of_pooled_series_is_torchs_own():
+    torch.manual_seed(0)
+    ours, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
+    for _ in range(2):
+        x = 4 + 3 * torch.randn(6, 5)
+        torch.testing.assert_close(ours(x), torchs(x))
+    torch.testing.assert_close(ours.state_dict(), torchs.state_dict())
+
+
+def test_a_single_pooled_series_is_normalised_by_the_averages_and_has_a_gradient():
+    norm = PooledBatchNorm(5)
+    norm(4 + 3 * torch.randn(6, 5))
+    before = {name: value.clone() for name, value in norm.state_dict().items()}
+    x = torch.randn(1, 5, requires_grad=True)
+    out = norm(x)
+    torch.testing.assert_close(out, norm.eval()(x))
+    assert torch.autograd.grad(out.sum(), x)[0].all()
+    torch.testing.assert_close(dict(norm.state_dict()), before, rtol=0, atol=0)

@@ -20,6 +20,9 @@ STEM_OPTIONS = [
     ("conv", {"strides": (2, 1), "kernel_size": 5, "dilations": (1, 3)}),
     ("conv", {"strides": (2, 3), "kernel_size": 1}),
     ("conv", {"strides": (2, 1), "norm": "layer"}),
+    ("conv", {"strides": (2, 3), "kernel_size": 3, "n_residual": 2}),
+    ("conv", {"strides": (2, 3), "kernel_size": 3, "downsampling": "mean"}),
+    ("conv", {"strides": (3, 1), "norm": "layer", "downsampling": "mean", "n_residual": 1}),
     ("embedding", {"n_codes": 9}),
 ]
 every_stem = pytest.mark.parametrize(
@@ -110,6 +113,43 @@ def test_irregular_times():
     _, _, centred = make("conv", {"strides": (2, 1)})(x, None, t)
     torch.testing.assert_close(centred, t[:, ::2] / 2)
     assert make("linear", {})(x, None, t)[2] is t
+
+
+def test_residual_layers_add_to_what_is_there():
+    options = {"strides": (2, 1), "kernel_size": 3}
+    deep, x = make("conv", {**options, "n_residual": 1}), series(2, 20)
+    shallow = make("conv", options)
+    shallow.load_state_dict({k: v for k, v in deep.state_dict().items() if "residual" not in k})
+    below = shallow(x, None, steps(20))[0]
+    added = deep.residual[0](below)[0]
+    torch.testing.assert_close(deep(x, None, steps(20))[0], below + added)
+
+
+@pytest.mark.parametrize("lengths", [(20, 20), (19, 13)])
+def test_averaging_is_the_mean_of_what_each_step_would_give(lengths):
+    """Against the same weights without a stride, averaged in plain loops over the valid steps."""
+    options = {"kernel_size": 3, "dilations": (1, 2)}
+    averaging = make("conv", {**options, "strides": (3, 1), "downsampling": "mean"})
+    every = make("conv", {**options, "strides": (1, 1)})
+    every.load_state_dict(averaging.state_dict())
+    mask = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
+    x = series(2, 20) * mask[..., None]
+    got, kept = averaging.first(x, mask)
+    features, _ = every.first(x, mask)
+    for i, length in enumerate(lengths):
+        for token in range(7):
+            window = range(3 * token, min(3 * token + 3, length))
+            assert kept[i, token] == (len(window) > 0)
+            if len(window):
+                wanted = torch.stack([features[i, step] for step in window]).mean(0)
+                torch.testing.assert_close(got[i, token], wanted)
+
+
+def test_options_of_the_conv_stem_are_checked():
+    with pytest.raises(ValueError, match="n_residual of the conv stem must be 0 or more; got -1"):
+        make("conv", {"n_residual": -1})
+    with pytest.raises(ValueError, match="unknown downsampling 'men': did you mean 'mean'"):
+        make("conv", {"downsampling": "men"})
 
 
 def test_linear_sees_one_step_and_the_others_more():

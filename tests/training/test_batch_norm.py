@@ -47,6 +47,21 @@ def test_a_norm_after_the_stem_is_updated_too():
     assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
 
 
+def test_the_norm_of_the_head_gets_averages_without_dropout():
+    model = make_model(head_norm="batch", dropout=0.5).train()
+    panel, _ = make_panel(24)
+    update_bn(model, panel, make_plan(batch_size=5))
+    assert model.training
+    pooled = []
+    generator = torch.Generator().manual_seed(0)
+    for index in shuffled(panel.lengths, 5, generator):
+        model.eval()
+        for norm in (model.stem.first.norm, model.stem.second.norm):
+            norm.train()
+        pooled.append(model.embed(*panel.take(index)).mean(0))
+    torch.testing.assert_close(model.head_norm.running_mean, torch.stack(pooled).mean(0))
+
+
 def test_batches_are_those_of_training():
     panel, _ = make_panel(23)
     sizes = []

@@ -47,13 +47,16 @@ class Small(nn.Module):
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize(("encoding", "stem"), [("tape+erpe", "conv"), ("fire", "patch")])
+@pytest.mark.parametrize(
+    ("encoding", "stem", "head_norm"), [("tape+erpe", "conv", "batch"), ("fire", "patch", None)]
+)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, ragged, weighted):
+def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, head_norm, ragged, weighted):
     """Batch norms, too, see the whole batch: the first parameters to show it are theirs."""
     panel, targets = make_panel(ragged=ragged)
     weights = torch.linspace(0.2, 1.8, 20) if weighted else None
-    models = [make_model(encoding, stem=stem, dropout=0.0).double() for _ in range(2)]
+    options = {"stem": stem, "head_norm": head_norm, "dropout": 0.0}
+    models = [make_model(encoding, **options).double() for _ in range(2)]
     panel = panel._each(lambda x: x.double() if x.is_floating_point() else x)
     models[1].blocks[0] = Small(models[1].blocks[0], 3)
     plan = make_plan(batch_size=10)

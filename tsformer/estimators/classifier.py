@@ -134,9 +134,9 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         Whether `fit` continues from the checkpoint of the same training run, if there is one. On a
         CPU the final weights equal those of an uninterrupted run, bit for bit.
     random_state : int, RandomState or None, default=None
-        Seed of initial weights, shuffling, dropout, augmentation and the validation split. The same int gives
-        the same predictions on the same machine, bit for bit. Global random generators are neither
-        used nor changed.
+        Seed of initial weights, shuffling, dropout, augmentation and the validation split. The
+        same int gives the same predictions on the same machine, bit for bit. Global random
+        generators are neither used nor changed.
     verbose : int, default=0
         1 shows a progress bar.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel
+from tsformer.training.memory import in_halves
 from tsformer.training.plan import TrainingPlan
 
 __all__ = ["update_bn"]
@@ -37,13 +39,11 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]
-    stem = getattr(model, "stem", None)
-    in_stem = stem is not None and set(norms) <= set(stem.modules())
-    run: Any = model.forward_stem if in_stem else model  # later layers change no average
     was_training = model.training
     model.eval()
     for norm in norms:
         norm.train()
+    run = _pass_of(model, norms)
     generator = torch.Generator().manual_seed(plan.seed)
     try:
         with (
@@ -59,3 +59,33 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         model.train(was_training)
+
+
+def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
+    """Return what of the model must be run for its norms to see a batch."""
+    if not hasattr(model, "forward_stem"):
+        run: Callable[..., object] = model
+        return run
+    in_stem = set(model.stem.modules())
+    at_the_head = set(model.head_norm.modules()) if model.head_norm is not None else set()
+    others = set(norms) - in_stem
+    if not others:
+        forward_stem: Callable[..., object] = model.forward_stem
+        return forward_stem
+    if others - at_the_head:  # among the blocks, which then must not be run in pieces
+        return model.__call__
+
+    def forward(x: Tensor, mask: Tensor | None, times: Tensor | None) -> Tensor:
+        tokens, mask, t = model.forward_stem(x, mask, times)
+
+        def pooled(part: Tensor) -> Tensor:
+            some = None if mask is None else mask[part]
+            features = model.forward_features(tokens[part], some, t if len(t) == 1 else t[part])
+            pool: Tensor = model.pool(features, some)
+            return pool
+
+        parts = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
+        logits: Tensor = model.forward_head(torch.cat([rows for _, rows in parts]))
+        return logits
+
+    return forward

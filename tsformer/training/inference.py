@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tsformer.data.batching import in_order
 from tsformer.data.panel import Panel
-from tsformer.training.memory import catch_oom
+from tsformer.training.memory import in_halves
 
 __all__ = ["forward"]
 
@@ -51,6 +51,11 @@ def forward(
         float32, on the CPU, in the panel's order.
     """
     function = model if function is None else function
+
+    def run(part: Tensor) -> Tensor:
+        output: Tensor = function(*panel.take(part, device=device)).float()
+        return output
+
     device = panel.values.device if device is None else device
     was_training = model.training
     model.eval()
@@ -59,33 +64,13 @@ def forward(
     try:
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
             for index in in_order(panel.lengths, _steps_at_once(model, panel, device)):
-                for part, output in _run(function, panel, index, device):
+                for part, output in in_halves(run, index, device, panel.lengths):
                     outputs.append(output)
                     order.append(part)
     finally:
         model.train(was_training)
     together = torch.cat(outputs).cpu()
     return torch.empty_like(together).index_copy_(0, torch.cat(order), together)
-
-
-def _run(
-    function: Callable[..., Tensor], panel: Panel, index: Tensor, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Run the series `index`, in halves if memory runs out."""
-    waiting = [index]
-    while waiting:
-        part = waiting.pop(0)
-        with catch_oom() as ran_out:
-            output = function(*panel.take(part, device=device)).float()
-        if not ran_out:
-            yield part, output
-        elif len(part) > 1:
-            waiting = [*part.tensor_split(2), *waiting]
-        else:
-            raise MemoryError(
-                f"one series of {int(panel.lengths[part])} steps does not fit into the memory of "
-                f"{device}; use a stem with a larger stride, which makes fewer tokens of it"
-            )
 
 
 def _steps_at_once(model: nn.Module, panel: Panel, device: torch.device) -> int:

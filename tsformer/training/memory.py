@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 from tsformer.data.panel import Panel
 
@@ -14,6 +15,7 @@ __all__ = [
     "batch_for",
     "catch_oom",
     "exceeds_device_memory",
+    "in_halves",
     "is_out_of_memory",
     "place",
 ]
@@ -86,3 +88,51 @@ def catch_oom() -> Iterator[_RanOut]:
     # Here the error is gone, and with it the tensors that its traceback held.
     if ran_out and torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def in_halves(
+    function: Callable[[Tensor], Tensor],
+    index: Tensor,
+    device: torch.device,
+    lengths: Tensor | None = None,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Call a function of series on all of them, or on halves if memory runs out.
+
+    Parameters
+    ----------
+    function : callable
+        From the indices ``[n]`` of some series to a row for each.
+    index : Tensor [B] of int64
+        All of them.
+    device : torch.device
+        Whose memory it is, for the error.
+    lengths : Tensor [n] of int64, optional
+        Steps of each series, for the error.
+
+    Yields
+    ------
+    part : Tensor of int64
+        Indices, in the order of `index`.
+    rows : Tensor
+        What the function returned for them.
+
+    Raises
+    ------
+    MemoryError
+        If not even one series fits.
+    """
+    waiting = [index]
+    while waiting:
+        part = waiting.pop(0)
+        with catch_oom() as ran_out:
+            rows = function(part)
+        if not ran_out:
+            yield part, rows
+        elif len(part) > 1:
+            waiting = [*part.tensor_split(2), *waiting]
+        else:
+            steps = "" if lengths is None else f" of {int(lengths[part])} steps"
+            raise MemoryError(
+                f"one series{steps} does not fit into the memory of {device}; use a stem with a "
+                "larger stride, which makes fewer tokens of it"
+            )
