@@ -105,6 +105,8 @@ def test_weights_of_another_estimator(saved, tmp_path):
     ("change", "message"),
     [
         ({"format": 99, "tsformer": "7.0"}, "format 99 by tsformer 7.0; .* the newer version"),
+        ({"format": 0}, "format 0 by tsformer"),
+        ({"format": "2"}, "format '2' by tsformer"),
         ({"model": {}}, "is corrupted"),
         ({"class": "TSTransformerClasifier"}, "did you mean 'TSTransformerClassifier'"),
         ({"classes": 3}, "is corrupted"),

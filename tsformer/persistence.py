@@ -28,7 +28,8 @@ __all__ = ["check_destination", "read_folder", "write_folder"]
 
 __getattr__ = renamed_in_module(__name__, {"load": "tsformer.load"})
 
-FORMAT = 1
+#: Version 0.1 wrote format 1, which is still read. The caller sees which it was.
+FORMAT = 2
 _JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
 
 
@@ -134,10 +135,11 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         version = state["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
-    if version != FORMAT:
+    if version not in range(1, FORMAT + 1):
         raise ValueError(
             f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
-            f"is {tsformer.__version__}, which reads format {FORMAT}: install the newer version"
+            f"is {tsformer.__version__}, which reads formats up to {FORMAT}: install the newer "
+            "version"
         )
     if not (path / _WEIGHTS).is_file():
         raise ValueError(f"{path} is incomplete: {_WEIGHTS} is missing")

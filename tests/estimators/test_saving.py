@@ -41,6 +41,26 @@ def saved(path):
     return path
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"head_norm": "batch"},
+        {"head_norm": "layer", "stem_params": {"n_residual": 1, "downsampling": "mean"}},
+        {"views": "values+difference", "view_params": {"scale": 0.5}},
+        {"views": "difference", "scaling": "series"},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_options_of_the_network_and_its_input(options, path):
+    series = [x.copy() for x in RAGGED]
+    series[0][0, 2:4] = np.nan
+    clf = fitted(series=series, **options)
+    clf.save(path)
+    loaded = load(path)
+    assert_same(loaded, clf, series)
+    assert {name: getattr(loaded, name) for name in options} == options
+
+
 # What a file holds of an encoding does not depend on the container, nor the other way round.
 @pytest.mark.parametrize(
     ("encoding", "series"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,9 @@ from torch import Tensor
 
 from tsformer import persistence
 from tsformer._deprecation import renamed_attribute
-from tsformer.augmentation import Augmentation, AugmentationSpec
+from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
+from tsformer.augmentation import find as find_augmentation
+from tsformer.augmentation import names as augmentation_names
 from tsformer.data.containers import to_padded
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
@@ -627,6 +629,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """Return the fitted state: a description, ready for JSON, and named tensors."""
         parameters = self.get_params(deep=False) | NOT_SAVED
         parameters["encoding"] = _by_name(parameters["encoding"])
+        if isinstance(self.augmentation, Augmentation):
+            parameters |= _described_augmentation(self.augmentation)
         if isinstance(parameters.get("class_weight"), dict):
             # JSON keys are strings; pairs keep the labels' types.
             parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
@@ -665,6 +669,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         KeyError, TypeError, RuntimeError, ValueError
             If `state` and `tensors` do not describe one.
         """
+        if state["format"] == 1:
+            state = _with_what_format_1_left_out(state)
         parameters = dict(state["parameters"])
         if isinstance(parameters.get("class_weight"), dict):
             parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
@@ -788,6 +794,40 @@ def _restore_history(described: dict[str, Any]) -> History:
 def _prefixes(n_members: int) -> list[str]:
     """Return the prefix of each member's tensor names."""
     return ["model.", *(f"members.{i}." for i in range(1, n_members))]
+
+
+#: What models were before these parameters existed.
+_FORMAT_1: dict[str, Any] = {
+    "head_norm": None,
+    "views": "values",
+    "augmentation": None,
+}
+
+
+def _with_what_format_1_left_out(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete a description of format 1, which does not say what has become a choice since."""
+    parameters = {**_FORMAT_1, **state["parameters"]}
+    model = {"head_norm": None, **state["model"]}
+    for described in (parameters, model):
+        if described["stem"] == "conv":
+            described["stem_params"] = {"n_residual": 0, **(described["stem_params"] or {})}
+    return {**state, "parameters": parameters, "model": model}
+
+
+def _described_augmentation(augmentation: Augmentation) -> dict[str, Any]:
+    """Return the parameters that make this augmentation from its registered name."""
+    parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
+    for part in parts:
+        if part.name not in augmentation_names() or find_augmentation(part.name) is not type(part):
+            raise ValueError(
+                f"augmentation={part!r} cannot be saved, as its class is not registered: define it "
+                f"as class {type(part).__name__}(Augmentation, name=...)"
+            )
+    params = {part.name: vars(part) for part in parts}
+    return {
+        "augmentation": "+".join(params),
+        "augmentation_params": params if len(params) > 1 else dict(vars(parts[0])),
+    }
 
 
 def _by_name(encoding: Any) -> Any:

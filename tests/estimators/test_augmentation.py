@@ -1,0 +1,91 @@
+"""The estimators' augmentation: by name or as an instance, checked before training, saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tsformer import TSTransformerClassifier, TSTransformerRegressor, load
+from tsformer.augmentation import Augmentation, Jitter, Sum, Warp
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 2, 20)).cumsum(axis=2)
+Y = np.arange(12) % 2
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+
+
+def proba(**options):
+    return TSTransformerClassifier(**SMALL, **options).fit(X, Y).predict_proba(X)
+
+
+def test_a_name_is_its_class_with_these_options():
+    by_name = proba(augmentation="warp", augmentation_params={"sigma": 0.4})
+    np.testing.assert_array_equal(by_name, proba(augmentation=Warp(sigma=0.4)))
+    assert not np.array_equal(by_name, proba(augmentation=Warp(sigma=0.2)))
+    assert not np.array_equal(by_name, proba())
+
+
+def test_regression_is_augmented_too():
+    fits = [
+        TSTransformerRegressor(augmentation=augmentation, **SMALL).fit(X, X[:, 0, -1]).predict(X)
+        for augmentation in (None, "warp")
+    ]
+    assert not np.array_equal(*fits)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"augmentation": "wrap"}, "unknown augmentation 'wrap': did you mean 'warp'"),
+        (
+            {"augmentation": "warp", "augmentation_params": {"sgima": 1}},
+            "unknown option .*'sgima': did you mean 'sigma'",
+        ),
+        ({"augmentation_params": {"sigma": 1}}, "augmentation is None"),
+        ({"augmentation": "jitter", "stem": "embedding"}, "cannot augment series of codes"),
+    ],
+)
+def test_what_is_impossible_is_refused_before_training(options, message):
+    series = np.ones((12, 1, 20)) if "stem" in options else X
+    clf = TSTransformerClassifier(**SMALL, **options)
+    with pytest.raises(ValueError, match=message):
+        clf.fit(series, Y)
+    assert not hasattr(clf, "models_")
+
+
+@pytest.mark.parametrize(
+    ("augmentation", "saved"),
+    [
+        ("warp+jitter", ("warp+jitter", None)),
+        (Warp(p=0.1), ("warp", {"p": 0.1, "sigma": 0.2, "knots": 5})),
+        (
+            Sum([Warp(p=0.1), Jitter(sigma=0.3)]),
+            (
+                "warp+jitter",
+                {
+                    "warp": {"p": 0.1, "sigma": 0.2, "knots": 5},
+                    "jitter": {"p": Jitter().p, "sigma": 0.3},
+                },
+            ),
+        ),
+    ],
+)
+def test_saved_by_name_and_options(augmentation, saved, tmp_path):
+    clf = TSTransformerClassifier(**SMALL, augmentation=augmentation).fit(X, Y)
+    clf.save(tmp_path / "clf")
+    again = load(tmp_path / "clf")
+    assert (again.augmentation, again.augmentation_params) == saved
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    np.testing.assert_array_equal(again.fit(X, Y).predict_proba(X), clf.predict_proba(X))
+
+
+class Unnamed(Augmentation):
+    def __call__(self, batch):
+        return batch
+
+
+def test_one_of_ones_own_without_a_name_trains_but_cannot_be_saved(tmp_path):
+    clf = TSTransformerClassifier(**SMALL, augmentation=Unnamed()).fit(X, Y)
+    with pytest.raises(ValueError, match="its class is not registered: define it as"):
+        clf.save(tmp_path / "clf")
+    assert not list(tmp_path.iterdir())

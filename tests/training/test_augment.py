@@ -1,0 +1,135 @@
+"""Augmentation inside the training step: losses by shares, members apart, training only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, weights_of
+from torch import Tensor
+
+from tsformer.augmentation import Augmentation, Batch, resolve
+from tsformer.training.augment import augmented, mixed
+from tsformer.training.optimizer import make_optimizer
+from tsformer.training.seeds import seeded
+from tsformer.training.step import TrainingStep
+
+CPU = torch.device("cpu")
+
+
+class Partners(Augmentation):
+    """Every series takes its target from the one before it, by a share of its own."""
+
+    mixes = True
+
+    def __call__(self, batch: Batch) -> Batch:
+        n = len(batch.values)
+        share = torch.linspace(0.1, 0.9, n)
+        return replace(batch, partner=torch.arange(n).roll(1), share=share)
+
+
+class Recorder(Augmentation):
+    """Counts its calls and changes nothing."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def __call__(self, batch: Batch) -> Batch:
+        self.batches.append(batch)
+        return batch
+
+
+def test_a_mixed_loss_is_the_weighted_sum_of_two_targets():
+    torch.manual_seed(0)
+    outputs = torch.randn(4, 3)
+    targets, weights = torch.tensor([0, 1, 2, 0, 1, 2]), torch.rand(6)
+    rows = torch.tensor([5, 0, 3, 2])
+    batch = Partners()(Batch(torch.zeros(4, 7, 1)))
+
+    def losses(index: Tensor) -> Tensor:
+        return cross_entropy(outputs, targets[index]) * weights[index]
+
+    got = mixed(losses, rows, batch)
+    for i in range(4):
+        own, other = rows[i], rows[i - 1]
+        logs = outputs[i].log_softmax(0)
+        wanted = -batch.share[i] * weights[own] * logs[targets[own]]
+        wanted = wanted - (1 - batch.share[i]) * weights[other] * logs[targets[other]]
+        torch.testing.assert_close(got[i], wanted)
+
+
+def test_without_an_augmentation_nothing_happens():
+    x = torch.randn(3, 5, 2)
+    assert augmented((x, None, None), None).values is x
+
+
+def test_members_are_mixed_among_themselves():
+    x = torch.randn(6, 5, 2)
+    batch = augmented((x, None, None), Partners(), members=2)
+    assert batch.partner.tolist() == [2, 0, 1, 5, 3, 4]
+    assert torch.equal(batch.values, x)
+    assert len(batch.share) == 6
+
+
+def test_members_get_what_each_would_get_in_turn():
+    x, mask = (
+        torch.randn(6, 9, 2),
+        torch.arange(9)[None] < torch.tensor([9, 7, 5, 9, 4, 6])[:, None],
+    )
+    warp = resolve("warp", p=1.0)
+    with seeded(3, CPU):
+        together = augmented((x * mask[..., None], mask, None), warp, members=3).values
+    with seeded(3, CPU):
+        parts = [
+            warp(Batch((x * mask[..., None])[i : i + 2], mask[i : i + 2])).values for i in (0, 2, 4)
+        ]
+    assert torch.equal(together, torch.cat(parts))
+
+
+def test_the_step_applies_it_to_the_batch_and_to_the_loss():
+    panel, targets = make_panel(6)
+    model = make_model("tape", dropout=0.0)
+    plan = make_plan(augmentation=Partners(), batch_size=6)
+    step = TrainingStep(
+        model, make_optimizer(model, plan), panel, targets, None, cross_entropy, plan
+    )
+    index = torch.tensor([3, 1, 5, 0])
+    model.train()
+    losses = cross_entropy(model(*panel.take(index)), targets[index])
+    crossed = cross_entropy(model(*panel.take(index)), targets[index.roll(1)])
+    share = torch.linspace(0.1, 0.9, 4)
+    wanted = (share * losses + (1 - share) * crossed).sum().detach()
+    torch.testing.assert_close(step(index, index), wanted)
+
+
+def test_it_is_for_training_alone():
+    recorder = Recorder()
+    panel, targets = make_panel(10)
+    fit(make_model(), panel, targets, make_plan(n_epochs=2, batch_size=5, augmentation=recorder))
+    assert [len(batch.values) for batch in recorder.batches] == [5, 5, 5, 5]
+
+
+def test_warping_by_nothing_trains_the_same_model():
+    panel, targets = make_panel(ragged=True)
+    models = [make_model("tape", dropout=0.0) for _ in range(3)]
+    for model, augmentation in zip(
+        models, (None, resolve("warp", sigma=0.0), resolve("warp")), strict=True
+    ):
+        fit(model, panel, targets, make_plan(augmentation=augmentation))
+    plain, still, moved = map(weights_of, models)
+    assert all(torch.equal(plain[name], still[name]) for name in plain)
+    assert not all(torch.equal(plain[name], moved[name]) for name in plain)
+
+
+@pytest.mark.parametrize("augmentation", ["warp", "warp+jitter"])
+def test_a_seed_determines_what_is_drawn(augmentation):
+    panel, targets = make_panel()
+    weights = []
+    for seed in (0, 0, 1):
+        model = make_model()
+        fit(model, panel, targets, make_plan(augmentation=resolve(augmentation), seed=seed))
+        weights.append(weights_of(model))
+    first, again, other = weights
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
