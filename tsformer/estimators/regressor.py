@@ -15,7 +15,8 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from tsformer.encodings import EncodingSpec
-from tsformer.estimators.base import Targets, TransformerEstimator
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.series import Targets
 from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
 
