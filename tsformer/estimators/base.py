@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer._deprecation import renamed_attribute
@@ -32,7 +32,6 @@ from tsformer.training import (
     ProgressBar,
     TrainingPlan,
     Validation,
-    forward,
 )
 from tsformer.training.ensemble import train_ensemble
 from tsformer.training.memory import batch_for
@@ -430,29 +429,8 @@ class TransformerEstimator(SeriesEstimator):
     def _n_features_out(self) -> int:
         return len(self.models_) * self.model_.config.d_model
 
-    def _outputs(
-        self, X: Any, times: Any = None, function: str = "forward"
-    ) -> npt.NDArray[np.float32]:
-        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
-        check_is_fitted(self)
-        series = self._read(X, times, reset=False)
-        panel = self.preprocessor_.transform(series).to(self.device_)
-        bfloat16 = resolve_precision(self.precision, self.device_)
-        outputs = np.stack(
-            [
-                forward(model, panel, bfloat16=bfloat16, function=getattr(model, function)).numpy()
-                for model in self.models_
-            ]
-        )
-        finite = np.isfinite(outputs).all(axis=(0, 2))
-        if not finite.all():
-            case = int(np.flatnonzero(~finite)[0])
-            raise ValueError(
-                f"the model's outputs for series {case} are not finite: after scaling, its values "
-                f"reach {float(panel.values[case].abs().max()):.3g}, far beyond the training data; "
-                "check X for wrong units and for numbers that mark missing values"
-            )
-        return outputs
+    def _autocast(self) -> bool:
+        return resolve_precision(self.precision, self.device_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

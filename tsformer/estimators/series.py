@@ -21,6 +21,7 @@ from tsformer import persistence
 from tsformer.data.containers import to_padded
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor
+from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
 
 __all__ = ["SeriesEstimator", "Targets", "drawn_seed"]
@@ -122,6 +123,37 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             validate_data(self, named, reset=reset, skip_check_array=True, ensure_2d=False)
         elif reset and hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    # Predicting.
+
+    def _outputs(
+        self, X: Any, times: Any = None, function: str = "forward"
+    ) -> npt.NDArray[np.float32]:
+        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
+        check_is_fitted(self)
+        series = self._read(X, times, reset=False)
+        panel = self.preprocessor_.transform(series).to(self.device_)
+        outputs = np.stack(
+            [
+                forward(
+                    model, panel, bfloat16=self._autocast(), function=getattr(model, function)
+                ).numpy()
+                for model in self.models_
+            ]
+        )
+        finite = np.isfinite(outputs).all(axis=(0, 2))
+        if not finite.all():
+            case = int(np.flatnonzero(~finite)[0])
+            raise ValueError(
+                f"the model's outputs for series {case} are not finite: after scaling, its values "
+                f"reach {float(panel.values[case].abs().max()):.3g}, far beyond the training data; "
+                "check X for wrong units and for numbers that mark missing values"
+            )
+        return outputs
+
+    def _autocast(self) -> bool:
+        """Whether the modules run in bf16 autocast."""
+        return False
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are models: a `fit` that raised may leave other attributes."""

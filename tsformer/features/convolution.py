@@ -6,7 +6,7 @@ channels, `M` kernels of a group.
 
 from __future__ import annotations
 
-from math import floor, log2
+from math import log2
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
     -------
     Tensor [B, G * M, L]
     """
-    n_series, n_groups, length = x.shape
+    n_series, _, length = x.shape
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
     windows = padded.unfold(-1, length, dilation)  # [B, G, 9, L]
@@ -77,8 +77,3 @@ def differences(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         return apart, None
     both = mask[:, 1:] & mask[:, :-1]
     return apart.where(both[:, None], 0.0), both
-
-
-def exponents_to(length: int) -> int:
-    """Return the number of dilations 1, 2, 4, ... that a series of `length` steps allows."""
-    return floor(log2(largest_dilation(length))) + 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import floor, log2
+
 import torch
 from torch import Tensor
 
 from tsformer.features.convolution import (
     KERNEL_LENGTH,
     draw_channels,
-    exponents_to,
+    largest_dilation,
     responses,
 )
 from tsformer.features.learned import Learned
@@ -77,7 +79,7 @@ class Hydra(Learned):
         generator : torch.Generator
             Of the CPU; the only source of randomness.
         """
-        n_dilations = exponents_to(x.shape[-1])
+        n_dilations = floor(log2(largest_dilation(x.shape[-1]))) + 1
         shape = (n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH)
         kernels = torch.randn(shape, generator=generator)
         kernels -= kernels.mean(dim=-1, keepdim=True)

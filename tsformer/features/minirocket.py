@@ -90,6 +90,7 @@ class MiniRocket(Learned):
     n_biases: Tensor
     biases: Tensor
     channels: Tensor
+    _kernels: Tensor
 
     def __init__(self, n_features: int):
         super().__init__()
@@ -124,13 +125,17 @@ class MiniRocket(Learned):
         biases = []
         for place, (dilation, at) in enumerate(zip(dilations.tolist(), quantiles, strict=True)):
             drawn = torch.randint(n_series, (N_KERNELS,), generator=generator).to(x.device)
-            groups = self.channels[place].repeat_interleave(N_KERNELS // len(self.channels[place]), 0)
+            groups = self.channels[place].repeat_interleave(
+                N_KERNELS // len(self.channels[place]), 0
+            )
             series = torch.einsum("kcl,kc->kl", x[drawn], groups)
             convolved = responses(series[None], self._kernels[:, None].to(x.device), dilation)[0]
             valid = torch.ones_like(convolved, dtype=torch.bool) if mask is None else mask[drawn]
             unpadded = torch.arange(N_KERNELS, device=x.device) // (N_KERNELS // 2) != place % 2
             valid = valid.where(~unpadded[:, None], _whole(valid, dilation))
-            biases.append(_quantiles(convolved, valid, at.view(N_KERNELS, -1).to(x.device)).flatten())
+            biases.append(
+                _quantiles(convolved, valid, at.view(N_KERNELS, -1).to(x.device)).flatten()
+            )
         self.biases = torch.cat(biases)
         return self
 
@@ -144,7 +149,9 @@ class MiniRocket(Learned):
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
             convolved = responses(channels @ x, kernels, dilation)
             parts = []
-            for half, (steps, bias) in enumerate(zip(convolved.chunk(2, 1), biases.chunk(2), strict=True)):
+            for half, (steps, bias) in enumerate(
+                zip(convolved.chunk(2, 1), biases.chunk(2), strict=True)
+            ):
                 if half == place % 2:
                     parts.append(_shares(steps, mask, bias))
                     continue
@@ -180,7 +187,7 @@ def _whole(valid: Tensor, dilation: int) -> Tensor:
 
 
 def _shares(convolved: Tensor, valid: Tensor | None, biases: Tensor) -> Tensor:
-    """Return ``[B, M, Q]``: the share of valid steps of ``[B, M, L]`` above each bias ``[M, Q]``."""
+    """Return the shares ``[B, M, Q]`` of valid steps of ``[B, M, L]`` above biases ``[M, Q]``."""
     if valid is None:
         count: Tensor | int = convolved.shape[-1]
     else:

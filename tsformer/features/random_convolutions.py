@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -44,6 +46,7 @@ class RandomConvolutions(nn.Module):
 
     def __init__(self, n_features: int = 10_000, n_groups: int = 64):
         super().__init__()
+        self.n_features, self.n_groups = n_features, n_groups
         views = ("series", "differences")
         dense = {view: MiniRocket(n_features // 2) for view in views if n_features}
         counts = {view: Hydra(n_groups // 2) for view in views if n_groups}
@@ -58,11 +61,11 @@ class RandomConvolutions(nn.Module):
 
         Every choice comes from `generator`, which must be the CPU's.
         """
-        for view, (x, valid) in _views(values, mask).items():
-            if view in self.minirocket:
-                self.minirocket[view].fit(x, valid, generator)
-            if view in self.hydra:
-                self.hydra[view].fit(x, generator)
+        views = _views(values, mask)
+        for view, minirocket in self.minirocket.items():
+            cast(MiniRocket, minirocket).fit(*views[view], generator)
+        for view, hydra in self.hydra.items():
+            cast(Hydra, hydra).fit(views[view][0], generator)
         return self
 
     def unscaled(
@@ -73,7 +76,7 @@ class RandomConvolutions(nn.Module):
         `times` are ignored.
         """
         views = _views(values, mask)
-        modules = [*self.minirocket.items(), *self.hydra.items()]
+        modules = (*self.minirocket.items(), *self.hydra.items())
         return torch.cat([module(*views[view]) for view, module in modules], dim=1)
 
     @torch.no_grad()
@@ -95,7 +98,7 @@ class RandomConvolutions(nn.Module):
         return self.scale(self.unscaled(values, mask))
 
     def _parts(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        n_dense = sum(len(each.biases) for each in self.minirocket.values())
+        n_dense = sum(len(cast(MiniRocket, each).biases) for each in self.minirocket.values())
         return features[:, :n_dense], features[:, n_dense:]
 
 
