@@ -96,26 +96,19 @@ class Hydra(Learned):
             zip(self.kernels, self.channels, strict=True)
         ):
             kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
-            all_ = responses(channels @ x, kernels, 2**exponent)
-            all_ = all_.view(len(x), self.n_groups, self.n_kernels, -1)
-            counts += [_soft_counts(all_, mask), _hard_counts(all_, mask)]
+            each = responses(channels @ x, kernels, 2**exponent)
+            counts += _counts(each.view(len(x), self.n_groups, self.n_kernels, -1), mask)
         return torch.cat(counts, dim=1)
 
 
-def _soft_counts(responses: Tensor, mask: Tensor | None) -> Tensor:
-    """Sum the responses ``[B, g, k, L]`` of each kernel at the steps where it is the largest."""
-    best = responses.amax(dim=2, keepdim=True)
-    if mask is not None:
-        best = best.masked_fill(~mask[:, None, None], torch.inf)
-    wins = torch.eq(responses, best, out=torch.empty_like(responses))
-    return wins.mul_(responses).sum(dim=-1).flatten(1)
-
-
-def _hard_counts(responses: Tensor, mask: Tensor | None) -> Tensor:
-    """Count the steps where each kernel's response is the smallest of its group, and not all 0."""
-    least = responses.amin(dim=2, keepdim=True)
+def _counts(responses: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return soft and hard counts ``[B, g k]`` of competing responses ``[B, g, k, L]``."""
+    most, least = responses.amax(dim=2, keepdim=True), responses.amin(dim=2, keepdim=True)
     least = least.masked_fill(least == 0, torch.inf)
     if mask is not None:
-        least = least.masked_fill(~mask[:, None, None], torch.inf)
-    wins = torch.eq(responses, least, out=torch.empty_like(responses))
-    return wins.sum(dim=-1).flatten(1)
+        padding = ~mask[:, None, None]
+        most, least = most.masked_fill(padding, torch.inf), least.masked_fill(padding, torch.inf)
+    wins = torch.empty_like(responses)  # as floats, for sums of bools are slow on a CPU
+    hard = torch.eq(responses, least, out=wins).sum(dim=-1)
+    soft = torch.eq(responses, most, out=wins).mul_(responses).sum(dim=-1)
+    return soft.flatten(1), hard.flatten(1)

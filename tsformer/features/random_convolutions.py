@@ -14,6 +14,9 @@ from tsformer.features.scalers import SparseScaler, StandardScaler
 
 __all__ = ["RandomConvolutions"]
 
+#: Steps whose responses to some 250 kernels fit into the cache of a core, 1 MiB: twice as fast.
+_STEPS_IN_CACHE = 2**10
+
 
 class RandomConvolutions(nn.Module):
     """Scaled features of MiniRocket and of Hydra, each of values and of first differences.
@@ -75,6 +78,15 @@ class RandomConvolutions(nn.Module):
 
         `times` are ignored.
         """
+        at_once = len(values)
+        if values.device.type == "cpu":
+            at_once = max(_STEPS_IN_CACHE // values.shape[1], 1)
+        masks = [None] * len(values) if mask is None else mask.split(at_once)
+        return torch.cat(
+            [self._unscaled(*part) for part in zip(values.split(at_once), masks, strict=False)]
+        )
+
+    def _unscaled(self, values: Tensor, mask: Tensor | None) -> Tensor:
         views = _views(values, mask)
         modules = (*self.minirocket.items(), *self.hydra.items())
         return torch.cat([module(*views[view]) for view, module in modules], dim=1)
