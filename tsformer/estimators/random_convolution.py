@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
 
 from tsformer._names import unknown
+from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import SCALINGS, Scaler
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import check_number
@@ -22,6 +24,9 @@ from tsformer.training.plan import resolve_device
 
 __all__ = ["RandomConvolutionClassifier", "RandomConvolutionParameters"]
 
+#: ``scaling="auto"``: values that differ by less than this are the same, in standard deviations.
+_ALIKE = 0.1
+
 
 class RandomConvolutionParameters:
     """Stores the constructor's arguments for the classifier and its adapters; `fit` checks them."""
@@ -31,7 +36,7 @@ class RandomConvolutionParameters:
         n_features: int = 10_000,
         *,
         n_groups: int = 64,
-        scaling: str | None = "series",
+        scaling: str | None = "auto",
         timestamps: str | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         device: str | torch.device = "auto",
@@ -50,7 +55,7 @@ class RandomConvolutionParameters:
 class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, SeriesEstimator):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
-    Each series is standardised. Features of its values and of its first differences are computed
+    Features of its values and of its first differences are computed
     with kernels that are drawn and never trained: those of MiniRocket [1]_ say in what share of
     the steps a kernel's response exceeds a bias, those of Hydra [2]_ how often and how strongly a
     kernel wins against the others of its group. A linear classifier is fitted to them by ridge
@@ -68,10 +73,11 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         differences. 0 leaves them out.
     n_groups : int, default=64
         Number of groups of Hydra's kernels, even; half of them see differences. 0 leaves them out.
-    scaling : {"series", "channel", None}, default="series"
+    scaling : {"auto", "series", "channel", None}, default="auto"
         How values are standardised. "series": each channel of each series by its own mean and
         standard deviation; "channel": each channel by those of all training series; None: not at
-        all.
+        all. "auto" fits both, and keeps the one with the lower leave-one-out cross-entropy, unless
+        the series are standardised already.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step from the pandas index of its series.
     class_weight : dict, "balanced" or None, default=None
@@ -91,7 +97,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
     n_channels_ : int
         Number of channels of the series.
     preprocessor_ : tsformer.data.preprocessor.Scaler
-        The fitted scaling.
+        The fitted scaling; `scaling` is the one that was chosen.
     model_ : tsformer.features.classifier.ConvolutionClassifier
         The fitted torch module.
     device_ : torch.device
@@ -163,11 +169,37 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             kept = weights > 0
             series, targets, weights = series.take(kept), targets[kept], weights[kept]
 
-        self.preprocessor_ = Scaler(self.scaling, gap_flag=None).fit(series)
-        panel = self.preprocessor_.transform(series)
+        index = torch.from_numpy(targets)
+        loss_weights = None if weights is None else torch.from_numpy(weights)
+        fitted = []
+        seed = drawn_seed(self.random_state)
+        for preprocessor in self._preprocessors(series):
+            model = self._fitted(preprocessor.transform(series), index, loss_weights, seed, device)
+            fitted.append((float(model.ridge.loss), model, preprocessor))
+        _, model, self.preprocessor_ = min(fitted, key=lambda each: each[0])
+        self.models_, self.device_ = [model.to(device).eval()], device
+        return self
+
+    def _preprocessors(self, series: Padded) -> list[Scaler]:
+        """Return the fitted scalings to choose from."""
+        names = ("series", "channel") if self.scaling == "auto" else (self.scaling,)
+        scalers = [Scaler(name, gap_flag=None).fit(series) for name in names]
+        if len(scalers) > 1 and _alike(*(scaler.transform(series) for scaler in scalers)):
+            return scalers[:1]
+        return scalers
+
+    def _fitted(
+        self,
+        panel: Panel,
+        targets: Tensor,
+        weights: Tensor | None,
+        seed: int,
+        device: torch.device,
+    ) -> ConvolutionClassifier:
+        """Draw kernels on the CPU, the same for every device, and fit a ridge to their features."""
         model = ConvolutionClassifier(self.n_features, self.n_groups)
-        generator = torch.Generator().manual_seed(drawn_seed(self.random_state) % 2**63)
         masked = panel.with_mask()
+        generator = torch.Generator().manual_seed(seed % 2**63)
         model.convolutions.draw(masked.values, masked.mask, generator)
         model.to(device)
         features = forward(model, panel.to(device), function=model.convolutions.unscaled)
@@ -175,14 +207,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         model.convolutions.fit_scales(features)
         for part in features.split(256):  # in place, as there are many
             part.copy_(model.convolutions.scale(part))
-        model.ridge.fit(
-            features,
-            torch.from_numpy(targets),
-            n_classes=len(self.classes_),
-            weights=None if weights is None else torch.from_numpy(weights),
-        )
-        self.models_, self.device_ = [model.to(device).eval()], device
-        return self
+        model.ridge.fit(features, targets, n_classes=len(self.classes_), weights=weights)
+        return model
 
     def _check_parameters(self) -> None:
         """Raise ValueError or TypeError for the first invalid parameter."""
@@ -192,8 +218,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             raise ValueError("n_features and n_groups are both 0, which leaves no features")
         if self.n_groups % 2:
             raise ValueError(f"n_groups must be even; got {self.n_groups}")
-        if self.scaling not in SCALINGS:
-            raise ValueError(unknown("scaling", self.scaling, SCALINGS))
+        if self.scaling not in ("auto", *SCALINGS):
+            raise ValueError(unknown("scaling", self.scaling, ("auto", *SCALINGS)))
         if self.timestamps not in (None, "index"):
             raise ValueError(unknown("timestamps", self.timestamps, (None, "index")))
 
@@ -250,3 +276,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
 
     def _made_models(self, described: dict[str, Any]) -> list[ConvolutionClassifier]:
         return [ConvolutionClassifier(**described["convolutions"]).eval()]
+
+
+def _alike(by_series: Panel, by_channel: Panel) -> bool:
+    """Whether two scalings of the same series are the same but for a few percent."""
+    return bool((by_series.values - by_channel.values).abs().max() < _ALIKE)

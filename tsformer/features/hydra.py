@@ -91,7 +91,7 @@ class Hydra(Learned):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, zero where not valid."""
-        counts = []
+        counts: list[Tensor] = []
         for exponent, (kernels, channels) in enumerate(
             zip(self.kernels, self.channels, strict=True)
         ):
