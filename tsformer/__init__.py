@@ -7,6 +7,7 @@ __version__ = "0.2.0.dev0"
 
 # Public name -> its module, imported on first use, so that `import tsformer` is cheap.
 _PUBLIC = {
+    "RandomConvolutionClassifier": "tsformer.estimators.random_convolution",
     "TSTransformerClassifier": "tsformer.estimators.classifier",
     "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
@@ -17,6 +18,7 @@ _PUBLIC = {
 
 __all__ = [
     "ModelConfig",
+    "RandomConvolutionClassifier",
     "TSTransformer",
     "TSTransformerClassifier",
     "TSTransformerRegressor",
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tsformer.data import load_dataset
     from tsformer.estimators.classifier import TSTransformerClassifier
     from tsformer.estimators.loading import load
+    from tsformer.estimators.random_convolution import RandomConvolutionClassifier
     from tsformer.estimators.regressor import TSTransformerRegressor
     from tsformer.model.transformer import ModelConfig, TSTransformer
 

@@ -1,6 +1,7 @@
 """Estimators with the interfaces of scikit-learn, sktime and aeon."""
 
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
 
-__all__ = ["TSTransformerClassifier", "TSTransformerRegressor"]
+__all__ = ["RandomConvolutionClassifier", "TSTransformerClassifier", "TSTransformerRegressor"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -14,25 +12,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_array, check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from tsformer import persistence
 from tsformer._deprecation import renamed_attribute
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.augmentation import find as find_augmentation
 from tsformer.augmentation import names as augmentation_names
-from tsformer.data.containers import to_padded
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.parameters import check_parameters, make_augmentation
+from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
     Callback,
@@ -40,17 +35,14 @@ from tsformer.training import (
     ProgressBar,
     TrainingPlan,
     Validation,
-    forward,
 )
 from tsformer.training.ensemble import train_ensemble
 from tsformer.training.memory import batch_for
 from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.seeds import seeded
 
-__all__ = ["Targets", "TrainingJob", "TransformerEstimator"]
+__all__ = ["TrainingJob", "TransformerEstimator"]
 
-#: One number per series [n]: the index of its class, or the target of a regression.
-Targets = npt.NDArray[Any]
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
@@ -60,8 +52,6 @@ AUTO_STEPS = 1000
 AUTO_MIN_EPOCHS = 20
 #: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
-#: Parameters that make sense in the running program only, with the values saved instead.
-NOT_SAVED = {"callbacks": None, "device": "auto", "checkpoint_dir": None, "resume": False}
 
 
 @dataclass
@@ -78,7 +68,7 @@ class TrainingJob:
     histories: list[History]
 
 
-class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TransformerEstimator(SeriesEstimator):
     """Base class of the estimators; subclasses define what targets are.
 
     Attributes
@@ -93,16 +83,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         The device of the modules.
     """
 
-    preprocessor_: Preprocessor
     models_: list[TSTransformer]
     histories_: list[History]
-    device_: torch.device
-    n_channels_: int
-    n_features_in_: int
-    _clock: str | None
-    _columns_are_steps: bool
 
     scaler_: ClassVar[property] = renamed_attribute("scaler_", "preprocessor_")
+    _not_saved: ClassVar[dict[str, Any]] = {
+        "callbacks": None,
+        "device": "auto",
+        "checkpoint_dir": None,
+        "resume": False,
+    }
 
     # The constructor parameters, which the subclasses assign.
     encoding: EncodingSpec
@@ -148,14 +138,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     @abstractmethod
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         """Check and encode `y`, called `name` in errors; with `reset`, learn the encoding."""
-
-    @abstractmethod
-    def _describe_targets(self) -> dict[str, Any]:
-        """Return what `_targets` learned, ready for JSON."""
-
-    @abstractmethod
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        """Restore what `_describe_targets` returned."""
 
     @abstractmethod
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
@@ -304,54 +286,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             callbacks=self._member_callbacks(plan),
             histories=histories,
         )
-
-    def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
-        """Check and convert `X`; with `reset`, learn what later calls must agree with."""
-        columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
-
-        def check(array: Any) -> npt.NDArray[Any]:
-            checks = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
-            # scikit-learn takes the columns of a 2-D X for features, whose number must not change.
-            # With a channel axis only channels are features, and series may have any length.
-            checked: npt.NDArray[Any]
-            if reset or (self._columns_are_steps and np.asarray(array).ndim <= 2):
-                checked = validate_data(self, array, reset=reset, **checks)
-            else:
-                checked = check_array(array, **checks)
-            columns.append(checked.ndim == 2)
-            return checked
-
-        series = to_padded(X, times, index=self.timestamps == "index", check=check)
-        n_channels = series.values.shape[2]
-        if reset:
-            self.n_channels_, self._clock = n_channels, series.clock
-            self._columns_are_steps = columns == [True]
-            if not columns:
-                self.n_features_in_ = n_channels
-        elif n_channels != self.n_channels_:
-            alone = columns == [True] and len(series) == self.n_channels_
-            raise ValueError(
-                f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
-                f"{self.n_channels_}; "
-                "X must be (n, channels, length), or a list of (channels, length) arrays"
-                + ("; to pass a single series use X[None]" if alone else "")
-            )
-        elif series.clock != self._clock:
-            raise ValueError(
-                f"{type(self).__name__} was fitted with {_kind(self._clock)}, but X comes with "
-                f"{_kind(series.clock)}; give times of the same kind to both"
-            )
-        if not columns:
-            self._check_channel_names(series.channels, reset=reset)
-        return series
-
-    def _check_channel_names(self, channels: tuple[str, ...] | None, *, reset: bool) -> None:
-        """Let scikit-learn compare channel names: a different order would go unnoticed."""
-        named = pd.DataFrame(columns=channels) if channels else np.empty((0, self.n_channels_))
-        if channels or (not reset and hasattr(self, "feature_names_in_")):
-            validate_data(self, named, reset=reset, skip_check_array=True, ensure_2d=False)
-        elif reset and hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def _given_validation(
         self, X_val: Any, y_val: Any, times_val: Any
@@ -513,41 +447,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _n_features_out(self) -> int:
         return len(self.models_) * self.model_.config.d_model
 
-    def _outputs(
-        self, X: Any, times: Any = None, function: str = "forward"
-    ) -> npt.NDArray[np.float32]:
-        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
-        check_is_fitted(self)
-        series = self._read(X, times, reset=False)
-        panel = self.preprocessor_.transform(series).to(self.device_)
-        bfloat16 = resolve_precision(self.precision, self.device_)
-        outputs = np.stack(
-            [
-                forward(model, panel, bfloat16=bfloat16, function=getattr(model, function)).numpy()
-                for model in self.models_
-            ]
-        )
-        finite = np.isfinite(outputs).all(axis=(0, 2))
-        if not finite.all():
-            case = int(np.flatnonzero(~finite)[0])
-            raise ValueError(
-                f"the model's outputs for series {case} are not finite: after scaling, its values "
-                f"reach {float(panel.values[case].abs().max()):.3g}, far beyond the training data; "
-                "check X for wrong units and for numbers that mark missing values"
-            )
-        return outputs
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether there are models: a `fit` that raised may leave other attributes."""
-        return hasattr(self, "models_")
+    def _autocast(self) -> bool:
+        return resolve_precision(self.precision, self.device_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = True
         tags.input_tags.categorical = self.stem == "embedding"
-        # Embeddings are float32, whatever the dtype of X.
-        tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
     # Ensemble members: models that differ only in their seed.
@@ -589,7 +494,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """Return the `random_state` that trains a member alone, or None if there is none."""
         if not isinstance(self.random_state, (int, np.integer)):
             return None
-        return self.random_state if member == 0 else _derived(_drawn(self.random_state), member)
+        return self.random_state if member == 0 else _derived(drawn_seed(self.random_state), member)
 
     def _seeds(self) -> list[MemberSeeds]:
         """Derive the seeds of all members from `random_state`.
@@ -597,139 +502,49 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         The first member has the seeds of a single model. Each further member has the seeds of a
         single model whose `random_state` is an int derived from this estimator's.
         """
-        drawn = _drawn(self.random_state)
-        further = [_drawn(_derived(drawn, member)) for member in range(1, self.n_estimators)]
+        drawn = drawn_seed(self.random_state)
+        further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
         return [_three(seed) for seed in (drawn, *further)]
 
-    # Saving, pickling, moving.
+    # Saving.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a folder, to be read with `tsformer.load`.
-
-        The write is atomic: if the process is killed, the old folder or none is left.
-
-        Parameters
-        ----------
-        path : str or path
-            A new folder, or one written by an earlier `save`, which is replaced. The parameters
-            `callbacks`, `checkpoint_dir`, `device` and `resume` are not saved.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `path` is anything else, or a parameter cannot be written as JSON. An encoding
-            class is saved under its registered name; a factory cannot be saved.
-        """
-        check_is_fitted(self)
-        persistence.write_folder(path, *self._fitted_state())
-
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the fitted state: a description, ready for JSON, and named tensors."""
-        parameters = self.get_params(deep=False) | NOT_SAVED
+    def _saved_parameters(self) -> dict[str, Any]:
+        parameters = super()._saved_parameters()
         parameters["encoding"] = _by_name(parameters["encoding"])
         if isinstance(self.augmentation, Augmentation):
             parameters |= _described_augmentation(self.augmentation)
-        if isinstance(parameters.get("class_weight"), dict):
-            # JSON keys are strings; pairs keep the labels' types.
-            parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
-        # From the model, not from the parameters, which may have been changed since the fit.
-        model = dict(vars(self.model_.config))
-        model["encoding"] = _by_name(model["encoding"])
-        description = {
-            "class": type(self).__name__,
-            "parameters": parameters,
-            **self._describe_targets(),
-            "columns_are_steps": self._columns_are_steps,
-            "n_features_in": self.n_features_in_,
-            "n_channels": self.n_channels_,
-            "model": model,
-            **self.preprocessor_.describe(),
-            "clock": self._clock,
-            "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-            **_describe_history(self.histories_[0]),
-            # Only of further members: version 0.1.0 reads the history of the first alone.
-            "members": [_describe_history(history) for history in self.histories_[1:]],
-        }
-        prefix = self.preprocessor_.prefix
-        tensors = {prefix + k: v for k, v in self.preprocessor_.state_dict().items()}
-        for prefix, fitted in zip(_prefixes(len(self.models_)), self.models_, strict=True):
-            tensors |= {prefix + k: v for k, v in fitted.state_dict().items()}
-        return description, tensors
+        return parameters
 
     @classmethod
     def _from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
-        """Make an estimator from what `_fitted_state` returned.
-
-        Raises
-        ------
-        KeyError, TypeError, RuntimeError, ValueError
-            If `state` and `tensors` do not describe one.
-        """
         if state["format"] == 1:
             state = _with_what_format_1_left_out(state)
-        parameters = dict(state["parameters"])
-        if isinstance(parameters.get("class_weight"), dict):
-            parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
-        estimator = cls(**parameters | {"device": device})
-        estimator._restore_targets(state)
-        estimator._columns_are_steps = state["columns_are_steps"]
-        estimator.n_features_in_ = state["n_features_in"]
-        estimator.n_channels_ = state["n_channels"]
-        if state["feature_names_in"]:
-            estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-        estimator.histories_ = [
-            _restore_history(each) for each in (state, *state.get("members", ()))
+        return super()._from_fitted_state(state, tensors, device)
+
+    def _describe_models(self) -> dict[str, Any]:
+        # From the model, not from the parameters, which may have been changed since the fit.
+        model = dict(vars(self.model_.config))
+        return {
+            "model": model | {"encoding": _by_name(model["encoding"])},
+            **_describe_history(self.histories_[0]),
+            # Only of further members: version 0.1.0 reads the history of the first alone.
+            "members": [_describe_history(history) for history in self.histories_[1:]],
+        }
+
+    def _made_models(self, described: dict[str, Any]) -> list[TSTransformer]:
+        self.histories_ = [
+            _restore_history(each) for each in (described, *described.get("members", ()))
         ]
-        estimator._clock = state["clock"]
-        config = ModelConfig(**state["model"])
+        config = ModelConfig(**described["model"])
         try:
-            estimator.models_ = [_drawn_model(config, 0).eval() for _ in estimator.histories_]
+            return [_drawn_model(config, 0).eval() for _ in self.histories_]
         except ValueError as error:
             raise ValueError(
                 f"{error}. If the encoding {config.encoding!r} is your own, import the module that "
                 "defines it before loading"
             ) from error
-        left = dict(tensors)
-        for prefix, model in zip(_prefixes(len(estimator.models_)), estimator.models_, strict=True):
-            own = [name for name in left if name.startswith(prefix)]
-            model.load_state_dict({name.removeprefix(prefix): left.pop(name) for name in own})
-        estimator.preprocessor_ = Preprocessor.restore(state, left)
-        estimator._place(resolve_device(device))
-        return estimator
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickle and copies: everything, with the weights on the CPU."""
-        state: dict[str, Any] = super().__getstate__()
-        # Parameters: kept. `callbacks` pickle themselves; the progress bar drops its display.
-        # Learned from the data (classes, preprocessor, histories): kept; all on the CPU.
-        # Weights: moved to the CPU, so that a machine without this GPU can read them.
-        if "models_" in state and self.device_.type != "cpu":
-            state = {**state, "models_": [deepcopy(model).cpu() for model in self.models_]}
-        # `device_`: kept, but `__setstate__` resolves it again from `device`.
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "models_"):
-            self._place(self.device)
-
-    def _place(self, device: str | torch.device) -> None:
-        """Move the models to `device`, or to the CPU with a warning if it is unavailable."""
-        try:
-            self.device_ = resolve_device(device)
-        except ValueError as error:
-            warnings.warn(f"{error}; the model was moved to the CPU", stacklevel=3)
-            self.device_ = torch.device("cpu")
-        for model in self.models_:
-            model.to(self.device_)
-
-
-def _kind(clock: str | None) -> str:
-    return {None: "no times", "numbers": "times in numbers", "dates": "dates"}[clock]
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
@@ -743,14 +558,6 @@ def _drawn_model(config: ModelConfig, seed: int) -> TSTransformer:
     """Return a model with initial weights drawn from `seed`."""
     with seeded(seed, torch.device("cpu")):
         return TSTransformer(config)
-
-
-def _drawn(random_state: Any) -> int:
-    """Return the number from which all seeds of a model are derived."""
-    if random_state is None:  # system entropy: NumPy's global generator belongs to the user
-        entropy: Any = np.random.SeedSequence().entropy
-        return int(entropy)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def _derived(drawn: int, member: int) -> int:
@@ -789,11 +596,6 @@ def _restore_history(described: dict[str, Any]) -> History:
     history.best_epoch = described["best_epoch"]
     history.interrupted = described["interrupted"]
     return history
-
-
-def _prefixes(n_members: int) -> list[str]:
-    """Return the prefix of each member's tensor names."""
-    return ["model.", *(f"members.{i}." for i in range(1, n_members))]
 
 
 #: What models were before these parameters existed.

@@ -9,20 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from tsformer.estimators.base import Targets, TransformerEstimator
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import ClassifierParameters
-from tsformer.estimators.weights import series_weights
+from tsformer.estimators.series import Targets
 
 __all__ = ["TSTransformerClassifier"]
 
 
-class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, TransformerEstimator):
+class TSTransformerClassifier(ClassifierParameters, LabelClassifier, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
     A stem turns the values of a series into tokens, a positional encoding tells the model where
@@ -186,20 +183,6 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
     (3, 2)
     """
 
-    def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        """Compute logits; for several members, the logarithms of their mean probabilities.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
-        """
-        logits = self._logits(X, times)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.
 
@@ -228,21 +211,6 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         """
         return torch.from_numpy(self._outputs(X, times)).double().softmax(dim=-1).numpy()
 
-    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each series.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n,) of labels
-        """
-        best = self._logits(X, times).argmax(axis=1)  # first: it says if nothing is fitted
-        predicted: npt.NDArray[Any] = self.classes_[best]
-        return predicted
-
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         outputs = self._outputs(X, times)
         if len(outputs) == 1:
@@ -251,54 +219,6 @@ class TSTransformerClassifier(ClassifierParameters, ClassifierMixin, Transformer
         # Logarithms throughout: a probability may underflow, its logarithm does not.
         logs = torch.from_numpy(outputs).double().log_softmax(dim=-1)
         return (logs.logsumexp(dim=0) - log(len(outputs))).numpy()
-
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the accuracy of `predict`.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-        y : array-like (n,)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
-        """
-        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
-
-        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
-
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        labels = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name=name)
-        check_classification_targets(labels)
-        if reset:
-            self.classes_ = np.unique(labels)
-        place = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        index: Targets = place.astype(np.int64)
-        new = self.classes_[index] != labels
-        if np.any(new):
-            raise ValueError(
-                f"{name} has labels that are not in the training data: "
-                f"{np.unique(labels[new]).tolist()[:10]}; "
-                f"the known labels are {self.classes_.tolist()[:20]}"
-            )
-        return index
-
-    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        return series_weights(sample_weight, self.class_weight, targets, self.classes_)
-
-    def _describe_targets(self) -> dict[str, Any]:
-        return {"classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}}
-
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        classes = described["classes"]
-        self.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
 
     def _n_outputs(self) -> int:
         return len(self.classes_)

@@ -8,21 +8,21 @@ from pathlib import Path
 import torch
 
 from tsformer._names import unknown
-from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.persistence import read_folder
 
 __all__ = ["load"]
 
-_CLASSES: dict[str, type[TransformerEstimator]] = {
-    cls.__name__: cls for cls in (TSTransformerClassifier, TSTransformerRegressor)
+_CLASSES: dict[str, type[SeriesEstimator]] = {
+    cls.__name__: cls
+    for cls in (TSTransformerClassifier, TSTransformerRegressor, RandomConvolutionClassifier)
 }
 
 
-def load(
-    path: str | os.PathLike[str], *, device: str | torch.device = "auto"
-) -> TransformerEstimator:
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesEstimator:
     """Load an estimator written by its `save`; it predicts the same as before.
 
     Parameters

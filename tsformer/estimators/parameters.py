@@ -21,7 +21,7 @@ from tsformer.model.stems import STEMS
 from tsformer.training import Callback
 from tsformer.training.plan import PRECISIONS
 
-__all__ = ["ClassifierParameters", "check_parameters", "make_augmentation"]
+__all__ = ["ClassifierParameters", "check_number", "check_parameters", "make_augmentation"]
 
 
 class ClassifierParameters:
@@ -128,7 +128,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         value = parameters[name]
         if any(value is other or value == other for other in also):
             continue
-        _check_number(name, value, kind, low, high, also)
+        check_number(name, value, kind, low, high, also)
     for name in ("encoding_params", "stem_params", "view_params", "augmentation_params"):
         value = parameters[name]
         if value is not None and not isinstance(value, Mapping):
@@ -203,9 +203,10 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
 }
 
 
-def _check_number(
+def check_number(
     name: str, value: object, kind: type, low: float, high: float | None, also: tuple[Any, ...]
 ) -> None:
+    """Raise TypeError or ValueError if a parameter is no number of this kind and range."""
     whole = kind is Integral
     inside: Callable[[Any], bool] = (
         (lambda v: v >= low and (high is None or v <= high))

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
-from tsformer.estimators.base import Targets, TransformerEstimator
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.series import Targets
 from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
 

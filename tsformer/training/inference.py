@@ -70,6 +70,7 @@ def forward(
     finally:
         model.train(was_training)
     together = torch.cat(outputs).cpu()
+    outputs.clear()  # there may be little memory left for the third copy
     return torch.empty_like(together).index_copy_(0, torch.cat(order), together)
 
 

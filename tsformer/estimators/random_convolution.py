@@ -1,0 +1,283 @@
+"""RandomConvolutionClassifier: MiniRocket and Hydra features with a ridge, in scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
+
+from tsformer._names import unknown
+from tsformer.data.panel import Padded, Panel
+from tsformer.data.preprocessor import SCALINGS, Scaler
+from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.parameters import check_number
+from tsformer.estimators.series import SeriesEstimator, drawn_seed
+from tsformer.features.classifier import ConvolutionClassifier
+from tsformer.training.inference import forward
+from tsformer.training.plan import resolve_device
+
+__all__ = ["RandomConvolutionClassifier", "RandomConvolutionParameters"]
+
+#: ``scaling="auto"``: values that differ by less than this are the same, in standard deviations.
+_ALIKE = 0.1
+
+
+class RandomConvolutionParameters:
+    """Stores the constructor's arguments for the classifier and its adapters; `fit` checks them."""
+
+    def __init__(
+        self,
+        n_features: int = 10_000,
+        *,
+        n_groups: int = 64,
+        scaling: str | None = "auto",
+        timestamps: str | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.n_features = n_features
+        self.n_groups = n_groups
+        self.scaling = scaling
+        self.timestamps = timestamps
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        super().__init__()
+
+
+class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, SeriesEstimator):
+    """Time-series classifier: features of random convolutions, read by a ridge classifier.
+
+    Features of its values and of its first differences are computed
+    with kernels that are drawn and never trained: those of MiniRocket [1]_ say in what share of
+    the steps a kernel's response exceeds a bias, those of Hydra [2]_ how often and how strongly a
+    kernel wins against the others of its group. A linear classifier is fitted to them by ridge
+    regression, its penalty chosen by leave-one-out. Nothing needs tuning, and a fit takes seconds:
+    it is the baseline that other classifiers are to be compared with.
+
+    Padding never counts, so series may differ in length, and gaps are interpolated. Series of
+    codes are not for it, as it computes with values: use
+    ``TSTransformerClassifier(stem="embedding")``.
+
+    Parameters
+    ----------
+    n_features : int, default=10000
+        Number of features of MiniRocket, rounded down to a multiple of 168; half of them are of
+        differences. 0 leaves them out.
+    n_groups : int, default=64
+        Number of groups of Hydra's kernels, even; half of them see differences. 0 leaves them out.
+    scaling : {"auto", "series", "channel", None}, default="auto"
+        How values are standardised. "series": each channel of each series by its own mean and
+        standard deviation; "channel": each channel by those of all training series; None: not at
+        all. "auto" fits both, and keeps the one with the lower leave-one-out cross-entropy, unless
+        the series are standardised already.
+    timestamps : {None, "index"}, default=None
+        "index" takes the time of each step from the pandas index of its series.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    device : str or torch.device, default="auto"
+        "auto" is cuda if available, else mps, else cpu.
+    random_state : int, RandomState or None, default=None
+        Seed of kernels, channels and biases. The same int gives the same predictions on the same
+        machine. Global random generators are neither used nor changed.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+        The class labels, sorted.
+    n_features_in_ : int
+        Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
+    n_channels_ : int
+        Number of channels of the series.
+    preprocessor_ : tsformer.data.preprocessor.Scaler
+        The fitted scaling; `scaling` is the one that was chosen.
+    model_ : tsformer.features.classifier.ConvolutionClassifier
+        The fitted torch module.
+    device_ : torch.device
+        The device of the module.
+
+    See Also
+    --------
+    TSTransformerClassifier : A transformer, trained by gradient descent.
+    tsformer.load : Reads a classifier written by `save`.
+
+    References
+    ----------
+    .. [1] Dempster, Schmidt and Webb, "MiniRocket: a very fast (almost) deterministic transform
+       for time series classification", KDD 2021. https://arxiv.org/abs/2012.08791
+    .. [2] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
+       accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
+    .. [3] Tan, Dempster, Bergmeir and Webb, "MultiRocket: multiple pooling operators and
+       transformations for fast and effective time series classification", DMKD 36, 2022.
+       https://arxiv.org/abs/2102.00457
+
+    Examples
+    --------
+    >>> from tsformer import RandomConvolutionClassifier, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> clf = RandomConvolutionClassifier(random_state=0).fit(X, y)
+    >>> clf.predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    models_: list[ConvolutionClassifier]
+
+    def fit(
+        self, X: Any, y: Any, *, sample_weight: npt.ArrayLike | None = None, times: Any = None
+    ) -> Self:
+        """Draw kernels, compute features and fit the ridge classifier to them.
+
+        Parameters
+        ----------
+        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
+            Series in any container that `TSTransformerClassifier` takes; those of a list may
+            differ in length. NaN marks a missing value: gaps are interpolated linearly, and steps
+            before the first value and after the last do not count.
+        y : array-like (n,)
+            Labels of any type that scikit-learn allows.
+        sample_weight : array-like (n,), optional
+            Weight of each series in the ridge regression, multiplied by its class weight; only
+            ratios matter. A series of weight 0 is left out.
+        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
+            Times of the steps, non-decreasing numbers or dates; regular steps by default.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid arguments.
+        """
+        self._check_parameters()
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        device = resolve_device(self.device)
+        series = self._read(X, times, reset=True)
+        targets = self._targets(y, "y", reset=True)
+        check_consistent_length(series.values, targets)
+        weights = self._weights(sample_weight, targets)
+        if weights is not None:
+            kept = weights > 0
+            series, targets, weights = series.take(kept), targets[kept], weights[kept]
+
+        index = torch.from_numpy(targets)
+        loss_weights = None if weights is None else torch.from_numpy(weights)
+        fitted = []
+        seed = drawn_seed(self.random_state)
+        for preprocessor in self._preprocessors(series):
+            model = self._fitted(preprocessor.transform(series), index, loss_weights, seed, device)
+            fitted.append((float(model.ridge.loss), model, preprocessor))
+        _, model, self.preprocessor_ = min(fitted, key=lambda each: each[0])
+        self.models_, self.device_ = [model.to(device).eval()], device
+        return self
+
+    def _preprocessors(self, series: Padded) -> list[Scaler]:
+        """Return the fitted scalings to choose from."""
+        names = ("series", "channel") if self.scaling == "auto" else (self.scaling,)
+        scalers = [Scaler(name, gap_flag=None).fit(series) for name in names]
+        if len(scalers) > 1 and _alike(*(scaler.transform(series) for scaler in scalers)):
+            return scalers[:1]
+        return scalers
+
+    def _fitted(
+        self,
+        panel: Panel,
+        targets: Tensor,
+        weights: Tensor | None,
+        seed: int,
+        device: torch.device,
+    ) -> ConvolutionClassifier:
+        """Draw kernels on the CPU, the same for every device, and fit a ridge to their features."""
+        model = ConvolutionClassifier(self.n_features, self.n_groups)
+        masked = panel.with_mask()
+        generator = torch.Generator().manual_seed(seed % 2**63)
+        model.convolutions.draw(masked.values, masked.mask, generator)
+        model.to(device)
+        features = forward(model, panel.to(device), function=model.convolutions.unscaled)
+        model.cpu()  # the ridge needs float64, which not every device has
+        model.convolutions.fit_scales(features)
+        for part in features.split(256):  # in place, as there are many
+            part.copy_(model.convolutions.scale(part))
+        model.ridge.fit(features, targets, n_classes=len(self.classes_), weights=weights)
+        return model
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError for the first invalid parameter."""
+        check_number("n_features", self.n_features, Integral, 168, None, (0,))
+        check_number("n_groups", self.n_groups, Integral, 2, None, (0,))
+        if not self.n_features and not self.n_groups:
+            raise ValueError("n_features and n_groups are both 0, which leaves no features")
+        if self.n_groups % 2:
+            raise ValueError(f"n_groups must be even; got {self.n_groups}")
+        if self.scaling not in ("auto", *SCALINGS):
+            raise ValueError(unknown("scaling", self.scaling, ("auto", *SCALINGS)))
+        if self.timestamps not in (None, "index"):
+            raise ValueError(unknown("timestamps", self.timestamps, (None, "index")))
+
+    @property
+    def model_(self) -> ConvolutionClassifier:
+        """The fitted torch module."""
+        return self.models_[0]
+
+    def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
+        """Compute the scaled features of series.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Series of any length, with the same channels as in `fit`.
+        times : as in `fit`, optional
+            Times of the steps, if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_features_out) of float32
+        """
+        return self._outputs(X, times, "embed")[0]
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.model_.ridge.coef)
+
+    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Compute the probability of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64, rows sum to 1
+        """
+        return torch.from_numpy(self._logits(X, times)).double().softmax(dim=-1).numpy()
+
+    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+        return self._outputs(X, times)[0]
+
+    def _describe_models(self) -> dict[str, Any]:
+        # From the model, not from the parameters, which may have been changed since the fit.
+        convolutions = self.model_.convolutions
+        return {
+            "convolutions": {
+                "n_features": convolutions.n_features,
+                "n_groups": convolutions.n_groups,
+            }
+        }
+
+    def _made_models(self, described: dict[str, Any]) -> list[ConvolutionClassifier]:
+        return [ConvolutionClassifier(**described["convolutions"]).eval()]
+
+
+def _alike(by_series: Panel, by_channel: Panel) -> bool:
+    """Whether two scalings of the same series are the same but for a few percent."""
+    return bool((by_series.values - by_channel.values).abs().max() < _ALIKE)

@@ -1,0 +1,79 @@
+"""Dilated convolutions with many kernels of length 9, as matrix products.
+
+Shape letters: `B` series, `L` time steps, `C` channels, `G` groups of kernels that share their
+channels, `M` kernels of a group.
+"""
+
+from __future__ import annotations
+
+from math import log2
+
+import torch
+from torch import Tensor
+
+__all__ = ["KERNEL_LENGTH", "differences", "draw_channels", "largest_dilation", "responses"]
+
+KERNEL_LENGTH = 9
+_HALF = KERNEL_LENGTH // 2
+
+
+def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
+    """Convolve series with kernels whose weights sum to zero, padded with zeros to their length.
+
+    ``out[b, g M + m, t] = sum_j kernels[g, m, j] (x[b, g, t + (j - 4) d] - x[b, g, t])``, with
+    `x` zero outside the series. As weights sum to zero, subtracting the centre changes nothing,
+    except that a constant window gives exactly 0, and not a rounding error whose sign decides
+    which side of a threshold it is on.
+
+    Parameters
+    ----------
+    x : Tensor [B, G, L]
+        The sum of the channels that each group reads.
+    kernels : Tensor [G, M, 9]
+    dilation : int
+        Steps `d` between two taps of a kernel.
+
+    Returns
+    -------
+    Tensor [B, G * M, L]
+    """
+    n_series, _, length = x.shape
+    reach = _HALF * dilation
+    padded = torch.nn.functional.pad(x, (reach, reach))
+    windows = padded.unfold(-1, length, dilation)  # [B, G, 9, L]
+    windows = (windows - x[:, :, None]).flatten(0, 1)
+    each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
+    return torch.bmm(each, windows).view(n_series, -1, length)
+
+
+def largest_dilation(length: int) -> float:
+    """Return the dilation at which a kernel spans a series of `length` steps, at least 1."""
+    return max((length - 1) / (KERNEL_LENGTH - 1), 1.0)
+
+
+def draw_channels(n_groups: int, n_channels: int, generator: torch.Generator) -> Tensor:
+    """Draw the channels that each group of kernels reads, Tensor ``[G, C]`` of zeros and ones.
+
+    Their number is ``2^u`` rounded down, `u` uniform between 0 and ``log2(min(C, 9) + 1)``, as in
+    MiniRocket. A single channel is read by one group of all kernels: ``[1, 1]``.
+    """
+    if n_channels == 1:
+        return torch.ones(1, 1)
+    exponents = torch.rand(n_groups, generator=generator) * log2(min(n_channels, 9) + 1)
+    sizes = exponents.exp2().floor().clamp(1, min(n_channels, 9))
+    order = torch.rand(n_groups, n_channels, generator=generator).argsort(dim=1).argsort(dim=1)
+    return (order < sizes[:, None]).float()
+
+
+def differences(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return first differences ``x_t - x_{t-1}`` of ``[B, C, L]``, and where both are valid.
+
+    One step fewer than `x` has; a series of one step has a single one, zero and not valid.
+    """
+    if x.shape[-1] == 1:
+        return torch.zeros_like(x), torch.zeros(len(x), 1, dtype=torch.bool, device=x.device)
+    apart = x.diff(dim=-1)
+    if mask is None:
+        return apart, None
+    both = mask[:, 1:] & mask[:, :-1]
+    return apart.where(both[:, None], 0.0), both

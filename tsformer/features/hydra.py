@@ -1,0 +1,114 @@
+"""Hydra: competing random kernels, and how often each wins."""
+
+from __future__ import annotations
+
+from math import floor, log2
+
+import torch
+from torch import Tensor
+
+from tsformer.features.convolution import (
+    KERNEL_LENGTH,
+    draw_channels,
+    largest_dilation,
+    responses,
+)
+from tsformer.features.learned import Learned
+
+__all__ = ["Hydra"]
+
+
+class Hydra(Learned):
+    """How strongly and how often each of `k` competing kernels responds most, for `g` groups.
+
+    At each step of a series, and for each dilation 1, 2, 4, ... up to ``(L - 1) / 8``, the `k`
+    kernels of a group are compared. The one with the largest response adds it to its first
+    feature, a soft count; the one with the smallest adds 1 to its second. A constant window, to
+    which every kernel responds with 0, counts for none. Kernels have normal weights, centred, and
+    scaled to absolute values that sum to 1. With several channels a group reads the sum of a
+    random subset of them.
+
+    Parameters
+    ----------
+    n_groups : int
+        Number of groups `g`.
+    n_kernels : int, default=8
+        Number of kernels `k` of a group.
+
+    Attributes
+    ----------
+    kernels : Tensor [D, g, k, 9]
+        The kernels of each of `D` dilations.
+    channels : Tensor [D, G, C]
+        One where a group reads a channel; `G` is `g`, or 1 for a single channel.
+
+    Notes
+    -----
+    There are ``F = 2 D g k`` features. Time ``O(B L F)``. Counts are not divided by the length. A
+    step counts only if it is valid, so that padding changes nothing.
+
+    References
+    ----------
+    .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
+       accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.randn(5, 1, 40)
+    >>> Hydra(4).fit(x, torch.Generator().manual_seed(0))(x).shape  # dilations 1, 2, 4
+    torch.Size([5, 192])
+    """
+
+    kernels: Tensor
+    channels: Tensor
+
+    def __init__(self, n_groups: int, n_kernels: int = 8):
+        super().__init__()
+        self.n_groups, self.n_kernels = n_groups, n_kernels
+        self._empty(kernels=torch.float, channels=torch.float)
+
+    @torch.no_grad()
+    def fit(self, x: Tensor, generator: torch.Generator) -> Hydra:
+        """Draw kernels and channels for series like the longest of ``[n, C, L]``.
+
+        Parameters
+        ----------
+        x : Tensor [n, C, L]
+            Training series.
+        generator : torch.Generator
+            Of the CPU; the only source of randomness.
+        """
+        n_dilations = floor(log2(largest_dilation(x.shape[-1]))) + 1
+        shape = (n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH)
+        kernels = torch.randn(shape, generator=generator)
+        kernels -= kernels.mean(dim=-1, keepdim=True)
+        self.kernels = (kernels / kernels.abs().sum(dim=-1, keepdim=True)).to(x.device)
+        self.channels = torch.stack(
+            [draw_channels(self.n_groups, x.shape[1], generator) for _ in range(n_dilations)]
+        ).to(x.device)
+        return self
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the features ``[B, F]`` of series ``[B, C, L]``, zero where not valid."""
+        counts: list[Tensor] = []
+        for exponent, (kernels, channels) in enumerate(
+            zip(self.kernels, self.channels, strict=True)
+        ):
+            kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
+            each = responses(channels @ x, kernels, 2**exponent)
+            counts += _counts(each.view(len(x), self.n_groups, self.n_kernels, -1), mask)
+        return torch.cat(counts, dim=1)
+
+
+def _counts(responses: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return soft and hard counts ``[B, g k]`` of competing responses ``[B, g, k, L]``."""
+    most, least = responses.amax(dim=2, keepdim=True), responses.amin(dim=2, keepdim=True)
+    least = least.masked_fill(least == 0, torch.inf)
+    if mask is not None:
+        padding = ~mask[:, None, None]
+        most, least = most.masked_fill(padding, torch.inf), least.masked_fill(padding, torch.inf)
+    wins = torch.empty_like(responses)  # as floats, for sums of bools are slow on a CPU
+    hard = torch.eq(responses, least, out=wins).sum(dim=-1)
+    soft = torch.eq(responses, most, out=wins).mul_(responses).sum(dim=-1)
+    return soft.flatten(1), hard.flatten(1)

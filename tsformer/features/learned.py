@@ -1,0 +1,29 @@
+"""Learned: a module whose `fit` learns buffers of shapes that are unknown before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Learned"]
+
+
+class Learned(nn.Module):
+    """A module that starts with empty buffers and loads saved ones of any shape."""
+
+    def _empty(self, **dtypes: torch.dtype) -> None:
+        """Register a buffer of each name and dtype, which `fit` or `load_state_dict` fills."""
+        for name, dtype in dtypes.items():
+            self.register_buffer(name, torch.empty(0, dtype=dtype))
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Tensor], prefix: str, *rest: Any
+    ) -> None:
+        for name, buffer in self._buffers.items():
+            saved = state_dict.get(prefix + name)
+            if saved is not None and buffer is not None:
+                setattr(self, name, buffer.new_empty(saved.shape))
+        super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -1,0 +1,62 @@
+"""Scaling of features before the ridge: of dense ones, and of sparse counts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tsformer.features.learned import Learned
+
+__all__ = ["SparseScaler", "StandardScaler"]
+
+
+class StandardScaler(Learned):
+    """``(x - mean) / std`` of each feature; a constant one becomes 0."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._empty(mean=torch.float, std=torch.float)
+
+    def fit(self, features: Tensor) -> StandardScaler:
+        """Learn from features ``[n, F]``."""
+        std, mean = torch.std_mean(features, dim=0, correction=0)
+        # The deviation of a constant share is rounding error.
+        self.mean, self.std = mean, std.where(std > 1e-6, 1.0)
+        return self
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features - self.mean) / self.std
+
+
+class SparseScaler(Learned):
+    """Scale of counts, most of which may be 0: ``(r - mean) / (std + z^4)``, and 0 where r is 0.
+
+    ``r = sqrt(max(x, 0))``, and `z` is the share of training series in which it is 0: the rarer a
+    count, the less it may weigh [1]_.
+
+    References
+    ----------
+    .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
+       accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._empty(mean=torch.float, std=torch.float)
+
+    def fit(self, counts: Tensor) -> SparseScaler:
+        """Learn from counts ``[n, F]``."""
+        roots = counts.clamp(min=0).sqrt()
+        std, self.mean = torch.std_mean(roots, dim=0, correction=0)
+        self.std = std + (roots == 0).float().mean(dim=0) ** 4 + 1e-8
+        return self
+
+    def forward(self, counts: Tensor) -> Tensor:
+        roots = counts.clamp(min=0).sqrt()
+        return (roots != 0) * (roots - self.mean) / self.std
