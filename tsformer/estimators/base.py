@@ -26,7 +26,7 @@ from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
-from tsformer.estimators.parameters import check_parameters, make_augmentation
+from tsformer.estimators.parameters import VARIATIONS, check_parameters, make_augmentation
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
@@ -121,6 +121,7 @@ class TransformerEstimator(SeriesEstimator):
     validation_fraction: float
     n_iter_no_change: int
     n_estimators: int
+    members: str
     n_jobs: int | None
     callbacks: Sequence[Callback] | None
     warm_start: bool
@@ -256,8 +257,11 @@ class TransformerEstimator(SeriesEstimator):
 
         if reset:
             self.preprocessor_ = self._make_preprocessor().fit(series)
-            config = self._model_config(max_len=int(series.lengths.max()))
-            models = [_drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
+            max_len = int(series.lengths.max())
+            models = [
+                _drawn_model(self._model_config(max_len, member), weights_seed)
+                for member, (weights_seed, _, _) in enumerate(seeds)
+            ]
             histories = [History() for _ in models]
             self._warn_if_blind(models[0])
         else:
@@ -280,7 +284,10 @@ class TransformerEstimator(SeriesEstimator):
             models=models,
             panel=self.preprocessor_.transform(series),
             targets=torch.from_numpy(targets),
-            plans=[replace(plan, seed=training_seed) for _, training_seed, _ in seeds],
+            plans=[
+                replace(plan, seed=training_seed, augmentation=self._make_augmentation(member))
+                for member, (_, training_seed, _) in enumerate(seeds)
+            ],
             weights=_normalised(weights),
             validation=validation,
             callbacks=self._member_callbacks(plan),
@@ -326,20 +333,22 @@ class TransformerEstimator(SeriesEstimator):
             return Vocabulary()
         return Scaler(self.scaling, views=self.views, view_params=self.view_params)
 
-    def _make_augmentation(self) -> Augmentation | None:
-        made = make_augmentation(self.augmentation, self.augmentation_params)
+    def _make_augmentation(self, member: int) -> Augmentation | None:
+        own = self._member_parameters(member)
+        made = make_augmentation(own["augmentation"], own["augmentation_params"])
         if made is not None:
             made.check(symbolic=self.stem == "embedding")
         return made
 
-    def _model_config(self, *, max_len: int) -> ModelConfig:
-        """Return the model configuration for the output of `preprocessor_`."""
+    def _model_config(self, max_len: int, member: int) -> ModelConfig:
+        """Return the configuration of a member for the output of `preprocessor_`."""
+        own = self._member_parameters(member)
         return ModelConfig(
             n_channels=self.preprocessor_.n_inputs,
             n_outputs=self._n_outputs(),
             max_len=max_len,
-            encoding=self.encoding,
-            encoding_params=dict(self.encoding_params or {}),
+            encoding=own["encoding"],
+            encoding_params=dict(own["encoding_params"] or {}),
             stem=self.stem,
             stem_params={**(self.stem_params or {}), **self.preprocessor_.stem_params()},
             d_model=self.d_model,
@@ -351,6 +360,13 @@ class TransformerEstimator(SeriesEstimator):
             pooling=self.pooling,
             head_norm=self.head_norm,
         )
+
+    def _member_parameters(self, member: int) -> dict[str, Any]:
+        """Return the parameters that train a member alone, apart from `random_state`."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        if self.members == "varied":
+            parameters |= VARIATIONS[member % len(VARIATIONS)]
+        return parameters | {"n_estimators": 1, "members": "alike"}
 
     def _training_plan(
         self, *, n_cases: int, n_tokens: int, validated: bool, seed: int
@@ -365,7 +381,6 @@ class TransformerEstimator(SeriesEstimator):
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
-            augmentation=self._make_augmentation(),
             n_iter_no_change=self.n_iter_no_change if validated else None,
             device=device,
             bfloat16=resolve_precision(self.precision, device),
@@ -399,15 +414,16 @@ class TransformerEstimator(SeriesEstimator):
                 f"n_estimators is {self.n_estimators}; set it to their number, or start from "
                 "scratch with warm_start=False"
             )
-        fitted = self.model_.config
-        asked = self._model_config(max_len=fitted.max_len)
-        for name, value in vars(asked).items():
-            if getattr(fitted, name) != value:
-                raise ValueError(
-                    f"warm_start=True continues from the fitted model, but {name} changed from "
-                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from scratch "
-                    "with warm_start=False"
-                )
+        for member, model in enumerate(self.models_):
+            fitted = model.config
+            asked = self._model_config(fitted.max_len, member)
+            for name, value in vars(asked).items():
+                if getattr(fitted, name) != value:
+                    raise ValueError(
+                        f"warm_start=True continues from the fitted model, but {name} changed from "
+                        f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from "
+                        "scratch with warm_start=False"
+                    )
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
         blind = model.encoding.symmetric and model.stem.pointwise
@@ -455,7 +471,7 @@ class TransformerEstimator(SeriesEstimator):
         tags.input_tags.categorical = self.stem == "embedding"
         return tags
 
-    # Ensemble members: models that differ only in their seed.
+    # Ensemble members: models that differ in their seed, and if asked to in their recipe.
 
     @property
     def model_(self) -> TSTransformer:
@@ -479,12 +495,12 @@ class TransformerEstimator(SeriesEstimator):
         They share their models with this estimator. If its `random_state` is an int, that of each
         member is the int with which it can be trained alone.
         """
-        parameters = self.get_params(deep=False)
-        learned = {key: value for key, value in vars(self).items() if key not in parameters}
-        parameters["n_estimators"] = 1
+        names = self.get_params(deep=False)
+        learned = {key: value for key, value in vars(self).items() if key not in names}
         members = []
         for i, (model, history) in enumerate(zip(self.models_, self.histories_, strict=True)):
-            member = type(self)(**parameters | {"random_state": self._member_state(i)})
+            parameters = self._member_parameters(i) | {"random_state": self._member_state(i)}
+            member = type(self)(**parameters)
             member.__dict__.update(learned)
             member.models_, member.histories_ = [model], [history]
             members.append(member)
@@ -524,27 +540,28 @@ class TransformerEstimator(SeriesEstimator):
         return super()._from_fitted_state(state, tensors, device)
 
     def _describe_models(self) -> dict[str, Any]:
-        # From the model, not from the parameters, which may have been changed since the fit.
-        model = dict(vars(self.model_.config))
-        return {
-            "model": model | {"encoding": _by_name(model["encoding"])},
-            **_describe_history(self.histories_[0]),
-            # Only of further members: version 0.1.0 reads the history of the first alone.
-            "members": [_describe_history(history) for history in self.histories_[1:]],
-        }
+        # From the models, not from the parameters, which may have been changed since the fit.
+        first, *further = (
+            {"model": _describe_config(model.config), **_describe_history(history)}
+            for model, history in zip(self.models_, self.histories_, strict=True)
+        )
+        return {**first, "members": further}
 
     def _made_models(self, described: dict[str, Any]) -> list[TSTransformer]:
-        self.histories_ = [
-            _restore_history(each) for each in (described, *described.get("members", ()))
-        ]
-        config = ModelConfig(**described["model"])
-        try:
-            return [_drawn_model(config, 0).eval() for _ in self.histories_]
-        except ValueError as error:
-            raise ValueError(
-                f"{error}. If the encoding {config.encoding!r} is your own, import the module that "
-                "defines it before loading"
-            ) from error
+        members = [described, *described.get("members", ())]
+        self.histories_ = [_restore_history(member) for member in members]
+        # Members of format 1 are all like the first, and do not repeat what it is.
+        configs = [ModelConfig(**member.get("model", described["model"])) for member in members]
+        models = []
+        for config in configs:
+            try:
+                models.append(_drawn_model(config, 0).eval())
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}. If the encoding {config.encoding!r} is your own, import the module "
+                    "that defines it before loading"
+                ) from error
+        return models
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
@@ -581,6 +598,11 @@ def _mean(histories: list[History]) -> History:
         mean.append(row)
     mean.interrupted = any(history.interrupted for history in histories)
     return mean
+
+
+def _describe_config(config: ModelConfig) -> dict[str, Any]:
+    described = dict(vars(config))
+    return described | {"encoding": _by_name(described["encoding"])}
 
 
 def _describe_history(history: History) -> dict[str, Any]:

@@ -103,12 +103,16 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     n_iter_no_change : int, default=20
         Epochs without a lower validation loss before training stops.
     n_estimators : int, default=1
-        Number of ensemble members: models that differ only in the seed of their initial weights,
-        shuffling and dropout. Their probabilities are averaged. The first member is the model of
+        Number of ensemble members, whose probabilities are averaged. They differ in the seed of
+        their initial weights, shuffling, dropout and augmentation; the first is the model of
         ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops on
-        its own. On a GPU they are trained as one vectorized model, unless `callbacks`, `compile`
-        or `checkpoint_dir` is used: these follow a single training run, so members are then
-        trained one after another, with a warning.
+        its own. On a GPU those that are alike are trained as one vectorized model, unless
+        `callbacks`, `compile` or `checkpoint_dir` is used: these follow a single training run, so
+        members are then trained one after another, with a warning.
+    members : {"alike", "varied"}, default="alike"
+        Whether members also differ in their recipe, so that their mistakes do. With "varied" every
+        second member is trained without augmentation, and every other pair with the encoding
+        "tape" in place of `encoding`. `estimators_` has each with its own parameters.
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members in parallel and share the threads; -1
         uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.

@@ -21,7 +21,13 @@ from tsformer.model.stems import STEMS
 from tsformer.training import Callback
 from tsformer.training.plan import PRECISIONS
 
-__all__ = ["ClassifierParameters", "check_number", "check_parameters", "make_augmentation"]
+__all__ = [
+    "VARIATIONS",
+    "ClassifierParameters",
+    "check_number",
+    "check_parameters",
+    "make_augmentation",
+]
 
 
 class ClassifierParameters:
@@ -62,6 +68,7 @@ class ClassifierParameters:
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         n_estimators: int = 1,
+        members: str = "alike",
         n_jobs: int | None = 1,
         callbacks: Sequence[Callback] | None = None,
         warm_start: bool = False,
@@ -102,6 +109,7 @@ class ClassifierParameters:
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.n_estimators = n_estimators
+        self.members = members
         self.n_jobs = n_jobs
         self.callbacks = callbacks
         self.warm_start = warm_start
@@ -153,6 +161,21 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             )
 
 
+#: ``members="varied"``: what each member in turn has in place of the estimator's own parameters.
+VARIATIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"augmentation": None, "augmentation_params": None},
+    {"encoding": "tape", "encoding_params": None},
+    {
+        "encoding": "tape",
+        "encoding_params": None,
+        "augmentation": None,
+        "augmentation_params": None,
+    },
+)
+MEMBERS = ("alike", "varied")
+
+
 def make_augmentation(
     augmentation: AugmentationSpec | None, params: Mapping[str, Any] | None
 ) -> Augmentation | None:
@@ -175,6 +198,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "timestamps": (None, "index"),
     "norm_first": (True, False),
     "early_stopping": ("auto", True, False),
+    "members": MEMBERS,
     "warm_start": (True, False),
     "precision": PRECISIONS,
     "compile": (True, False, "cuda-graphs"),

@@ -38,7 +38,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
     pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
     augmentation_params, max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
-    validation_fraction, n_iter_no_change, n_estimators, n_jobs, callbacks, \
+    validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
         As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
@@ -95,6 +95,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         n_estimators: int = 1,
+        members: str = "alike",
         n_jobs: int | None = 1,
         callbacks: Sequence[Callback] | None = None,
         warm_start: bool = False,
@@ -133,6 +134,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.n_estimators = n_estimators
+        self.members = members
         self.n_jobs = n_jobs
         self.callbacks = callbacks
         self.warm_start = warm_start
