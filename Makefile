@@ -53,11 +53,12 @@ coverage: install ## measure line and branch coverage of tsformer/ by all tests 
 	$(BIN)/python -m coverage report
 
 .PHONY: docs-tables docs-pictures
-docs-tables: install ## rewrite the generated tables and docs/encodings.md from the committed results
+docs-tables: install ## rewrite the generated tables and pages of docs/ from the committed results
 	$(BIN)/python tools/write_docs.py
 
-docs-pictures: install ## redraw the pictures of all encodings in experiments/results
+docs-pictures: install ## redraw the pictures of all encodings and augmentations in experiments/results
 	$(BIN)/python tools/encoding_gallery.py --commit
+	$(BIN)/python tools/augmentation_gallery.py --commit
 
 # aeon needs other versions than the rest; see constraints-aeon.txt. The Python is that of .venv.
 AEON := .venv-aeon

@@ -10,7 +10,6 @@ seed 0.
 from __future__ import annotations
 
 import argparse
-import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
 from experiments.output import add_output_options
+from tools.png import write_png
 from tsformer.encodings import available
 from tsformer.plots.encodings import curve_range, matrix_range, with_margin
 from tsformer.plots.figures import HEAD_COLORS
@@ -175,14 +174,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     folder = arguments(argv).out
-    folder.mkdir(parents=True, exist_ok=True)
     for name, figure in {"gallery": gallery(available()), "habit": habit()}.items():
-        path = folder / f"encoding_{name}.png"
-        file = io.BytesIO()
-        figure.savefig(file, dpi=DPI)
-        # 256 colours: the difference is invisible, and the file is a third of the size.
-        Image.open(file).convert("RGB").quantize(256).save(path, optimize=True)
-        print(path)
+        write_png(figure, folder / f"encoding_{name}.png")
 
 
 if __name__ == "__main__":

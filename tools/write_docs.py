@@ -4,7 +4,8 @@
 
 These are the tables of README.md, experiments/results/README.md and speed_notes.md, each between
 the comments ``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of
-docs/encodings.md, which `encodings_page.py` composes.
+docs/encodings.md and docs/augmentation.md, which `encodings_page.py` and `augmentation_page.py`
+compose.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 
 from experiments.language import language_model
 from experiments.output import COMMITTED
-from tools import encodings_page, speed_tables
+from tools import augmentation_page, encodings_page, speed_tables
 from tools import markdown_text as md
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
@@ -30,7 +31,7 @@ from tsformer.studies.report.sections import side_by_side
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGE = ROOT / "docs/encodings.md"
+PAGES = {"encodings.md": encodings_page.page, "augmentation.md": augmentation_page.page}
 RESULTS_README = COMMITTED / "README.md"
 MISSING = COMMITTED / "missing_values.csv"
 LANGUAGE = COMMITTED / "language_model.csv"
@@ -165,8 +166,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     RESULTS_README.write_text(text, encoding="utf-8")
     text = SPEED_NOTES.read_text(encoding="utf-8")
     SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(encodings_page.page(), encoding="utf-8")
+    for name, page in PAGES.items():
+        (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

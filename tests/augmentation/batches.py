@@ -84,8 +84,8 @@ def series(batch: Batch, i: int) -> tuple[list[float], list[Tensor], list[int]]:
 
 
 def read_slowly(times: list[float], values: list[Tensor], t: float, *, symbolic: bool) -> Tensor:
-    """Read one series at a time by linear interpolation; codes at the nearest step."""
-    if t <= times[0]:
+    """Read one series by linear interpolation, codes at the nearest step, at a tie the last."""
+    if t < times[0]:
         return values[0]
     for before, after in zip(range(len(times)), range(1, len(times)), strict=False):
         start, end = times[before], times[after]

@@ -86,6 +86,10 @@ def test_every_class_is_importable_from_the_package_and_filed_by_name(name):
     assert cls.__module__ == f"tsformer.augmentation.{name}"
 
 
+def test_the_order_of_the_names_is_that_of_tables():
+    assert names() == ["warp", "slice", "cutmix", "jitter"]
+
+
 def test_an_augmentation_without_a_call_says_so():
     class Nothing(augmentation.Augmentation):
         pass

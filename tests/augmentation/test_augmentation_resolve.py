@@ -97,6 +97,8 @@ def test_two_mixing_parts_are_refused():
     shift("two", mixes=True)
     with pytest.raises(ValueError, match="one and two both mix each series with another"):
         resolve("one+warp+two")
+    with pytest.raises(ValueError, match="cutmix and two both mix each series with another"):
+        resolve("cutmix+two")
     assert resolve("warp+one").mixes
     assert not resolve("warp").mixes
 

@@ -11,6 +11,8 @@ from tsformer.augmentation.resolve import AugmentationSpec, resolve
 # The order of these imports is the order of `names()`, and of the table in the documentation.
 # isort: off
 from tsformer.augmentation.warp import Warp
+from tsformer.augmentation.slice import Slice
+from tsformer.augmentation.cutmix import CutMix
 from tsformer.augmentation.jitter import Jitter
 # isort: on
 
@@ -18,7 +20,9 @@ __all__ = [
     "Augmentation",
     "AugmentationSpec",
     "Batch",
+    "CutMix",
     "Jitter",
+    "Slice",
     "Sum",
     "Warp",
     "available",

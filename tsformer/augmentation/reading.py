@@ -50,7 +50,8 @@ def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
     """Read the values of each series at any relative times.
 
     Between two valid steps values are interpolated linearly in time, and numbers of codes are those
-    of the nearer step. Values at masked steps are never read.
+    of the nearer step; of several steps at one time the last is read. Values at masked steps never
+    are.
 
     Parameters
     ----------
