@@ -20,6 +20,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
+from experiments.accuracy import recipe_study
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from tools import augmentation_page, encodings_page, speed_tables
@@ -35,8 +36,8 @@ PAGES = {"encodings.md": encodings_page.page, "augmentation.md": augmentation_pa
 RESULTS_README = COMMITTED / "README.md"
 MISSING = COMMITTED / "missing_values.csv"
 LANGUAGE = COMMITTED / "language_model.csv"
-RESULTS = COMMITTED / "default_accuracy.csv"
-PUBLISHED = COMMITTED / "published.csv"
+RECIPES = COMMITTED / "recipe_study.csv"
+PUBLISHED = COMMITTED / "published_development.csv"
 STUDY = COMMITTED / "which_encoding/results.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 SPEED = COMMITTED / "speed.csv"
@@ -63,26 +64,60 @@ def encodings_table() -> str:
     return markdown_table(header, rows)
 
 
-def results_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
-    """One row per data set: mean and spread over seeds, beside published accuracies."""
-    by_dataset = pd.read_csv(results).groupby("dataset", sort=False)
-    fits = by_dataset.agg(
-        accuracy=("accuracy", "mean"),
-        spread=("accuracy", "std"),
-        seconds=("fit_seconds", "mean"),
+def accuracy_table(results: Path = RECIPES, published: Path = PUBLISHED) -> str:
+    """One row per method: mean accuracy, and how often the default is better, equal and worse."""
+    fits = pd.read_csv(results)
+    ours = fits.pivot_table("accuracy", "dataset", "variant")
+    others = pd.read_csv(published).pivot_table("accuracy", "dataset", "method")
+    columns = {
+        "`TSTransformerClassifier()`": ours["default"],
+        "`TSTransformerClassifier()` of version 0.1.0": ours["0.1.0"],
+        **{f"{name}, published": others[name] for name in others},
+    }
+    rows = []
+    for name, scores in columns.items():
+        apart = (ours["default"] - scores).dropna().round(4)
+        counts = (apart > 0).sum(), (apart == 0).sum(), (apart < 0).sum()
+        first = name == "`TSTransformerClassifier()`"
+        rows.append(
+            (
+                name,
+                str(len(apart)),
+                f"{scores[apart.index].mean():.3f}",
+                "–" if first else f"{100 * apart.mean():+.1f} ± {100 * apart.sem():.1f}",
+                "–" if first else " / ".join(map(str, counts)),
+            )
+        )
+    header = (
+        "method",
+        " problems",
+        " mean accuracy",
+        " points the default is ahead",
+        " better / equal / worse",
     )
-    names = {"rocket": "ROCKET", "convtran": "ConvTran"}
-    others = pd.read_csv(published, index_col="dataset")[list(names)].reindex(fits.index)
+    return markdown_table(header, rows)
+
+
+def recipe_table(results: Path = RECIPES) -> str:
+    """One row per variant of the recipe: its paired difference from the default."""
+    table = recipe_study.summary(pd.read_csv(results), "default")
     rows = (
         (
-            fit.Index,
-            md.mean_and_spread(fit.accuracy, fit.spread),
-            f"{fit.seconds:.0f}",
-            *("–" if pd.isna(value) else f"{value:.3f}" for value in others.loc[fit.Index]),
+            str(row.Index),
+            str(int(row.fits)),
+            f"{100 * row.gain:+.1f} ± {100 * row.standard_error:.1f}",
+            f"{int(row.better)} / {int(row.worse)}",
+            f"{100 * row.worst:+.1f}",
         )
-        for fit in fits.itertuples()
+        for row in table.drop("default").itertuples()
     )
-    header = ("data set", "tsformer", " seconds per fit", *(f" {name}" for name in names.values()))
+    header = (
+        "variant",
+        " fits",
+        " points ahead of the default",
+        " problems better / worse",
+        " worst",
+    )
     return markdown_table(header, rows)
 
 
@@ -155,11 +190,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(argv)
     text = README.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
-    text = filled(text, "results", results_table())
+    text = filled(text, "accuracy", accuracy_table())
     text = filled(text, "speed", speed_table())
     README.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(text, "language model", language_table())
+    text = filled(text, "recipe", recipe_table())
     text = filled(text, "missing values", missing_table())
     text = filled(text, "which encoding", study_table())
     text = filled(text, "whole catalogue", study_table(CATALOGUE_STUDY))

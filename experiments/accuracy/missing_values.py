@@ -23,6 +23,7 @@ from sklearn.model_selection import StratifiedKFold
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments.output import add_output_options, fit_missing
+from experiments.recipe_0_1 import recipe_0_1
 from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.data.preprocessor import Preprocessor, Scaler
 
@@ -66,7 +67,7 @@ def fit(reader: str, dataset: str, pattern: str, fold: int) -> dict[str, object]
         X = np.where(taken(X.shape, pattern), np.nan, X)
     splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=7)
     train, test = list(splitter.split(y, y))[fold]
-    classifier = Reading(max_epochs=EPOCHS, random_state=fold)
+    classifier = Reading(max_epochs=EPOCHS, random_state=fold, **recipe_0_1())
     classifier.reading = READERS[reader]
     accuracy = classifier.fit(X[train], y[train]).score(X[test], y[test])
     return {

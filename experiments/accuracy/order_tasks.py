@@ -24,6 +24,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments.output import add_output_options, fit_missing
+from experiments.recipe_0_1 import recipe_0_1
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
 from tsformer.data.synthetic import ORDER_TASKS
@@ -55,6 +56,7 @@ def fit(variant: str, task: str, seed: int) -> dict[str, object]:
     X, y = make_order_task(task, N_TRAIN, LENGTH, random_state=seed)
     X_test, y_test = make_order_task(task, N_TEST, LENGTH, random_state=1000 + seed)
     parameters = {"stem": "linear", **RECIPE, **VARIANTS[variant]}
+    parameters |= recipe_0_1(parameters["stem"])
     classifier = TSTransformerClassifier(max_epochs=EPOCHS, random_state=seed, **parameters)
     start = time.perf_counter()
     with warnings.catch_warnings():  # about symmetric encodings, which are measured too

@@ -104,9 +104,13 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         [],
         {"fit": lambda variant, dataset, fold: fitted(variant=variant, dataset=dataset, fold=fold)},
     ),
-    "experiments.accuracy.default_accuracy": (
-        [],
-        {"fit": lambda dataset, seed, threads: fitted(dataset=dataset, seed=seed)},
+    "experiments.accuracy.recipe_study": (
+        ["--datasets", "Adiac", "Car", "--variants", "default", "0.1.0"],
+        {
+            "fit": lambda variant, dataset, seed, folder: fitted(
+                variant=variant, dataset=dataset, seed=seed
+            )
+        },
     ),
     "experiments.accuracy.missing_values": (
         [],

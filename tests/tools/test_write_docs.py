@@ -7,11 +7,11 @@ import pytest
 from tools import write_docs
 
 
-@pytest.mark.parametrize("name", ["encodings", "results", "speed"])
+@pytest.mark.parametrize("name", ["encodings", "accuracy", "speed"])
 def test_table_is_fresh(name):
     table = {
         "encodings": write_docs.encodings_table,
-        "results": write_docs.results_table,
+        "accuracy": write_docs.accuracy_table,
         "speed": write_docs.speed_table,
     }[name]()
     text = write_docs.README.read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def test_table_is_fresh(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("language model", "missing values"),
+        *("language model", "missing values", "recipe"),
         # These compare every pair of methods, of which there are 36 and 253, once per variant.
         pytest.param("which encoding", marks=pytest.mark.slow),
         pytest.param("whole catalogue", marks=pytest.mark.slow),
@@ -32,27 +32,46 @@ def test_table_of_the_results_is_fresh(name):
     table = {
         "language model": write_docs.language_table,
         "missing values": write_docs.missing_table,
+        "recipe": write_docs.recipe_table,
         "which encoding": write_docs.study_table,
         "whole catalogue": lambda: write_docs.study_table(write_docs.CATALOGUE_STUDY),
     }[name]()
-    assert len(table.splitlines()) > 9
+    assert len(table.splitlines()) > (2 if name == "recipe" else 9)
     assert write_docs.filled(text, name, table) == text, "stale; run: python tools/write_docs.py"
 
 
-def test_results_table_sets_means_beside_published_figures(tmp_path):
+ROWS = """variant,dataset,seed,accuracy,fit_seconds
+default,NATOPS,0,0.9,10
+default,NATOPS,1,1.0,14
+default,Fish,0,0.8,30
+0.1.0,NATOPS,0,0.95,8
+0.1.0,Fish,0,0.7,20
+no warping,NATOPS,0,0.8,9
+no warping,NATOPS,1,0.9,9
+"""
+
+
+def test_the_accuracy_table_compares_each_with_the_default_on_its_own_problems(tmp_path):
     ours, others = tmp_path / "ours.csv", tmp_path / "others.csv"
-    ours.write_text(
-        "dataset,seed,accuracy,fit_seconds\nNATOPS,0,0.9,10\nNATOPS,1,1.0,14\nFish,0,0.8,3\n",
+    ours.write_text(ROWS, encoding="utf-8")
+    others.write_text(
+        "dataset,method,accuracy\nFish,ROCKET,0.98\nNATOPS,ROCKET,0.91\nFish,HC2,0.7\n",
         encoding="utf-8",
     )
-    others.write_text(
-        "dataset,rocket,convtran\nFish,0.981,\nNATOPS,0.886,0.944\n", encoding="utf-8"
-    )
-    assert write_docs.results_table(ours, others).splitlines() == [
-        "| data set | tsformer | seconds per fit | ROCKET | ConvTran |",
-        "| --- | --- | ---: | ---: | ---: |",
-        "| NATOPS | 0.950 ± 0.071 | 12 | 0.886 | 0.944 |",
-        "| Fish | 0.800 | 3 | 0.981 | – |",
+    assert write_docs.accuracy_table(ours, others).splitlines()[2:] == [
+        "| `TSTransformerClassifier()` | 2 | 0.875 | – | – |",
+        "| `TSTransformerClassifier()` of version 0.1.0 | 2 | 0.825 | +5.0 ± 5.0 | 1 / 1 / 0 |",
+        "| HC2, published | 1 | 0.700 | +10.0 ± nan | 1 / 0 / 0 |",
+        "| ROCKET, published | 2 | 0.945 | -7.0 ± 11.0 | 1 / 0 / 1 |",
+    ]
+
+
+def test_the_recipe_table_pairs_each_fit_with_the_default_of_its_seed(tmp_path):
+    ours = tmp_path / "ours.csv"
+    ours.write_text(ROWS, encoding="utf-8")
+    assert write_docs.recipe_table(ours).splitlines()[2:] == [
+        "| 0.1.0 | 2 | -2.5 ± 7.5 | 1 / 1 | -10.0 |",
+        "| no warping | 2 | -10.0 ± nan | 0 / 1 | -10.0 |",
     ]
 
 

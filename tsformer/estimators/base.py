@@ -26,7 +26,12 @@ from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
-from tsformer.estimators.parameters import VARIATIONS, check_parameters, make_augmentation
+from tsformer.estimators.parameters import (
+    VARIATIONS,
+    check_parameters,
+    make_augmentation,
+    resolve_recipe,
+)
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
@@ -85,6 +90,9 @@ class TransformerEstimator(SeriesEstimator):
 
     models_: list[TSTransformer]
     histories_: list[History]
+
+    #: Options of the conv stem in which the default of an estimator differs from that of the stem.
+    _conv_params: ClassVar[dict[str, Any]] = {}
 
     scaler_: ClassVar[property] = renamed_attribute("scaler_", "preprocessor_")
     _not_saved: ClassVar[dict[str, Any]] = {
@@ -331,11 +339,12 @@ class TransformerEstimator(SeriesEstimator):
     def _make_preprocessor(self) -> Preprocessor:
         if self.stem == "embedding":
             return Vocabulary()
-        return Scaler(self.scaling, views=self.views, view_params=self.view_params)
+        views = resolve_recipe(self.get_params(deep=False))["views"]
+        return Scaler(self.scaling, views=views, view_params=self.view_params)
 
     def _make_augmentation(self, member: int) -> Augmentation | None:
         own = self._member_parameters(member)
-        made = make_augmentation(own["augmentation"], own["augmentation_params"])
+        made = make_augmentation(resolve_recipe(own)["augmentation"], own["augmentation_params"])
         if made is not None:
             made.check(symbolic=self.stem == "embedding")
         return made
@@ -350,7 +359,11 @@ class TransformerEstimator(SeriesEstimator):
             encoding=own["encoding"],
             encoding_params=dict(own["encoding_params"] or {}),
             stem=self.stem,
-            stem_params={**(self.stem_params or {}), **self.preprocessor_.stem_params()},
+            stem_params={
+                **(self._conv_params if self.stem == "conv" else {}),
+                **(self.stem_params or {}),
+                **self.preprocessor_.stem_params(),
+            },
             d_model=self.d_model,
             n_heads=self.n_heads,
             n_layers=self.n_layers,
@@ -426,7 +439,8 @@ class TransformerEstimator(SeriesEstimator):
                     )
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
-        blind = model.encoding.symmetric and model.stem.pointwise
+        directed = getattr(self.preprocessor_, "difference", None) is not None
+        blind = model.encoding.symmetric and model.stem.pointwise and not directed
         if blind and self.encoding != "none":  # "none" is chosen as a control
             signed = (
                 "; or give it a direction: encoding_params={'signed': True}"

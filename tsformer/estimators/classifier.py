@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
         How values become tokens:
 
-        - "conv": two layers of dilated convolutions, strided to about 64 tokens.
+        - "conv": two layers of dilated convolutions, strided to about 64 tokens, and a residual
+          one, which ``stem_params={"n_residual": 0}`` leaves out.
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
         - "embedding": one token per time step of a symbolic series, a single channel of integer
@@ -54,28 +55,29 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Pre-norm blocks; False gives post-norm blocks, as in the original transformer.
     pooling : {"mean", "attention", "max"}, default="mean"
         How the tokens of a series are pooled into one vector.
-    head_norm : {"batch", "layer", None}, default=None
+    head_norm : {"batch", "layer", None}, default="batch"
         Norm of the pooled vector before the linear head: "batch" standardises each feature over
         the series, "layer" the features of each series.
     scaling : {"channel", "series", None}, default="channel"
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
         all. Codes are never scaled.
-    views : str, default="values"
+    views : str, default="auto"
         What the model reads of each channel: "values", "difference", or both as
         "values+difference". The first difference, over time if there are times, is divided by its
         standard deviation over the training series and multiplied by
-        ``view_params={"scale": 0.25}``. Codes have no differences: with ``stem="embedding"`` only
-        they are read.
+        ``view_params={"scale": 0.25}``. "auto" is both for the conv stem, and the values alone for
+        the others. Codes have no differences: with ``stem="embedding"`` only they are read.
     view_params : dict, optional
         Options of the difference.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step, a number or a date, from the pandas index of its
         series. Encodings then see real time, counted from the first step of each series in units
         of the median interval between two steps in training.
-    augmentation : str, Augmentation, class or factory, optional
+    augmentation : str, Augmentation, class, factory or None, default="auto"
         What changes the series of each step at random, in training only: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
+        "auto" is "warp" for the conv stem, and None for the others.
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"p": 0.25}``.
     max_epochs : int or "auto", default="auto"
@@ -186,6 +188,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     >>> clf.predict_proba(X[:3]).shape
     (3, 2)
     """
+
+    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1}
 
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.

@@ -51,12 +51,12 @@ class ClassifierParameters:
         dropout: float = 0.1,
         norm_first: bool = True,
         pooling: str = "mean",
-        head_norm: str | None = None,
+        head_norm: str | None = "batch",
         scaling: str | None = "channel",
-        views: str = "values",
+        views: str = "auto",
         view_params: Mapping[str, Any] | None = None,
         timestamps: str | None = None,
-        augmentation: AugmentationSpec | None = None,
+        augmentation: AugmentationSpec | None = "auto",
         augmentation_params: Mapping[str, Any] | None = None,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
@@ -141,9 +141,10 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         value = parameters[name]
         if value is not None and not isinstance(value, Mapping):
             raise TypeError(f"{name} must be a dict or None; got {value!r}")
-    views_in(parameters["views"])
+    recipe = resolve_recipe(parameters)
+    views_in(recipe["views"])
     make_difference(parameters["view_params"])
-    make_augmentation(parameters["augmentation"], parameters["augmentation_params"])
+    make_augmentation(recipe["augmentation"], parameters["augmentation_params"])
     if parameters["stem"] == "embedding" and "n_codes" in (parameters["stem_params"] or {}):
         raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
     checkpoint_dir = parameters["checkpoint_dir"]
@@ -159,6 +160,21 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise TypeError(
                 f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
             )
+
+
+def resolve_recipe(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the views and the augmentation that parameters ask for, "auto" replaced by its choice.
+
+    Both were chosen behind the conv stem. The other stems are there for comparisons, where order is
+    left to the encoding, and for codes: they read values alone and as they are.
+    """
+    measured = parameters["stem"] == "conv"
+    views, augmentation = parameters["views"], parameters["augmentation"]
+    if isinstance(views, str) and views == "auto":
+        views = "values+difference" if measured else "values"
+    if isinstance(augmentation, str) and augmentation == "auto":
+        augmentation = "warp" if measured else None
+    return {"views": views, "augmentation": augmentation}
 
 
 #: ``members="varied"``: what each member in turn has in place of the estimator's own parameters.

@@ -42,7 +42,9 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
         As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
-        been tuned for regression.
+        been tuned for regression, except that what changes or hides the size of values is left
+        out: there is no norm before the head, no view but the values, no augmentation and no
+        residual layer in the stem.
 
     Attributes
     ----------

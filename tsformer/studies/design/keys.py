@@ -10,6 +10,7 @@ from typing import Any
 from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
+from tsformer.estimators.parameters import resolve_recipe
 
 __all__ = [
     "changes_nothing",
@@ -33,14 +34,23 @@ _NOT_SHARED = (
 # May be given and does not affect results.
 _HARMLESS = ("n_jobs",)
 # The parameters of the first studies, always part of the hash: a changed default leads to new fits.
-# A parameter added later is part of it only where it differs from its default, so that earlier fits
-# keep their keys.
+# A parameter added later is part of it only where it differs from what fits were before there was
+# the choice, so that they keep their keys.
 _FIRST = (
     *("batch_size", "class_weight", "compile", "d_ff", "d_model", "device", "dropout"),
     *("early_stopping", "encoding_params", "label_smoothing", "learning_rate", "max_epochs"),
     *("n_heads", "n_iter_no_change", "n_layers", "norm_first", "pooling", "precision", "scaling"),
     *("stem", "stem_params", "timestamps", "validation_fraction", "weight_decay"),
 )
+_BEFORE: dict[str, Any] = {
+    "augmentation": None,
+    "augmentation_params": None,
+    "head_norm": None,
+    "members": "alike",
+    "n_estimators": 1,
+    "view_params": None,
+    "views": "values",
+}
 # When the default was 16, fits were what "auto" now gives for all but very long series; they keep
 # their keys. For very long series an explicit 16 is different, and gets keys of its own.
 _BATCH_SIZE = {"auto": 16, 16: "16"}
@@ -84,13 +94,19 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def configuration_hash(parameters: Mapping[str, Any]) -> str:
     """Return a hash of the configuration, eight hex digits."""
-    defaults = TSTransformerClassifier().get_params()
+    everything = configuration(parameters)
+    everything |= resolve_recipe(everything)
     counted = {
         name: value
-        for name, value in configuration(parameters).items()
-        if name in _FIRST or value != defaults[name]
+        for name, value in everything.items()
+        if name in _FIRST or value != _BEFORE[name]
     }
     counted["batch_size"] = _BATCH_SIZE.get(counted["batch_size"], counted["batch_size"])
+    if counted["stem"] == "conv":
+        stem_params = {"n_residual": 1, **(counted["stem_params"] or {})}
+        if stem_params["n_residual"] == 0:  # as before there was the choice
+            del stem_params["n_residual"]
+        counted["stem_params"] = stem_params or None
     return digest(counted)
 
 
