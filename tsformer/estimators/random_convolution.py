@@ -14,11 +14,12 @@ from torch import Tensor
 
 from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
-from tsformer.data.preprocessor import SCALINGS, Scaler
+from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.series import SeriesEstimator, drawn_seed
 from tsformer.features.classifier import ConvolutionClassifier
+from tsformer.features.regular import regular
 from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
 
@@ -146,7 +147,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             Weight of each series in the ridge regression, multiplied by its class weight; only
             ratios matter. A series of weight 0 is left out.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, non-decreasing numbers or dates; regular steps by default.
+            Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
+            with times are interpolated at regular ones, see `tsformer.features.regular`.
 
         Returns
         -------
@@ -174,19 +176,23 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         fitted = []
         seed = drawn_seed(self.random_state)
         for preprocessor in self._preprocessors(series):
-            model = self._fitted(preprocessor.transform(series), index, loss_weights, seed, device)
+            panel = self._panel(preprocessor, series)
+            model = self._fitted(panel, index, loss_weights, seed, device)
             fitted.append((float(model.ridge.loss), model, preprocessor))
         _, model, self.preprocessor_ = min(fitted, key=lambda each: each[0])
         self.models_, self.device_ = [model.to(device).eval()], device
         return self
 
+    def _panel(self, preprocessor: Preprocessor, series: Padded) -> Panel:
+        return regular(super()._panel(preprocessor, series))
+
     def _preprocessors(self, series: Padded) -> list[Scaler]:
         """Return the fitted scalings to choose from."""
         names = ("series", "channel") if self.scaling == "auto" else (self.scaling,)
         scalers = [Scaler(name, gap_flag=None).fit(series) for name in names]
-        if len(scalers) > 1 and _alike(*(scaler.transform(series) for scaler in scalers)):
-            return scalers[:1]
-        return scalers
+        scaled = [scaler(torch.from_numpy(series.values))[0] for scaler in scalers]
+        different = (scaled[0] - scaled[-1]).abs().max() > _ALIKE
+        return scalers if different else scalers[:1]
 
     def _fitted(
         self,
@@ -276,8 +282,3 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
 
     def _made_models(self, described: dict[str, Any]) -> list[ConvolutionClassifier]:
         return [ConvolutionClassifier(**described["convolutions"]).eval()]
-
-
-def _alike(by_series: Panel, by_channel: Panel) -> bool:
-    """Whether two scalings of the same series are the same but for a few percent."""
-    return bool((by_series.values - by_channel.values).abs().max() < _ALIKE)
