@@ -95,8 +95,10 @@ class RandomConvolutions(nn.Module):
     def fit_scales(self, features: Tensor) -> None:
         """Learn the scales from `unscaled` features of the training series."""
         dense, counts = self._parts(features)
-        self.dense_scale.fit(dense)
-        self.count_scale.fit(counts)
+        if self.n_features:
+            self.dense_scale.fit(dense)
+        if self.n_groups:
+            self.count_scale.fit(counts)
 
     def scale(self, features: Tensor) -> Tensor:
         """Scale `unscaled` features."""
