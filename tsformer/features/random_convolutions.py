@@ -44,7 +44,7 @@ class RandomConvolutions(nn.Module):
     >>> convolutions = RandomConvolutions(1000, 8).draw(x, None, torch.Generator().manual_seed(0))
     >>> convolutions.fit_scales(convolutions.unscaled(x))
     >>> convolutions(x).shape
-    torch.Size([5, 1308])
+    torch.Size([5, 1224])
     """
 
     def __init__(self, n_features: int = 10_000, n_groups: int = 64):
