@@ -158,6 +158,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         {"shares": lambda case, stem, steps: {"attention": 1.0}},
     ),
     "experiments.speed.trials": (["--only", "dropout", "--length", "51", "--seconds", "0"], {}),
+    "tools.augmentation_gallery": ([], {"gallery": None}),
     "tools.encoding_gallery": ([], {"gallery": None, "habit": None}),
 }
 
