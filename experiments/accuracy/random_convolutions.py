@@ -1,9 +1,10 @@
 """How good the baseline is: RandomConvolutionClassifier(random_state=s) on the problems of a list.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/random_convolutions.py \
-        problems.txt --published published.csv [--seeds 0 1] [--jobs 2]
+        [problems.txt] [--published published.csv] [--seeds 0 1] [--jobs 2]
 
-The list has one name a line; a line that starts with # is a comment. Each fit, on a train split,
+The list has one name a line; a line that starts with # is a comment. By default it is that of
+recipe_study.py. Each fit, on a train split,
 writes one row to random_convolutions.csv as soon as it has scored the test split, and its
 probabilities of the test series to random_convolutions/PROBLEM-SEED.npz beside it; running the
 script again resumes with the fits that are missing. At the end, mean accuracies are printed beside
@@ -30,6 +31,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
+from experiments.accuracy.recipe_study import DATASETS
 from experiments.output import add_output_options, fit_missing
 from tsformer import RandomConvolutionClassifier, load_dataset
 
@@ -99,7 +101,12 @@ def names_in(file: Path) -> list[str]:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("problems", type=Path, help="file with one name a line")
+    parser.add_argument(
+        "problems",
+        type=Path,
+        nargs="?",
+        help="file with one name a line; by default those of recipe_study.py",
+    )
     parser.add_argument("--published", type=Path, help="CSV of published accuracies")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one core each")
@@ -109,7 +116,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    names = names_in(options.problems)
+    names = DATASETS if options.problems is None else names_in(options.problems)
     path = options.out / f"{NAME}.csv"
     fit_and_save = partial(fit, probabilities=options.out / NAME)
     cells = ((name, seed) for seed, name in itertools.product(options.seeds, names))

@@ -39,7 +39,6 @@ WRITE_NO_RESULTS = {
 }
 #: What a script needs on its command line.
 NEEDED = {
-    "experiments.accuracy.random_convolutions": ["problems.txt"],
     "tools.ui_screenshot": ["sqlite:///mlflow.db"],
 }
 
