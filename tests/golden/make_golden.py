@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import tsformer
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, TSTransformerRegressor
 
 HERE = Path(__file__).parent
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
@@ -36,6 +36,18 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
                 gaps, y, times=times
             ),
             *(gaps, times),
+        ),
+        "conv_gaps_times": (
+            TSTransformerClassifier(**SMALL).fit(gaps, y, times=times),
+            *(gaps, times),
+        ),
+        "varied_members": (
+            TSTransformerClassifier(**SMALL, n_estimators=3, members="varied").fit(X, y),
+            *(X, None),
+        ),
+        "random_convolutions": (
+            RandomConvolutionClassifier(336, n_groups=2, random_state=0).fit(gaps, y),
+            *(gaps, None),
         ),
         "symbolic": (
             TSTransformerClassifier("rope", **SMALL, stem="embedding").fit(codes, y == "a"),
