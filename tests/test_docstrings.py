@@ -13,7 +13,7 @@ import pytest
 from marks import slow_except
 
 import tsformer
-from tsformer import TSTransformerClassifier
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
 from tsformer.estimators import base
 
 MODULES = [
@@ -33,8 +33,9 @@ def test_examples_run(name: str) -> None:
     assert failed == 0
 
 
-def test_every_parameter_is_documented_with_its_default() -> None:
-    text = TSTransformerClassifier.__doc__ or ""
+@pytest.mark.parametrize("estimator", [TSTransformerClassifier, RandomConvolutionClassifier])
+def test_every_parameter_is_documented_with_its_default(estimator: type) -> None:
+    text = estimator.__doc__ or ""
     documented: dict[str, str] = {}
     section = text.partition("Parameters\n")[2].partition("Attributes\n")[0]
     for names, rest in re.findall(r"^    (\w+(?:, \w+)*) : (.*)$", section, flags=re.M):
@@ -42,7 +43,7 @@ def test_every_parameter_is_documented_with_its_default() -> None:
         values = default.split(", ") if default else []
         for i, name in enumerate(names.split(", ")):
             documented[name] = values[i] if values else "None"
-    signature = inspect.signature(TSTransformerClassifier).parameters
+    signature = inspect.signature(estimator).parameters
     assert list(documented) == list(signature)
     for name, parameter in signature.items():
         assert documented[name].strip('"') == str(parameter.default), name

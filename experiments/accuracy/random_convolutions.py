@@ -91,6 +91,12 @@ def table(fits: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns).reindex(gain.columns).sort_values("problems", ascending=False)
 
 
+def names_in(file: Path) -> list[str]:
+    """Return the names in a file, one a line, without its comments."""
+    lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("problems", type=Path, help="file with one name a line")
@@ -103,8 +109,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    lines = options.problems.read_text("utf-8").splitlines()
-    names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    names = names_in(options.problems)
     path = options.out / f"{NAME}.csv"
     fit_and_save = partial(fit, probabilities=options.out / NAME)
     cells = ((name, seed) for seed, name in itertools.product(options.seeds, names))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from tsformer import TSTransformerClassifier
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
 
 pytest.importorskip("aeon", reason='needs the extra "aeon" in its own environment: make test-aeon')
 from aeon.classification.compose import ClassifierEnsemble, ClassifierPipeline
@@ -22,7 +22,10 @@ from aeon.testing.estimator_checking import parametrize_with_checks
 from aeon.transformations.collection import Normalizer
 from aeon.transformations.collection.unequal_length import Padder
 
-from tsformer.estimators.frameworks import AeonTSTransformerClassifier
+from tsformer.estimators.frameworks import (
+    AeonRandomConvolutionClassifier,
+    AeonTSTransformerClassifier,
+)
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "batch_size": 8, "random_state": 0}
 SMALL["max_epochs"] = 30
@@ -60,7 +63,7 @@ def own(X, y, **parameters) -> TSTransformerClassifier:
     return TSTransformerClassifier(**SMALL | parameters).fit(X, y)
 
 
-@parametrize_with_checks([AeonTSTransformerClassifier])
+@parametrize_with_checks([AeonTSTransformerClassifier, AeonRandomConvolutionClassifier])
 def test_aeons_checks(check):
     check()
 
@@ -103,6 +106,17 @@ def test_it_is_the_classifier_in_another_coat(members, make, italy):
     assert native.get_params() == expected.get_params()
     np.testing.assert_array_equal(native.predict_proba(X), expected.predict_proba(X))
     np.testing.assert_array_equal(native.predict(X), expected.predict(X))
+
+
+def test_random_convolutions_predict_what_the_classifier_predicts(vowels):
+    X, y = vowels[0][::3], vowels[1][::3]
+    small = {"n_features": 168, "n_groups": 2, "class_weight": "balanced", "random_state": 0}
+    own = RandomConvolutionClassifier(**small).fit(X, y)
+    native = AeonRandomConvolutionClassifier(**small).fit(X, y)
+    assert inspect.signature(type(native)) == inspect.signature(type(own))
+    np.testing.assert_array_equal(native.predict_proba(X), own.predict_proba(X))
+    again = pickle.loads(pickle.dumps(native))
+    np.testing.assert_array_equal(again.predict(X), own.predict(X))
 
 
 def test_tags_of_torch_that_are_not_needed(make, italy):

@@ -14,13 +14,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import TSTransformerClassifier
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
 from tsformer.estimators import frameworks
 
 sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks  # noqa: E402
 
-from tsformer.estimators.frameworks import SktimeTSTransformerClassifier  # noqa: E402
+from tsformer.estimators.frameworks import (  # noqa: E402
+    SktimeRandomConvolutionClassifier,
+    SktimeTSTransformerClassifier,
+)
 from tsformer.estimators.frameworks import sktime as native_sktime  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +69,9 @@ def python(code: str, cwd: Path) -> str:
 
 
 every_check = parametrize_with_checks(
-    SktimeTSTransformerClassifier, obj_varname="checked", check_varname="name"
+    [SktimeTSTransformerClassifier, SktimeRandomConvolutionClassifier],
+    obj_varname="checked",
+    check_varname="name",
 )
 
 
@@ -82,7 +87,8 @@ def assert_passes(checked, name):
 def test_sktimes_checks(checked, name, monkeypatch):
     """With the first set of parameters, except in the checks of these sets themselves."""
     if "test_params" not in name:
-        monkeypatch.setattr(native_sktime, "TEST_PARAMS", frameworks.TEST_PARAMS[:1])
+        for sets in ("TEST_PARAMS", "CONVOLUTION_TEST_PARAMS"):
+            monkeypatch.setattr(native_sktime, sets, getattr(frameworks, sets)[:1])
     assert_passes(checked, name)
 
 
@@ -145,6 +151,19 @@ def test_it_predicts_what_the_classifier_predicts(members, make, panel):
     np.testing.assert_array_equal(native.predict_proba(X), own.predict_proba(X))
     np.testing.assert_array_equal(native.predict(X), own.predict(X))
     np.testing.assert_array_equal(native.classes_, own.classes_)
+
+
+def test_random_convolutions_predict_what_the_classifier_predicts(panel):
+    X, y = panel
+    X = [x[:, : 10 + i % 20] for i, x in enumerate(X)]
+    small = {"n_features": 168, "n_groups": 2, "class_weight": "balanced", "random_state": 0}
+    own = RandomConvolutionClassifier(**small).fit(X, y)
+    native = SktimeRandomConvolutionClassifier(**small).fit(frames(X), y)
+    assert inspect.signature(type(native)) == inspect.signature(type(own))
+    np.testing.assert_array_equal(native.predict_proba(frames(X)), own.predict_proba(X))
+    np.testing.assert_array_equal(native.predict(frames(X)), own.predict(X))
+    again = pickle.loads(pickle.dumps(native))
+    np.testing.assert_array_equal(again.predict_proba(frames(X)), own.predict_proba(X))
 
 
 def test_pickle(make, panel):

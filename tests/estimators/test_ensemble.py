@@ -375,7 +375,7 @@ def test_training_that_cannot_begin_in_time_is_left_out(monkeypatch):
     clock = Clock(monkeypatch, convolutions=0.0, epoch=1.0, measured=1.0)
 
     def late(*args):
-        clock.now += 15.0
+        clock.now += 16.0
         return time_limit.Deadline(*args)
 
     monkeypatch.setattr(ensemble, "Deadline", late)

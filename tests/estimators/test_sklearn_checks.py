@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+)
 
 SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
 # One check compares a series alone with the same series among others to 1e-7, which is what float32
@@ -42,9 +46,23 @@ NOT_SYMBOLIC = {
     )
 }
 
+CONVOLUTIONS = RandomConvolutionClassifier(n_features=168, n_groups=2)
+EXPECTED_OF_CONVOLUTIONS = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "a weight of two is not a repetition: the series that biases are taken from are others"
+    )
+}
+
 
 @parametrize_with_checks([DEFAULT], expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [CONVOLUTIONS], expected_failed_checks=lambda estimator: EXPECTED_OF_CONVOLUTIONS
+)
+def test_scikit_learns_checks_of_random_convolutions(estimator, check):
     check(estimator)
 
 

@@ -38,7 +38,10 @@ WRITE_NO_RESULTS = {
     "tools.write_docs",
 }
 #: What a script needs on its command line.
-NEEDED = {"tools.ui_screenshot": ["sqlite:///mlflow.db"]}
+NEEDED = {
+    "experiments.accuracy.random_convolutions": ["problems.txt"],
+    "tools.ui_screenshot": ["sqlite:///mlflow.db"],
+}
 
 
 @pytest.mark.parametrize("name", scripts())
@@ -119,6 +122,13 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
     "experiments.accuracy.order_tasks": (
         [],
         {"fit": lambda variant, task, seed: fitted(encoding=variant, task=task, seed=seed)},
+    ),
+    "experiments.accuracy.random_convolutions": (
+        ["problems.txt"],
+        {
+            "names_in": lambda file: ["GunPoint"],
+            "fit": lambda dataset, seed, probabilities: fitted(dataset=dataset, seed=seed),
+        },
     ),
     "experiments.cost.encoding_cost": (
         ["--lengths", "16", "--encodings", "fixed"],

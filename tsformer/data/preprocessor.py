@@ -291,6 +291,8 @@ class Scaler(Preprocessor):
         return scaled
 
     def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
+        if self.gaps == "interpolate" and self.gap_flag is None:
+            return  # a gap is filled and means nothing
         missing = (x.isnan() & mask[..., None]).any(dim=1).any(dim=0)
         new = (missing & ~self.flagged).nonzero()[:, 0]
         if len(new):

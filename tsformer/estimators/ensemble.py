@@ -311,8 +311,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         """Return both parts; raise ValueError or TypeError for the first invalid parameter."""
         if self.quality not in tuple(QUALITIES):
             raise ValueError(unknown("quality", self.quality, QUALITIES))
-        if self.time_limit is not None:
-            check_number("time_limit", self.time_limit, Real, 0, None, (None,))
+        check_number("time_limit", self.time_limit, Real, 0, None, (None,))
         check_number("verbose", self.verbose, Integral, 0, None, ())
         for name, cls in _OVERRIDES.items():
             _check_overrides(name, getattr(self, name), cls)

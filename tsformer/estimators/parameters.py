@@ -133,10 +133,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     for name, (kind, low, high, also) in _RANGES.items():
         if name not in parameters:  # a regressor has no label_smoothing
             continue
-        value = parameters[name]
-        if any(value is other or value == other for other in also):
-            continue
-        check_number(name, value, kind, low, high, also)
+        check_number(name, parameters[name], kind, low, high, also)
     for name in ("encoding_params", "stem_params", "view_params", "augmentation_params"):
         value = parameters[name]
         if value is not None and not isinstance(value, Mapping):
@@ -230,7 +227,9 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
 def check_number(
     name: str, value: object, kind: type, low: float, high: float | None, also: tuple[Any, ...]
 ) -> None:
-    """Raise TypeError or ValueError if a parameter is no number of this kind and range."""
+    """Raise TypeError or ValueError for anything but a number in range, or one of `also`."""
+    if any(value is other or value == other for other in also):
+        return
     whole = kind is Integral
     inside: Callable[[Any], bool] = (
         (lambda v: v >= low and (high is None or v <= high))

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_consistent_length
-from torch import Tensor
 
 from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
-from tsformer.data.preprocessor import SCALINGS, Scaler
+from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import check_number
-from tsformer.estimators.series import SeriesEstimator, drawn_seed
+from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
 from tsformer.features.classifier import ConvolutionClassifier
+from tsformer.features.regular import regular
 from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
 
@@ -26,6 +26,8 @@ __all__ = ["RandomConvolutionClassifier", "RandomConvolutionParameters"]
 
 #: ``scaling="auto"``: values that differ by less than this are the same, in standard deviations.
 _ALIKE = 0.1
+#: ...and this share of the features is enough to tell which scaling is better.
+_SHARE_OF_TRIAL = 1 / 8
 
 
 class RandomConvolutionParameters:
@@ -76,8 +78,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
     scaling : {"auto", "series", "channel", None}, default="auto"
         How values are standardised. "series": each channel of each series by its own mean and
         standard deviation; "channel": each channel by those of all training series; None: not at
-        all. "auto" fits both, and keeps the one with the lower leave-one-out cross-entropy, unless
-        the series are standardised already.
+        all. "auto" tries both with an eighth of the features, and takes the one with the lower
+        leave-one-out cross-entropy, unless the series are standardised already.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step from the pandas index of its series.
     class_weight : dict, "balanced" or None, default=None
@@ -146,7 +148,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             Weight of each series in the ridge regression, multiplied by its class weight; only
             ratios matter. A series of weight 0 is left out.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, non-decreasing numbers or dates; regular steps by default.
+            Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
+            with times are interpolated at regular ones, see `tsformer.features.regular`.
 
         Returns
         -------
@@ -160,7 +163,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         self._check_parameters()
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        device = resolve_device(self.device)
+        self.device_ = resolve_device(self.device)
         series = self._read(X, times, reset=True)
         targets = self._targets(y, "y", reset=True)
         check_consistent_length(series.values, targets)
@@ -169,45 +172,61 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             kept = weights > 0
             series, targets, weights = series.take(kept), targets[kept], weights[kept]
 
-        index = torch.from_numpy(targets)
-        loss_weights = None if weights is None else torch.from_numpy(weights)
-        fitted = []
         seed = drawn_seed(self.random_state)
-        for preprocessor in self._preprocessors(series):
-            model = self._fitted(preprocessor.transform(series), index, loss_weights, seed, device)
-            fitted.append((float(model.ridge.loss), model, preprocessor))
-        _, model, self.preprocessor_ = min(fitted, key=lambda each: each[0])
-        self.models_, self.device_ = [model.to(device).eval()], device
+
+        def model(scaler: Scaler, share: float) -> ConvolutionClassifier:
+            return self._fitted(self._panel(scaler, series), targets, weights, seed, share)
+
+        scalers = self._scalers(series)
+        losses = [0.0]
+        if len(scalers) > 1:
+            losses = [float(model(scaler, _SHARE_OF_TRIAL).ridge.loss) for scaler in scalers]
+        self.preprocessor_ = scalers[int(np.argmin(losses))]
+        self.models_ = [model(self.preprocessor_, 1.0).to(self.device_).eval()]
         return self
 
-    def _preprocessors(self, series: Padded) -> list[Scaler]:
+    def _panel(self, preprocessor: Preprocessor, series: Padded) -> Panel:
+        return regular(super()._panel(preprocessor, series))
+
+    def _scalers(self, series: Padded) -> list[Scaler]:
         """Return the fitted scalings to choose from."""
         names = ("series", "channel") if self.scaling == "auto" else (self.scaling,)
         scalers = [Scaler(name, gap_flag=None).fit(series) for name in names]
-        if len(scalers) > 1 and _alike(*(scaler.transform(series) for scaler in scalers)):
-            return scalers[:1]
-        return scalers
+        scaled = [scaler(torch.from_numpy(series.values))[0] for scaler in scalers]
+        different = (scaled[0] - scaled[-1]).abs().max() > _ALIKE
+        return scalers if different else scalers[:1]
 
     def _fitted(
         self,
         panel: Panel,
-        targets: Tensor,
-        weights: Tensor | None,
+        targets: Targets,
+        weights: Targets | None,
         seed: int,
-        device: torch.device,
+        share: float,
     ) -> ConvolutionClassifier:
-        """Draw kernels on the CPU, the same for every device, and fit a ridge to their features."""
-        model = ConvolutionClassifier(self.n_features, self.n_groups)
+        """Draw kernels on the CPU, the same for every device, and fit a ridge to their features.
+
+        `share` is that of the features that are computed.
+        """
+        model = ConvolutionClassifier(
+            self.n_features and max(int(share * self.n_features), 168),
+            self.n_groups and max(2 * int(share * self.n_groups / 2), 2),
+        )
         masked = panel.with_mask()
         generator = torch.Generator().manual_seed(seed % 2**63)
         model.convolutions.draw(masked.values, masked.mask, generator)
-        model.to(device)
-        features = forward(model, panel.to(device), function=model.convolutions.unscaled)
+        model.to(self.device_)
+        features = forward(model, panel.to(self.device_), function=model.convolutions.unscaled)
         model.cpu()  # the ridge needs float64, which not every device has
         model.convolutions.fit_scales(features)
         for part in features.split(256):  # in place, as there are many
             part.copy_(model.convolutions.scale(part))
-        model.ridge.fit(features, targets, n_classes=len(self.classes_), weights=weights)
+        model.ridge.fit(
+            features,
+            torch.from_numpy(targets),
+            n_classes=len(self.classes_),
+            weights=None if weights is None else torch.from_numpy(weights),
+        )
         return model
 
     def _check_parameters(self) -> None:
@@ -276,8 +295,3 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
 
     def _made_models(self, described: dict[str, Any]) -> list[ConvolutionClassifier]:
         return [ConvolutionClassifier(**described["convolutions"]).eval()]
-
-
-def _alike(by_series: Panel, by_channel: Panel) -> bool:
-    """Whether two scalings of the same series are the same but for a few percent."""
-    return bool((by_series.values - by_channel.values).abs().max() < _ALIKE)

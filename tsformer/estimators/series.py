@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tsformer import persistence
 from tsformer.data.containers import to_padded
-from tsformer.data.panel import Padded
+from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
@@ -222,7 +222,7 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
         check_is_fitted(self)
         series = self._read(X, times, reset=False)
-        panel = self.preprocessor_.transform(series).to(self.device_)
+        panel = self._panel(self.preprocessor_, series).to(self.device_)
         outputs = np.stack(
             [
                 forward(
@@ -240,6 +240,10 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
                 "check X for wrong units and for numbers that mark missing values"
             )
         return outputs
+
+    def _panel(self, preprocessor: Preprocessor, series: Padded) -> Panel:
+        """Return the input of the modules, on the CPU."""
+        return preprocessor.transform(series)
 
     def _autocast(self) -> bool:
         """Whether the modules run in bf16 autocast."""

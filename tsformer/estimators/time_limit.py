@@ -58,12 +58,22 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
         loss,
         replace(plan, n_epochs=2, n_iter_no_change=None, checkpoint_dir=None, resume=False),
         weights=None if job.weights is None else job.weights[rows],
-        callbacks=[Deadline(perf_counter() + at_most, 0.0)],
+        callbacks=[_OnceIfLong(at_most)],
     )
     if history.interrupted:
         raise KeyboardInterrupt
     n_steps = ceil(len(panel) / plan.batch_size)
     return min(row["seconds"] for row in history) * n_steps / ceil(n_series / plan.batch_size)
+
+
+class _OnceIfLong(Callback):
+    """Ends training after an epoch if it and another take longer than `at_most` seconds."""
+
+    def __init__(self, at_most: float):
+        self.at_most = at_most
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        state.stop = 2 * state.history[-1]["seconds"] > self.at_most
 
 
 def what_fits(

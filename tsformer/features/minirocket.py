@@ -192,12 +192,11 @@ def _shares(convolved: Tensor, valid: Tensor | None, biases: Tensor) -> Tensor:
         count: Tensor | int = convolved.shape[-1]
     else:
         convolved = convolved.masked_fill(~valid[:, None], -torch.inf)
-        count = valid.sum(dim=1).clamp(min=1)[:, None]
-    above = torch.empty_like(convolved)  # floats, as sums of bools are slow on a CPU
-    shares = []
-    for bias in biases.unbind(dim=1):
-        shares.append(torch.gt(convolved, bias[:, None], out=above).sum(dim=-1) / count)
-    return torch.stack(shares, dim=-1)
+        count = valid.sum(dim=1).clamp(min=1)[:, None, None]
+    # Floats and not bools, whose sum is slow on a CPU.
+    above = convolved.new_empty(*convolved.shape[:2], biases.shape[1], convolved.shape[2])
+    torch.gt(convolved[:, :, None], biases[..., None], out=above)
+    return above.sum(dim=-1) / count
 
 
 def _quantiles(values: Tensor, valid: Tensor, at: Tensor) -> Tensor:
@@ -208,4 +207,5 @@ def _quantiles(values: Tensor, valid: Tensor, at: Tensor) -> Tensor:
     low = ordered.gather(1, place.long())
     high = ordered.gather(1, place.ceil().long())
     between = low + (place - place.floor()).float() * (high - low)
-    return between.where(last >= 0, 0.0)
+    # Below the value of a single step, which rounding would put on either side of its own.
+    return (between - 1e-5 * between.abs()).where(last >= 0, 0.0)

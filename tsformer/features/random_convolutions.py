@@ -44,7 +44,7 @@ class RandomConvolutions(nn.Module):
     >>> convolutions = RandomConvolutions(1000, 8).draw(x, None, torch.Generator().manual_seed(0))
     >>> convolutions.fit_scales(convolutions.unscaled(x))
     >>> convolutions(x).shape
-    torch.Size([5, 1308])
+    torch.Size([5, 1224])
     """
 
     def __init__(self, n_features: int = 10_000, n_groups: int = 64):
@@ -95,8 +95,10 @@ class RandomConvolutions(nn.Module):
     def fit_scales(self, features: Tensor) -> None:
         """Learn the scales from `unscaled` features of the training series."""
         dense, counts = self._parts(features)
-        self.dense_scale.fit(dense)
-        self.count_scale.fit(counts)
+        if self.n_features:
+            self.dense_scale.fit(dense)
+        if self.n_groups:
+            self.count_scale.fit(counts)
 
     def scale(self, features: Tensor) -> Tensor:
         """Scale `unscaled` features."""

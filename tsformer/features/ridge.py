@@ -5,7 +5,7 @@ Shape letters: `n` training series, `F` features, `K` classes.
 
 from __future__ import annotations
 
-from math import exp, log
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -18,9 +18,9 @@ __all__ = ["RidgeClassifier"]
 _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)
 #: Features converted to float64 at a time.
 _CHUNK = 2048
-#: Range of the inverse temperature, and the halvings that find it.
+#: Range of the inverse temperature, and the most steps to find it: a handful is usual.
 _SCALES = (1e-3, 1e4)
-_HALVINGS = 40
+_STEPS = 40
 
 
 class RidgeClassifier(Learned):
@@ -39,7 +39,7 @@ class RidgeClassifier(Learned):
     ----------
     coef : Tensor [F, K]
     intercept : Tensor [K]
-    alpha, scale, loss : Tensor [] of float64
+    alpha, scale, loss : Tensor []
         The penalty, the inverse temperature `s` and their leave-one-out cross-entropy.
 
     Notes
@@ -72,9 +72,9 @@ class RidgeClassifier(Learned):
         self._empty(
             coef=torch.float,
             intercept=torch.float,
-            alpha=torch.float64,
-            scale=torch.float64,
-            loss=torch.float64,
+            alpha=torch.float,
+            scale=torch.float,
+            loss=torch.float,
         )
 
     @torch.no_grad()
@@ -94,7 +94,7 @@ class RidgeClassifier(Learned):
         projected = vectors.mT @ y_root
 
         wanted = _smoothed(targets, n_classes).to(y)
-        self.loss = y.new_tensor(torch.inf)
+        best = y.new_tensor(torch.inf)
         unit = values.sum() / n_series
         for alpha in _GRID.to(y.device) * unit.where(unit > 0, 1.0):
             kept = values / (values + alpha)
@@ -103,9 +103,9 @@ class RidgeClassifier(Learned):
             freedom = 1 - vectors.square() @ kept - w / n_series
             scores = y - residuals / root / freedom.clamp(min=1e-10)[:, None]
             scale, loss = _calibrated(scores, wanted, w)
-            if loss < self.loss:
-                self.alpha, self.scale, self.loss = alpha, scale, loss
-                dual = residuals / alpha * root
+            if loss < best:
+                best, dual = loss, residuals / alpha * root
+                self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
         self.coef = torch.cat(
             [
                 (part.double() - mean_part).mT @ dual
@@ -119,7 +119,7 @@ class RidgeClassifier(Learned):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits ``[B, K]``: the logarithms of the probabilities up to a constant."""
-        return (features @ self.coef + self.intercept) * self.scale.float()
+        return (features @ self.coef + self.intercept) * self.scale
 
 
 def _decompose(features: Tensor, mean: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,12 +149,20 @@ def _smoothed(targets: Tensor, n_classes: int) -> Tensor:
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return the factor of `scores` with the least cross-entropy, within `_SCALES`, and that."""
-    low, high = map(log, _SCALES)
-    for _ in range(_HALVINGS):
-        # The slope of the cross-entropy, a convex function, rises from below 0 to above.
-        middle = (low + high) / 2
-        excess = (scores * exp(middle)).softmax(dim=1) - wanted
-        slope = float(weights @ (excess * scores).sum(dim=1))
-        low, high = (low, middle) if slope > 0 else (middle, high)
-    logs = (scores * exp(low)).log_softmax(dim=1)
-    return scores.new_tensor(exp(low)), -(weights @ (wanted * logs).sum(dim=1)) / weights.sum()
+    aims = (wanted * scores).sum(dim=1)
+    (low, high), scale = _SCALES, 1.0
+    for _ in range(_STEPS):
+        # Newton's method for the zero of the slope, which rises, for cross-entropy is convex;
+        # a step that leaves the range known to hold the zero halves that instead.
+        p = (scores * scale).softmax(dim=1)
+        means = (p * scores).sum(dim=1)
+        slope = float(weights @ (means - aims))
+        curvature = float(weights @ ((p * scores.square()).sum(dim=1) - means.square()))
+        low, high = (low, scale) if slope > 0 else (scale, high)
+        step = scale - slope / curvature if curvature > 0 else low
+        step = step if low < step < high else sqrt(low * high)
+        done, scale = abs(step - scale) <= 1e-6 * scale, step
+        if done:
+            break
+    logs = (scores * scale).log_softmax(dim=1)
+    return scores.new_tensor(scale), -(weights @ (wanted * logs).sum(dim=1)) / weights.sum()

@@ -1,26 +1,43 @@
-"""Adapters of the classifier to sktime and aeon, each imported on first use."""
+"""Adapters of the classifiers to sktime and aeon, each imported on first use."""
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import ClassifierParameters
+from tsformer.estimators.random_convolution import (
+    RandomConvolutionClassifier,
+    RandomConvolutionParameters,
+)
 
 # Public name -> the module that holds it and imports the framework, resolved on first use.
 _PUBLIC = {
+    "AeonRandomConvolutionClassifier": "tsformer.estimators.frameworks.aeon",
     "AeonTSTransformerClassifier": "tsformer.estimators.frameworks.aeon",
+    "SktimeRandomConvolutionClassifier": "tsformer.estimators.frameworks.sktime",
     "SktimeTSTransformerClassifier": "tsformer.estimators.frameworks.sktime",
 }
 
-__all__ = ["AeonTSTransformerClassifier", "SktimeTSTransformerClassifier"]
+__all__ = [
+    "AeonRandomConvolutionClassifier",
+    "AeonTSTransformerClassifier",
+    "SktimeRandomConvolutionClassifier",
+    "SktimeTSTransformerClassifier",
+]
 
 if TYPE_CHECKING:
-    from tsformer.estimators.frameworks.aeon import AeonTSTransformerClassifier
-    from tsformer.estimators.frameworks.sktime import SktimeTSTransformerClassifier
+    from tsformer.estimators.frameworks.aeon import (
+        AeonRandomConvolutionClassifier,
+        AeonTSTransformerClassifier,
+    )
+    from tsformer.estimators.frameworks.sktime import (
+        SktimeRandomConvolutionClassifier,
+        SktimeTSTransformerClassifier,
+    )
 
 
 def __getattr__(name: str) -> Any:
@@ -48,14 +65,43 @@ TEST_PARAMS: list[dict[str, Any]] = [
 ]
 
 
-class FrameworkClassifier(ClassifierParameters):
-    """Base of the adapters: each delegates to a `TSTransformerClassifier`.
+#: The same for random convolutions.
+CONVOLUTION_TEST_PARAMS: list[dict[str, Any]] = [
+    {"n_features": 168, "n_groups": 2},
+    {"n_features": 168, "n_groups": 0, "scaling": "channel"},
+]
+
+
+class FrameworkClassifier:
+    """Base of the adapters: each delegates to a classifier of scikit-learn's kind.
 
     In the bases of a class it must precede the framework's own base, whose hooks it implements.
     """
 
-    classifier_: TSTransformerClassifier
+    #: The classifier, with the constructor of the adapter.
+    _delegate: ClassVar[type[Any]]
+
+    classifier_: Any
     get_params: Callable[..., dict[str, Any]]
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self.classifier_ = self._delegate(**self.get_params(deep=False)).fit(X, y)
+        return self
+
+    def _predict(self, X: Any) -> npt.NDArray[Any]:
+        predicted: npt.NDArray[Any] = self.classifier_.predict(X)
+        return predicted
+
+    def _predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        proba: npt.NDArray[np.float64] = self.classifier_.predict_proba(X)
+        return proba
+
+
+class FrameworkTransformer(ClassifierParameters, FrameworkClassifier):
+    """Base of the adapters of `TSTransformerClassifier`."""
+
+    _delegate = TSTransformerClassifier
+    classifier_: TSTransformerClassifier
 
     def _fit(self, X: Any, y: Any) -> Self:
         if self.warm_start:  # both frameworks reset an estimator at the start of its `fit`
@@ -63,11 +109,11 @@ class FrameworkClassifier(ClassifierParameters):
                 f"warm_start=True continues from the previous fit, but {type(self).__name__} is "
                 "reset at the start of each fit; use TSTransformerClassifier instead"
             )
-        self.classifier_ = TSTransformerClassifier(**self.get_params(deep=False)).fit(X, y)
-        return self
+        return super()._fit(X, y)
 
-    def _predict(self, X: Any) -> npt.NDArray[Any]:
-        return self.classifier_.predict(X)
 
-    def _predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        return self.classifier_.predict_proba(X)
+class FrameworkConvolutions(RandomConvolutionParameters, FrameworkClassifier):
+    """Base of the adapters of `RandomConvolutionClassifier`."""
+
+    _delegate = RandomConvolutionClassifier
+    classifier_: RandomConvolutionClassifier

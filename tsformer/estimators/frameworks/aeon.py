@@ -1,4 +1,4 @@
-"""AeonTSTransformerClassifier: the classifier with the interface of aeon."""
+"""The classifiers with the interface of aeon."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import Any, ClassVar, Self
 import joblib
 
 from tsformer._optional import require
-from tsformer.estimators.frameworks import TAGS, TEST_PARAMS, FrameworkClassifier
+from tsformer.estimators.frameworks import (
+    CONVOLUTION_TEST_PARAMS,
+    TAGS,
+    TEST_PARAMS,
+    FrameworkConvolutions,
+    FrameworkTransformer,
+)
 
-__all__ = ["AeonTSTransformerClassifier"]
+__all__ = ["AeonRandomConvolutionClassifier", "AeonTSTransformerClassifier"]
 
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "aeon.classification.base", extra="aeon", purpose="AeonTSTransformerClassifier"
 ).BaseClassifier
 
+_INNER_TYPES = {"X_inner_type": ["np-list", "numpy3D"]}
 
-class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
+
+class AeonTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
     """Time-series classifier with a transformer, as a native classifier of aeon.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every
@@ -46,7 +54,7 @@ class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
 
     _tags: ClassVar[dict[str, Any]] = {
         **TAGS,
-        "X_inner_type": ["np-list", "numpy3D"],
+        **_INNER_TYPES,
         "algorithm_type": "deeplearning",
         "capability:multithreading": True,
     }
@@ -60,3 +68,41 @@ class AeonTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
     def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
         return [dict(parameters) for parameters in TEST_PARAMS]
+
+
+class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
+    """Time-series classifier with random convolutions and a ridge, as a native one of aeon.
+
+    It takes the parameters of `RandomConvolutionClassifier` and delegates to it. It accepts every
+    collection type of aeon, including series of unequal length and with missing values. aeon has
+    no times, so `timestamps` must be None.
+
+    Attributes
+    ----------
+    classifier_ : RandomConvolutionClassifier
+        The fitted classifier, with `transform` and `save`.
+
+    See Also
+    --------
+    tsformer.RandomConvolutionClassifier : Documents the parameters.
+
+    Examples
+    --------
+    >>> from aeon.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import AeonRandomConvolutionClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> clf = AeonRandomConvolutionClassifier(random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        **TAGS,
+        **_INNER_TYPES,
+        "algorithm_type": "convolution",
+    }
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
+        return [dict(parameters) for parameters in CONVOLUTION_TEST_PARAMS]

@@ -1,21 +1,41 @@
-"""SktimeTSTransformerClassifier: the classifier with the interface of sktime."""
+"""The classifiers with the interface of sktime."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from tsformer._optional import require
-from tsformer.estimators.frameworks import TAGS, TEST_PARAMS, FrameworkClassifier
+from tsformer.estimators.frameworks import (
+    CONVOLUTION_TEST_PARAMS,
+    TAGS,
+    TEST_PARAMS,
+    FrameworkConvolutions,
+    FrameworkTransformer,
+)
 
-__all__ = ["SktimeTSTransformerClassifier"]
+__all__ = ["SktimeRandomConvolutionClassifier", "SktimeTSTransformerClassifier"]
 
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "sktime.classification.base", extra="data", purpose="SktimeTSTransformerClassifier"
 ).BaseClassifier
 
+_TAGS: dict[str, Any] = {
+    **TAGS,
+    # A list of DataFrames holds any length and the index. Arrays stay arrays: as DataFrames
+    # they would get channel names, which the data of `fit` may not have had.
+    "X_inner_mtype": ["df-list", "numpy3D"],
+    "capability:categorical_in_X": False,
+    "capability:class_weight": True,
+    "capability:predict_proba": True,
+    "capability:random_state": True,
+    "property:randomness": "derandomized",
+    "authors": "tsformer developers",
+    "maintainers": "tsformer developers",
+}
 
-class SktimeTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
+
+class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
     """Time-series classifier with a transformer, as a native classifier of sktime.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every panel
@@ -45,21 +65,45 @@ class SktimeTSTransformerClassifier(FrameworkClassifier, _BaseClassifier):
     (3, 2)
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
-        **TAGS,
-        # A list of DataFrames holds any length and the index. Arrays stay arrays: as DataFrames
-        # they would get channel names, which the data of `fit` may not have had.
-        "X_inner_mtype": ["df-list", "numpy3D"],
-        "capability:categorical_in_X": False,
-        "capability:class_weight": True,
-        "capability:predict_proba": True,
-        "capability:random_state": True,
-        "property:randomness": "derandomized",
-        "authors": "tsformer developers",
-        "maintainers": "tsformer developers",
-    }
+    _tags: ClassVar[dict[str, Any]] = _TAGS
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
         return [dict(parameters) for parameters in TEST_PARAMS]
+
+
+class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
+    """Time-series classifier with random convolutions and a ridge, as a native one of sktime.
+
+    It takes the parameters of `RandomConvolutionClassifier` and delegates to it. It accepts every
+    panel container of sktime, including series of unequal length and with missing values. With
+    ``timestamps="index"`` the time of each step comes from the index of its series, so arrays are
+    refused.
+
+    Attributes
+    ----------
+    classifier_ : RandomConvolutionClassifier
+        The fitted classifier, with `transform` and `save`. Missing if all training labels are
+        equal: sktime then predicts that label itself.
+
+    See Also
+    --------
+    tsformer.RandomConvolutionClassifier : Documents the parameters.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import SktimeRandomConvolutionClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> clf = SktimeRandomConvolutionClassifier(random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = _TAGS
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
+        return [dict(parameters) for parameters in CONVOLUTION_TEST_PARAMS]

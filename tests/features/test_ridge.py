@@ -1,0 +1,139 @@
+"""The ridge against scikit-learn's, and its leave-one-out scores against refits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import LabelBinarizer
+
+from tsformer.features import ridge
+from tsformer.features.ridge import RidgeClassifier
+
+
+def problem(n: int, n_features: int, n_classes: int = 3):
+    """Noisy features of classes, and weights between 1 and 3."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % n_classes
+    features = rng.normal(size=(n, n_features)) + rng.normal(size=(n_classes, n_features))[y]
+    return features, y, rng.uniform(1, 3, size=n)
+
+
+def one_hot(y: np.ndarray) -> np.ndarray:
+    return LabelBinarizer(neg_label=-1).fit_transform(y)
+
+
+def fitted(features, y, weights=None) -> RidgeClassifier:
+    return RidgeClassifier().fit(
+        torch.from_numpy(features).float(),
+        torch.from_numpy(y),
+        n_classes=int(y.max()) + 1,
+        weights=None if weights is None else torch.from_numpy(weights),
+    )
+
+
+def left_out(features, y, weights, alpha) -> np.ndarray:
+    """The scores of each series by a ridge fitted to all others."""
+    scores = []
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        each = Ridge(alpha=alpha).fit(features[rest], one_hot(y)[rest], weights[rest])
+        scores.append(each.predict(features[i : i + 1])[0])
+    return np.array(scores)
+
+
+def cross_entropy(scores, y, weights, scale) -> float:
+    n, n_classes = scores.shape
+    logits = scores * scale
+    logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    wanted = np.full(scores.shape, 1 / (n + 2) / (n_classes - 1))
+    wanted[np.arange(n), y] = 1 - 1 / (n + 2)
+    return float(-(weights * (wanted * logs).sum(axis=1)).sum() / weights.sum())
+
+
+# More features than series, whose kernel is decomposed, and fewer, whose covariance is.
+shapes = pytest.mark.parametrize("shape", [(20, 30), (20, 6)])
+weighting = pytest.mark.parametrize("weighted", [False, True])
+
+
+@shapes
+@weighting
+def test_coefficients_are_those_of_scikit_learn(shape, weighted):
+    features, y, weights = problem(*shape)
+    own = fitted(features, y, weights if weighted else None)
+    weights = weights / weights.mean() if weighted else None
+    other = Ridge(alpha=float(own.alpha)).fit(features, one_hot(y), weights)
+    np.testing.assert_allclose(own.coef.numpy(), other.coef_.T, atol=1e-5)
+    scores = own(torch.from_numpy(features).float()).numpy() / float(own.scale)
+    np.testing.assert_allclose(scores, other.predict(features), atol=1e-4)
+
+
+@shapes
+@weighting
+def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, monkeypatch):
+    monkeypatch.setattr(ridge, "_GRID", torch.logspace(-3, 1, 3, dtype=torch.float64))
+    features, y, weights = problem(*shape)
+    own = fitted(features, y, weights if weighted else None)
+    weights = weights / weights.mean() if weighted else np.ones(len(y))
+    root = np.sqrt(weights)[:, None]
+    centred = (features - weights @ features / len(y)) * root
+    unit = (centred**2).sum() / len(y)
+    scales = np.logspace(-1, 2, 300)
+    best = []
+    for alpha in np.logspace(-3, 1, 3) * unit:
+        scores = left_out(features, y, weights, alpha)
+        losses = [cross_entropy(scores, y, weights, scale) for scale in scales]
+        best.append((min(losses), scales[np.argmin(losses)], alpha))
+    loss, scale, alpha = min(best)
+    assert float(own.alpha) == pytest.approx(alpha, rel=1e-5)
+    assert float(own.loss) == pytest.approx(loss, rel=1e-3)
+    assert float(own.scale) == pytest.approx(scale, rel=0.03)
+
+
+def test_separated_classes_leave_the_temperature_finite():
+    features = np.repeat(np.eye(2), 10, axis=0)
+    own = fitted(features, np.repeat([0, 1], 10))
+    proba = own(torch.eye(2)).softmax(dim=1)
+    assert 0.9 < float(proba[0, 0]) < 1 - 1e-3
+
+
+def test_noise_gives_nearly_equal_probabilities():
+    rng = np.random.default_rng(0)
+    own = fitted(rng.normal(size=(60, 200)), np.arange(60) % 3)
+    proba = own(torch.from_numpy(rng.normal(size=(50, 200))).float()).softmax(dim=1)
+    assert proba.max() < 0.5
+    assert float(own.loss) == pytest.approx(math.log(3), abs=0.05)
+
+
+def test_weights_count_by_their_ratios():
+    features, y, weights = problem(20, 40)
+    own, tenfold = fitted(features, y, weights), fitted(features, y, 10 * weights)
+    torch.testing.assert_close(own.coef, tenfold.coef)
+    assert not torch.allclose(own.coef, fitted(features, y).coef)
+
+
+@pytest.mark.parametrize(("n", "n_classes"), [(1, 1), (5, 1), (2, 2), (4, 2), (200, 100)], ids=str)
+def test_few_series_or_many_classes(n, n_classes):
+    features, y, _ = problem(n, 50, n_classes)
+    own = fitted(features, y)
+    proba = own(torch.from_numpy(features).float()).softmax(dim=1)
+    assert proba.shape == (n, n_classes)
+    assert proba.isfinite().all()
+    assert math.isfinite(float(own.loss))
+
+
+def test_constant_features_predict_the_shares_of_classes():
+    own = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
+    assert own(torch.ones(1, 3)).argmax() == 0
+    assert not own.coef.any()
+
+
+def test_the_state_is_all_there_is():
+    features, y, _ = problem(20, 40)
+    own, loaded = fitted(features, y), RidgeClassifier()
+    loaded.load_state_dict(own.state_dict())
+    x = torch.from_numpy(features).float()
+    assert torch.equal(loaded(x), own(x))
