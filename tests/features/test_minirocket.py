@@ -97,6 +97,14 @@ def test_padding_changes_nothing(channels):
     torch.testing.assert_close(padded, together, atol=1e-6, rtol=0)
 
 
+def test_steps_before_the_first_value_change_nothing():
+    x = series(3, 2, 30)
+    rocket = MiniRocket(500).fit(x, None, seeded())
+    later = torch.nn.functional.pad(x, (6, 2))
+    mask = torch.nn.functional.pad(torch.ones(3, 30, dtype=torch.bool), (6, 2))
+    torch.testing.assert_close(rocket(later, mask), rocket(x), atol=1e-6, rtol=0)
+
+
 def test_biases_are_not_those_of_padding():
     """With 35 of 40 steps padding, quantiles over all steps would be 0 for most kernels."""
     x = series(4, 1, 40)
