@@ -54,7 +54,8 @@ def to_torch_export(
     -------
     torch.export.ExportedProgram
         ``program.module()`` is called with `X`, or with `X` and `times`, as described for this
-        module. With a stem that makes one token of several steps, series need at least two tokens.
+        module. With a stem that makes one token of several steps, series need at least two tokens;
+        with random convolutions, three steps.
 
     Raises
     ------
