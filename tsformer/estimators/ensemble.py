@@ -218,7 +218,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         targets = self._targets(y, "y", reset=True)
         check_consistent_length(series.values, targets)
         labels = self.classes_[targets]
-        # All but the training of the transformer comes first, for what it refuses.
+        # All of its fit but training comes first, for what it refuses.
         job = transformer._prepare(X, labels, sample_weight, times)
         self.__dict__.pop("random_convolutions_", None)  # should this fit fail, none is fitted
 
@@ -283,14 +283,13 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         now = perf_counter()
         self.seconds_["measuring"] = now - start
         n_epochs = job.plans[0].n_epochs
+        on_gpu = job.plans[0].device.type == "cuda"  # where n_jobs does not count
         fits = what_fits(
             end - now,
             epoch_seconds=each,
             n_epochs=n_epochs,
             n_members=len(job.models),
-            n_jobs=1
-            if job.plans[0].device.type == "cuda"
-            else joblib.effective_n_jobs(self.n_jobs),
+            n_jobs=1 if on_gpu else joblib.effective_n_jobs(self.n_jobs),
         )
         if fits is None:
             return (
@@ -319,9 +318,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         shared["random_state"] = self._state()
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
         own = {"n_estimators": QUALITIES[self.quality], "members": "varied", "n_jobs": self.n_jobs}
-        transformer = TSTransformerClassifier(
-            **{**shared, **own, **(self.transformer_params or {})}
-        )
+        given = self.transformer_params or {}
+        transformer = TSTransformerClassifier(**{**shared, **own, **given})
         convolutions._check_parameters()
         check_parameters(transformer.get_params(deep=False))
         if transformer.stem == "embedding":

@@ -142,7 +142,9 @@ class ConvolutionGraph(Graph):
                 longest = max(longest, int(module.dilations.max()))
                 # They decide on the operators of the graph, so tracing must know their values.
                 for name in ("dilations", "n_biases"):
-                    setattr(module, name, _Numbers(module._buffers.pop(name).tolist()))
+                    numbers = _Numbers(getattr(module, name).tolist())
+                    delattr(module, name)
+                    setattr(module, name, numbers)
         convolutions = self.model.convolutions
         sizes = {"n_features": convolutions.n_features, "n_groups": convolutions.n_groups}
         self.described = {"model": sizes, **_described(self.preprocessor)}

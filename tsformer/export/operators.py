@@ -57,7 +57,7 @@ def _irfft(spectrum: Tensor, n: int, dim: int) -> Tensor:
     return inverse.float()
 
 
-def _unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
+def _unfold(x: Tensor, dim: int, size: Any, step: int) -> Tensor:
     """`Tensor.unfold`, whose `size` torch does not trace, as a stack of slices."""
     if isinstance(size, int):
         return x.unfold(dim, size, step)
