@@ -8,6 +8,7 @@ __version__ = "0.2.0.dev1"
 # Public name -> its module, imported on first use, so that `import tsformer` is cheap.
 _PUBLIC = {
     "RandomConvolutionClassifier": "tsformer.estimators.random_convolution",
+    "TSEnsembleClassifier": "tsformer.estimators.ensemble",
     "TSTransformerClassifier": "tsformer.estimators.classifier",
     "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
@@ -19,6 +20,7 @@ _PUBLIC = {
 __all__ = [
     "ModelConfig",
     "RandomConvolutionClassifier",
+    "TSEnsembleClassifier",
     "TSTransformer",
     "TSTransformerClassifier",
     "TSTransformerRegressor",
@@ -29,6 +31,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tsformer.data import load_dataset
     from tsformer.estimators.classifier import TSTransformerClassifier
+    from tsformer.estimators.ensemble import TSEnsembleClassifier
     from tsformer.estimators.loading import load
     from tsformer.estimators.random_convolution import RandomConvolutionClassifier
     from tsformer.estimators.regressor import TSTransformerRegressor

@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+)
 
 pytest.importorskip("aeon", reason='needs the extra "aeon" in its own environment: make test-aeon')
 from aeon.classification.compose import ClassifierEnsemble, ClassifierPipeline
@@ -23,7 +27,9 @@ from aeon.transformations.collection import Normalizer
 from aeon.transformations.collection.unequal_length import Padder
 
 from tsformer.estimators.frameworks import (
+    ENSEMBLE_TEST_PARAMS,
     AeonRandomConvolutionClassifier,
+    AeonTSEnsembleClassifier,
     AeonTSTransformerClassifier,
 )
 
@@ -63,7 +69,9 @@ def own(X, y, **parameters) -> TSTransformerClassifier:
     return TSTransformerClassifier(**SMALL | parameters).fit(X, y)
 
 
-@parametrize_with_checks([AeonTSTransformerClassifier, AeonRandomConvolutionClassifier])
+@parametrize_with_checks(
+    [AeonTSTransformerClassifier, AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier]
+)
 def test_aeons_checks(check):
     check()
 
@@ -113,6 +121,17 @@ def test_random_convolutions_predict_what_the_classifier_predicts(vowels):
     small = {"n_features": 168, "n_groups": 2, "class_weight": "balanced", "random_state": 0}
     own = RandomConvolutionClassifier(**small).fit(X, y)
     native = AeonRandomConvolutionClassifier(**small).fit(X, y)
+    assert inspect.signature(type(native)) == inspect.signature(type(own))
+    np.testing.assert_array_equal(native.predict_proba(X), own.predict_proba(X))
+    again = pickle.loads(pickle.dumps(native))
+    np.testing.assert_array_equal(again.predict(X), own.predict(X))
+
+
+def test_an_ensemble_predicts_what_the_classifier_predicts(vowels):
+    X, y = vowels[0][::3], vowels[1][::3]
+    small = ENSEMBLE_TEST_PARAMS[1] | {"class_weight": "balanced", "random_state": 0}
+    own = TSEnsembleClassifier(**small).fit(X, y)
+    native = AeonTSEnsembleClassifier(**small).fit(X, y)
     assert inspect.signature(type(native)) == inspect.signature(type(own))
     np.testing.assert_array_equal(native.predict_proba(X), own.predict_proba(X))
     again = pickle.loads(pickle.dumps(native))

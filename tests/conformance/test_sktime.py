@@ -14,7 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+)
 from tsformer.estimators import frameworks
 
 sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
@@ -22,6 +26,7 @@ from sktime.utils.estimator_checks import check_estimator, parametrize_with_chec
 
 from tsformer.estimators.frameworks import (  # noqa: E402
     SktimeRandomConvolutionClassifier,
+    SktimeTSEnsembleClassifier,
     SktimeTSTransformerClassifier,
 )
 from tsformer.estimators.frameworks import sktime as native_sktime  # noqa: E402
@@ -69,7 +74,11 @@ def python(code: str, cwd: Path) -> str:
 
 
 every_check = parametrize_with_checks(
-    [SktimeTSTransformerClassifier, SktimeRandomConvolutionClassifier],
+    [
+        SktimeTSTransformerClassifier,
+        SktimeRandomConvolutionClassifier,
+        SktimeTSEnsembleClassifier,
+    ],
     obj_varname="checked",
     check_varname="name",
 )
@@ -87,7 +96,7 @@ def assert_passes(checked, name):
 def test_sktimes_checks(checked, name, monkeypatch):
     """With the first set of parameters, except in the checks of these sets themselves."""
     if "test_params" not in name:
-        for sets in ("TEST_PARAMS", "CONVOLUTION_TEST_PARAMS"):
+        for sets in ("TEST_PARAMS", "CONVOLUTION_TEST_PARAMS", "ENSEMBLE_TEST_PARAMS"):
             monkeypatch.setattr(native_sktime, sets, getattr(frameworks, sets)[:1])
     assert_passes(checked, name)
 
@@ -159,6 +168,19 @@ def test_random_convolutions_predict_what_the_classifier_predicts(panel):
     small = {"n_features": 168, "n_groups": 2, "class_weight": "balanced", "random_state": 0}
     own = RandomConvolutionClassifier(**small).fit(X, y)
     native = SktimeRandomConvolutionClassifier(**small).fit(frames(X), y)
+    assert inspect.signature(type(native)) == inspect.signature(type(own))
+    np.testing.assert_array_equal(native.predict_proba(frames(X)), own.predict_proba(X))
+    np.testing.assert_array_equal(native.predict(frames(X)), own.predict(X))
+    again = pickle.loads(pickle.dumps(native))
+    np.testing.assert_array_equal(again.predict_proba(frames(X)), own.predict_proba(X))
+
+
+def test_an_ensemble_predicts_what_the_classifier_predicts(panel):
+    X, y = panel
+    X = [x[:, : 10 + i % 20] for i, x in enumerate(X)]
+    small = frameworks.ENSEMBLE_TEST_PARAMS[1] | {"class_weight": "balanced", "random_state": 0}
+    own = TSEnsembleClassifier(**small).fit(X, y)
+    native = SktimeTSEnsembleClassifier(**small).fit(frames(X), y)
     assert inspect.signature(type(native)) == inspect.signature(type(own))
     np.testing.assert_array_equal(native.predict_proba(frames(X)), own.predict_proba(X))
     np.testing.assert_array_equal(native.predict(frames(X)), own.predict(X))

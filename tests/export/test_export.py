@@ -17,7 +17,12 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 
 import tsformer
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+)
 from tsformer.encodings import PositionalEncoding, available
 from tsformer.export import to_onnx, to_torch_export
 
@@ -76,11 +81,13 @@ def agree(estimator, made: np.ndarray, inputs: list[np.ndarray]) -> None:
     np.testing.assert_allclose(made, expected, rtol=1e-7, atol=1e-5)
 
 
-def agree_in_onnx(estimator, path: Path, make=series, with_times: bool = False) -> None:
+def agree_in_onnx(
+    estimator, path: Path, make=series, with_times: bool = False, shapes=tuple(NEW)
+) -> None:
     runner = session(estimator, path)
     names = [given.name for given in runner.get_inputs()]
     assert names == (["X", "times"] if with_times else ["X"])
-    for n, length in NEW:
+    for n, length in shapes:
         X = make(n, length)
         inputs = [X, some_times(X)] if with_times else [X]
         (made,) = runner.run(None, dict(zip(names, inputs, strict=True)))
@@ -159,6 +166,67 @@ def test_torch_export(tmp_path):
     for n, length in [(1, LENGTH), (2, 4), (4, 7), (5, 3 * LENGTH)]:
         X = series(n, length)
         agree(estimator, program.module()(torch.from_numpy(X)).numpy(), [X])
+
+
+CONVOLUTIONS = {"n_features": 168, "n_groups": 2}
+# Differences of a series of two steps are a single one, of which torch makes a case of its own.
+LONGER = [(1, LENGTH), (2, 3), (4, 7), (5, 3 * LENGTH)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scaling", ["series", "channel"])
+def test_random_convolutions(scaling):
+    X = series(12, LENGTH, seed=0)
+    estimator = RandomConvolutionClassifier(**CONVOLUTIONS, scaling=scaling, random_state=0)
+    estimator.fit(X, 5 + np.arange(12) % 3)
+    module = to_torch_export(estimator).module()
+    for n, length in LONGER:
+        X = series(n, length)
+        agree(estimator, module(torch.from_numpy(X)).numpy(), [X])
+    X[2] = np.nan
+    assert np.isnan(module(torch.from_numpy(X)).numpy()).any(axis=1).tolist() == [
+        i == 2 for i in range(5)
+    ]
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> TSEnsembleClassifier:
+    small = {name: value for name, value in SIZES.items() if name != "random_state"}
+    return TSEnsembleClassifier(
+        "good",
+        transformer_params={**small, "stem": "linear"},
+        convolution_params=CONVOLUTIONS,
+        random_state=0,
+    ).fit(series(12, LENGTH, seed=0), 5 + np.arange(12) % 3)
+
+
+@pytest.mark.slow
+def test_an_ensemble_in_onnx(ensemble, tmp_path):
+    onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
+    agree_in_onnx(ensemble, tmp_path, shapes=LONGER)
+    model = onnx.load(tmp_path / "model.onnx")
+    props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
+    assert props["estimator"] == "TSEnsembleClassifier"
+    assert props["weights"] == ensemble.weights_
+    assert props["parts"]["random_convolutions"]["model"] == CONVOLUTIONS
+    assert props["parts"]["transformer"]["model"]["d_model"] == 8
+
+
+@pytest.mark.slow
+def test_an_ensemble_as_a_program(ensemble):
+    module = to_torch_export(ensemble).module()
+    for n, length in LONGER:
+        X = series(n, length)
+        agree(ensemble, module(torch.from_numpy(X)).numpy(), [X])
+
+
+def test_random_convolutions_with_times_are_refused(tmp_path):
+    X, y = series(12, LENGTH, seed=0), np.arange(12) % 3
+    estimator = RandomConvolutionClassifier(**CONVOLUTIONS).fit(X, y, times=some_times(X))
+    with pytest.raises(ValueError, match="fitted with times cannot be exported: series are resam"):
+        to_onnx(estimator, tmp_path / "model.onnx")
+    with pytest.raises(NotFittedError):
+        to_torch_export(TSEnsembleClassifier())
 
 
 @pytest.mark.slow
@@ -252,7 +320,7 @@ def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
 
 @pytest.mark.parametrize("export", slow_except([to_onnx, to_torch_export], [to_torch_export]))
 def test_invalid_arguments_are_refused(export, tmp_path):
-    with pytest.raises(TypeError, match=r"fitted TSTransformerClassifier or .* got Pipeline"):
+    with pytest.raises(TypeError, match=r"a fitted TSTransformerClassifier or .* got Pipeline"):
         export(make_pipeline(TSTransformerClassifier()), tmp_path / "model")
     with pytest.raises(NotFittedError):
         export(TSTransformerClassifier(), tmp_path / "model")

@@ -1,7 +1,13 @@
 """Estimators with the interfaces of scikit-learn, sktime and aeon."""
 
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
 
-__all__ = ["RandomConvolutionClassifier", "TSTransformerClassifier", "TSTransformerRegressor"]
+__all__ = [
+    "RandomConvolutionClassifier",
+    "TSEnsembleClassifier",
+    "TSTransformerClassifier",
+    "TSTransformerRegressor",
+]

@@ -217,17 +217,7 @@ class TransformerEstimator(SeriesEstimator):
             If the loss is no longer finite. The estimator is fitted nevertheless, with the
             weights of the last good epoch.
         """
-        job = self._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
-        try:
-            train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
-        finally:
-            self._drop_untrained()
-        if len(self.models_) < len(job.models):
-            warnings.warn(
-                f"only {len(self.models_)} of {len(job.models)} members were trained; the others "
-                "are dropped",
-                stacklevel=2,
-            )
+        self._train(self._prepare(X, y, sample_weight, times, X_val, y_val, times_val))
         return self
 
     def _prepare(
@@ -301,6 +291,19 @@ class TransformerEstimator(SeriesEstimator):
             callbacks=self._member_callbacks(plan),
             histories=histories,
         )
+
+    def _train(self, job: TrainingJob) -> None:
+        """Do the rest of `fit`: train what `_prepare` returned."""
+        try:
+            train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
+        finally:
+            self._drop_untrained()
+        if len(self.models_) < len(job.models):
+            warnings.warn(
+                f"only {len(self.models_)} of {len(job.models)} members were trained; the others "
+                "are dropped",
+                stacklevel=3,
+            )
 
     def _given_validation(
         self, X_val: Any, y_val: Any, times_val: Any

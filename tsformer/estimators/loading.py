@@ -9,20 +9,26 @@ import torch
 
 from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series import SeriesReader
 from tsformer.persistence import read_folder
 
 __all__ = ["load"]
 
-_CLASSES: dict[str, type[SeriesEstimator]] = {
+_CLASSES: dict[str, type[SeriesReader]] = {
     cls.__name__: cls
-    for cls in (TSTransformerClassifier, TSTransformerRegressor, RandomConvolutionClassifier)
+    for cls in (
+        TSTransformerClassifier,
+        TSTransformerRegressor,
+        RandomConvolutionClassifier,
+        TSEnsembleClassifier,
+    )
 }
 
 
-def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesEstimator:
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesReader:
     """Load an estimator written by its `save`; it predicts the same as before.
 
     Parameters

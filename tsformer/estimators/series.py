@@ -1,4 +1,4 @@
-"""Base of the estimators: read series of any container, save, load, pickle, place on a device."""
+"""Bases of the estimators: read series of any container, save, load, pickle, place on a device."""
 
 from __future__ import annotations
 
@@ -24,28 +24,15 @@ from tsformer.data.preprocessor import Preprocessor
 from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
 
-__all__ = ["SeriesEstimator", "Targets", "drawn_seed"]
+__all__ = ["SeriesEstimator", "SeriesReader", "Targets", "drawn_seed"]
 
 #: One number per series [n]: the index of its class, or the target of a regression.
 Targets = npt.NDArray[Any]
 
 
-class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base class of the estimators: everything around series and files, nothing about models.
+class SeriesReader(BaseEstimator):
+    """Base class of all estimators: everything around series and files, nothing about models."""
 
-    Attributes
-    ----------
-    preprocessor_ : Preprocessor
-        The fitted preprocessing of the models' inputs.
-    models_ : list of nn.Module
-        The fitted modules.
-    device_ : torch.device
-        The device of the modules.
-    """
-
-    preprocessor_: Preprocessor
-    models_: list[Any]
-    device_: torch.device
     n_channels_: int
     n_features_in_: int
     _clock: str | None
@@ -67,17 +54,28 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Restore what `_describe_targets` returned."""
 
     @abstractmethod
-    def _describe_models(self) -> dict[str, Any]:
-        """Return what is needed to make the modules, ready for JSON."""
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the fitted state: a description, ready for JSON, and named tensors."""
 
+    @classmethod
     @abstractmethod
-    def _made_models(self, described: dict[str, Any]) -> list[Any]:
-        """Make the modules that `_describe_models` described, their tensors not yet loaded."""
+    def _from_fitted_state(
+        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
+    ) -> Self:
+        """Make an estimator from what `_fitted_state` returned.
+
+        Raises
+        ------
+        KeyError, TypeError, RuntimeError, ValueError
+            If `state` and `tensors` do not describe one.
+        """
 
     # Reading.
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
         """Check and convert `X`; with `reset`, learn what later calls must agree with."""
+        if isinstance(X, Padded) and not reset:
+            return X  # read by the estimator that this one is a part of
         columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
 
         def check(array: Any) -> npt.NDArray[Any]:
@@ -124,6 +122,98 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         elif reset and hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # Saving.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a folder, to be read with `tsformer.load`.
+
+        The write is atomic: if the process is killed, the old folder or none is left.
+
+        Parameters
+        ----------
+        path : str or path
+            A new folder, or one written by an earlier `save`, which is replaced. What concerns the
+            running program only is not: `device`, `callbacks`, `checkpoint_dir` and `resume`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `path` is anything else, or a parameter cannot be written as JSON. An encoding
+            class is saved under its registered name; a factory cannot be saved.
+        """
+        check_is_fitted(self)
+        persistence.write_folder(path, *self._fitted_state())
+
+    def _describe(self) -> dict[str, Any]:
+        """Return what the estimator knows besides its models, ready for JSON."""
+        return {
+            "class": type(self).__name__,
+            "parameters": self._saved_parameters(),
+            **self._describe_targets(),
+            "columns_are_steps": self._columns_are_steps,
+            "n_features_in": self.n_features_in_,
+            "n_channels": self.n_channels_,
+            "clock": self._clock,
+            "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+        }
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        parameters = self.get_params(deep=False) | self._not_saved
+        if isinstance(parameters.get("class_weight"), dict):
+            # JSON keys are strings; pairs keep the labels' types.
+            parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
+        return parameters
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
+        """Make an estimator without its models from what `_describe` returned."""
+        parameters = dict(state["parameters"])
+        if isinstance(parameters.get("class_weight"), dict):
+            parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
+        estimator = cls(**parameters | {"device": device})
+        estimator._restore_targets(state)
+        estimator._columns_are_steps = state["columns_are_steps"]
+        estimator.n_features_in_ = state["n_features_in"]
+        estimator.n_channels_ = state["n_channels"]
+        if state["feature_names_in"]:
+            estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+        estimator._clock = state["clock"]
+        return estimator
+
+
+class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesReader):
+    """Base class of the estimators with models of their own: what is common to all of these.
+
+    Attributes
+    ----------
+    preprocessor_ : Preprocessor
+        The fitted preprocessing of the models' inputs.
+    models_ : list of nn.Module
+        The fitted modules.
+    device_ : torch.device
+        The device of the modules.
+    """
+
+    preprocessor_: Preprocessor
+    models_: list[Any]
+    device_: torch.device
+
+    @abstractmethod
+    def _describe_models(self) -> dict[str, Any]:
+        """Return what is needed to make the modules, ready for JSON."""
+
+    @abstractmethod
+    def _made_models(self, described: dict[str, Any]) -> list[Any]:
+        """Make the modules that `_describe_models` described, their tensors not yet loaded."""
+
     # Predicting.
 
     def _outputs(
@@ -165,48 +255,16 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = True
         # What `transform` returns is float32, whatever the dtype of X.
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
     # Saving, pickling, moving.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a folder, to be read with `tsformer.load`.
-
-        The write is atomic: if the process is killed, the old folder or none is left.
-
-        Parameters
-        ----------
-        path : str or path
-            A new folder, or one written by an earlier `save`, which is replaced. What concerns the
-            running program only is not: `device`, `callbacks`, `checkpoint_dir` and `resume`.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `path` is anything else, or a parameter cannot be written as JSON. An encoding
-            class is saved under its registered name; a factory cannot be saved.
-        """
-        check_is_fitted(self)
-        persistence.write_folder(path, *self._fitted_state())
-
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the fitted state: a description, ready for JSON, and named tensors."""
         description = {
-            "class": type(self).__name__,
-            "parameters": self._saved_parameters(),
-            **self._describe_targets(),
-            "columns_are_steps": self._columns_are_steps,
-            "n_features_in": self.n_features_in_,
-            "n_channels": self.n_channels_,
+            **self._describe(),
             **self.preprocessor_.describe(),
-            "clock": self._clock,
-            "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             **self._describe_models(),
         }
         prefix = self.preprocessor_.prefix
@@ -215,35 +273,11 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             tensors |= {prefix + k: v for k, v in fitted.state_dict().items()}
         return description, tensors
 
-    def _saved_parameters(self) -> dict[str, Any]:
-        parameters = self.get_params(deep=False) | self._not_saved
-        if isinstance(parameters.get("class_weight"), dict):
-            # JSON keys are strings; pairs keep the labels' types.
-            parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
-        return parameters
-
     @classmethod
     def _from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
-        """Make an estimator from what `_fitted_state` returned.
-
-        Raises
-        ------
-        KeyError, TypeError, RuntimeError, ValueError
-            If `state` and `tensors` do not describe one.
-        """
-        parameters = dict(state["parameters"])
-        if isinstance(parameters.get("class_weight"), dict):
-            parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
-        estimator = cls(**parameters | {"device": device})
-        estimator._restore_targets(state)
-        estimator._columns_are_steps = state["columns_are_steps"]
-        estimator.n_features_in_ = state["n_features_in"]
-        estimator.n_channels_ = state["n_channels"]
-        if state["feature_names_in"]:
-            estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
-        estimator._clock = state["clock"]
+        estimator = cls._restored(state, device)
         estimator.models_ = estimator._made_models(state)
         left = dict(tensors)
         for prefix, model in zip(_prefixes(len(estimator.models_)), estimator.models_, strict=True):

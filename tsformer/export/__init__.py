@@ -23,7 +23,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,22 +30,23 @@ from torch.export import ExportedProgram
 
 import tsformer
 from tsformer._optional import require
-from tsformer.estimators.base import TransformerEstimator
-from tsformer.export.graph import Graph
+from tsformer.estimators.series import SeriesReader
+from tsformer.export.graph import Graph, graph_of
 from tsformer.export.operators import InOnnx
 
 __all__ = ["to_onnx", "to_torch_export"]
 
 
 def to_torch_export(
-    estimator: TransformerEstimator, path: str | os.PathLike[str] | None = None
+    estimator: SeriesReader, path: str | os.PathLike[str] | None = None
 ) -> ExportedProgram:
     """Export a fitted estimator with `torch.export`, on the CPU.
 
     Parameters
     ----------
     estimator : fitted estimator
-        A classifier or regressor of this package.
+        A classifier or regressor of this package; one with random convolutions only if it was
+        fitted without times.
     path : str or path, optional
         A file to write, usually ``.pt2``; its extra files hold the same metadata as in `to_onnx`.
 
@@ -54,7 +54,8 @@ def to_torch_export(
     -------
     torch.export.ExportedProgram
         ``program.module()`` is called with `X`, or with `X` and `times`, as described for this
-        module. With a stem that makes one token of several steps, series need at least two tokens.
+        module. With a stem that makes one token of several steps, series need at least two tokens;
+        with random convolutions, three steps.
 
     Raises
     ------
@@ -69,16 +70,16 @@ def to_torch_export(
     >>> program.module()(torch.randn(5, 2, 30)).shape
     torch.Size([5, 2])
     """
-    graph = Graph(estimator)
-    with _explained(estimator):
+    graph = graph_of(estimator)
+    with _explained(graph):
         program = graph.traced()
     if path is not None:
         with _whole_file(path) as file:
-            torch.export.save(program, file, extra_files=_described(estimator))
+            torch.export.save(program, file, extra_files=_described(estimator, graph))
     return program
 
 
-def to_onnx(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> Path:
+def to_onnx(estimator: SeriesReader, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 
     The values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON.
@@ -86,7 +87,8 @@ def to_onnx(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> Pa
     Parameters
     ----------
     estimator : fitted estimator
-        A classifier or regressor of this package.
+        A classifier or regressor of this package; one with random convolutions only if it was
+        fitted without times.
     path : str or path
         The file, usually ``.onnx``. The write is atomic: a kill leaves the old file or none.
 
@@ -106,10 +108,10 @@ def to_onnx(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> Pa
     >>> session.run(["probabilities"], {"X": X.astype(np.float32)})[0].shape
     (8, 2)
     """
-    graph = Graph(estimator)
+    graph = graph_of(estimator)
     for module in ("onnx", "onnxscript"):
         require(module, extra="onnx", purpose="writing ONNX")
-    with _explained(estimator):
+    with _explained(graph):
         with InOnnx():
             program = graph.traced()
         axes = {"X": {0: "n", 2: "length"}, "times": {}}
@@ -122,29 +124,27 @@ def to_onnx(estimator: TransformerEstimator, path: str | os.PathLike[str]) -> Pa
             verbose=False,
         )
     assert written is not None  # for mypy
-    written.model.metadata_props.update(_described(estimator))
+    written.model.metadata_props.update(_described(estimator, graph))
     with _whole_file(path) as file:
         written.save(file, external_data=False)
     return Path(path)
 
 
-def _described(estimator: TransformerEstimator) -> dict[str, str]:
+def _described(estimator: SeriesReader, graph: Graph) -> dict[str, str]:
     described = {
         "tsformer": tsformer.__version__,
         "torch": torch.__version__,
         "estimator": type(estimator).__name__,
         "classes": getattr(estimator, "classes_", np.empty(0)).tolist(),
         "n_channels": estimator.n_channels_,
-        "model": vars(estimator.model_.config),
-        "scaling": estimator.preprocessor_.describe()["scaling"],
-        "time_step": estimator.preprocessor_.time_step,
+        **graph.described,
     }
     return {key: json.dumps(value, default=str) for key, value in described.items()}
 
 
 @contextmanager
-def _explained(estimator: TransformerEstimator) -> Iterator[None]:
-    """Name the encoding if a model cannot be exported; the rest of the model is known to work."""
+def _explained(graph: Graph) -> Iterator[None]:
+    """Name the encoding if a model cannot be exported; all else is known to work."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # torch logs every size it cannot prove
     try:
@@ -155,10 +155,10 @@ def _explained(estimator: TransformerEstimator) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__:
             cause = cause.__cause__  # torch.onnx wraps the error in long messages
-        encoding: Any = estimator.model_.config.encoding
+        with_encoding = "" if graph.encoding is None else f" with encoding {graph.encoding!r}"
         raise ValueError(
-            f"a model with encoding {encoding!r} cannot be exported: {type(cause).__name__}: "
-            f"{cause}. The encodings of the package can be exported"
+            f"a model{with_encoding} cannot be exported: {type(cause).__name__}: {cause}. The "
+            "encodings of the package can be exported"
         ) from error
     finally:
         logging.disable(before)

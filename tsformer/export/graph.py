@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -11,23 +11,80 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from tsformer.data.preprocessor import Vocabulary
-from tsformer.estimators import TSTransformerClassifier
+from tsformer.estimators import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+)
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.export.operators import Traced
+from tsformer.features import MiniRocket
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "graph_of"]
+
+
+def graph_of(estimator: Any) -> Graph:
+    """Return the module that computes what a fitted estimator predicts.
+
+    Raises
+    ------
+    TypeError, sklearn.exceptions.NotFittedError, ValueError
+        If `estimator` is of another type, not fitted or cannot be exported.
+    """
+    for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
+        if isinstance(estimator, kind.exports):
+            check_is_fitted(estimator)
+            graph: Graph = kind(estimator)
+            return graph
+    raise TypeError(
+        "a fitted TSTransformerClassifier or another estimator of this package can be exported; "
+        f"got {type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
+    )
 
 
 class Graph(nn.Module):
-    """Computes an estimator's predictions from raw series."""
+    """Base of the modules that compute an estimator's predictions from raw series.
+
+    Attributes
+    ----------
+    exports : type
+        The estimators that it is for.
+    inputs : dict
+        Example inputs for tracing, of sizes that do not occur in the model.
+    classifies : bool
+        Whether it returns probabilities.
+    encoding : object
+        The encoding of the model, or None.
+    described : dict
+        What there is to know about the model, ready for JSON.
+    """
+
+    exports: ClassVar[type[Any]]
+    inputs: dict[str, Tensor]
+    classifies = True
+    encoding: Any = None
+    described: dict[str, Any]
+
+    def traced(self) -> ExportedProgram:
+        """Export the module for any number and length of series."""
+        sizes = {name: {0: Dim.DYNAMIC, x.ndim - 1: Dim.DYNAMIC} for name, x in self.inputs.items()}
+        with Traced():
+            return torch.export.export(
+                self.eval(),
+                tuple(self.inputs.values()),
+                dynamic_shapes=sizes,
+                # Sizes that cannot be proven are checked at run time instead of refused now.
+                prefer_deferred_runtime_asserts_over_guards=True,
+            )
+
+
+class TransformerGraph(Graph):
+    """A transformer, or the mean of several."""
+
+    exports = TransformerEstimator
 
     def __init__(self, estimator: Any):
         super().__init__()
-        if not isinstance(estimator, TransformerEstimator):
-            raise TypeError(
-                "a fitted TSTransformerClassifier or TSTransformerRegressor can be exported; got "
-                f"{type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
-            )
-        check_is_fitted(estimator)
         self.models = nn.ModuleList(
             copy.deepcopy(model).cpu().requires_grad_(False) for model in estimator.models_
         )
@@ -42,22 +99,12 @@ class Graph(nn.Module):
         self.classifies = isinstance(estimator, TSTransformerClassifier)
         self.target_mean = getattr(estimator, "target_mean_", 0.0)
         self.target_std = getattr(estimator, "target_std_", 1.0)
-        # Example inputs for tracing, of sizes that do not occur in the model.
-        X = torch.zeros(3, estimator.n_channels_, estimator.model_.config.max_len + 5)
-        self.inputs = {"X": X}
+        config = estimator.model_.config
+        self.encoding = config.encoding
+        self.described = {"model": vars(config), **_described(self.preprocessor)}
+        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, config.max_len + 5)}
         if self.preprocessor.time_step is not None:
-            self.inputs["times"] = torch.zeros(len(X), X.shape[2])
-
-    def traced(self) -> ExportedProgram:
-        """Export the module for any number and length of series."""
-        sizes = {name: {0: Dim.DYNAMIC, x.ndim - 1: Dim.DYNAMIC} for name, x in self.inputs.items()}
-        return torch.export.export(
-            self.eval(),
-            tuple(self.inputs.values()),
-            dynamic_shapes=sizes,
-            # Sizes that cannot be proven are checked at run time instead of refused now.
-            prefer_deferred_runtime_asserts_over_guards=True,
-        )
+            self.inputs["times"] = torch.zeros(3, config.max_len + 5)
 
     def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
         """Compute class probabilities ``[n, K]``, or a prediction ``[n]``."""
@@ -68,7 +115,82 @@ class Graph(nn.Module):
         if self.classifies:
             outputs = [out.softmax(dim=1) for out in outputs]
         mean = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
-        mean = mean.where(mask.any(dim=1, keepdim=True), torch.nan)
+        mean = _where_observed(mean, mask)
         if self.classifies:
             return mean.float()
         return mean[:, 0] * self.target_std + self.target_mean
+
+
+class ConvolutionGraph(Graph):
+    """Random convolutions and the ridge that reads them."""
+
+    exports = RandomConvolutionClassifier
+
+    def __init__(self, estimator: Any):
+        super().__init__()
+        self.preprocessor = copy.deepcopy(estimator.preprocessor_)
+        if self.preprocessor.time_step is not None:
+            raise ValueError(
+                "random convolutions that were fitted with times cannot be exported: series are "
+                "resampled to regular steps, whose number depends on their values. Resample them "
+                "first, and fit without times"
+            )
+        self.model = copy.deepcopy(estimator.model_).cpu()
+        longest = 1
+        for module in self.model.modules():
+            if isinstance(module, MiniRocket):
+                longest = max(longest, int(module.dilations.max()))
+                # They decide on the operators of the graph, so tracing must know their values.
+                for name in ("dilations", "n_biases"):
+                    numbers = _Numbers(getattr(module, name).tolist())
+                    delattr(module, name)
+                    setattr(module, name, numbers)
+        convolutions = self.model.convolutions
+        sizes = {"n_features": convolutions.n_features, "n_groups": convolutions.n_groups}
+        self.described = {"model": sizes, **_described(self.preprocessor)}
+        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, 9 * longest + 14)}
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Compute class probabilities ``[n, K]``."""
+        values, mask, _ = self.preprocessor(X.transpose(1, 2).double(), None)
+        convolutions = self.model.convolutions
+        # All series at once: parts that fit into a cache would be a loop over a traced number.
+        features = convolutions.scale(convolutions._unscaled(values, mask))
+        return _where_observed(self.model.ridge(features).softmax(dim=1), mask)
+
+
+class EnsembleGraph(Graph):
+    """The weighted mean of the probabilities of parts."""
+
+    exports = TSEnsembleClassifier
+
+    def __init__(self, estimator: Any):
+        super().__init__()
+        parts = {name: graph_of(part) for name, part in estimator._parts().items()}
+        self.parts = nn.ModuleDict(parts)
+        self.weights = dict(estimator.weights_)
+        *_, last = parts.values()  # the transformer, if there is one
+        self.inputs, self.encoding = last.inputs, last.encoding
+        described = {name: part.described for name, part in parts.items()}
+        self.described = {"weights": self.weights, "parts": described}
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Compute class probabilities ``[n, K]``."""
+        weighted = [self.weights[name] * part(X) for name, part in self.parts.items()]
+        return torch.stack(weighted).sum(dim=0)
+
+
+class _Numbers(list[int]):
+    """Numbers in place of a buffer of integers."""
+
+    def tolist(self) -> list[int]:
+        return list(self)
+
+
+def _described(preprocessor: Any) -> dict[str, Any]:
+    return {"scaling": preprocessor.describe()["scaling"], "time_step": preprocessor.time_step}
+
+
+def _where_observed(outputs: Tensor, mask: Tensor) -> Tensor:
+    """Return outputs ``[n, K]``, NaN for series without any value."""
+    return outputs.where(mask.any(dim=1, keepdim=True), torch.nan)

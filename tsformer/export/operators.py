@@ -1,28 +1,41 @@
-"""Replacements for torch functions that have no ONNX operator."""
+"""Replacements for torch functions that cannot be traced, or have no ONNX operator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["InOnnx"]
+__all__ = ["InOnnx", "Traced"]
 
 
-class InOnnx(TorchFunctionMode):
-    """While a model is traced, replaces functions that have no ONNX operator."""
+class Traced(TorchFunctionMode):
+    """While a model is traced, replaces functions that cannot be."""
+
+    replaced: ClassVar[dict[Any, Callable[..., Any]]]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _IN_ONNX.get(func, func)(*args, **(kwargs or {}))
+        return self.replaced.get(func, func)(*args, **(kwargs or {}))
+
+
+class InOnnx(Traced):
+    """While a model is traced, replaces functions that have no ONNX operator."""
 
 
 def _cummax(x: Tensor, dim: int) -> Any:
     """`torch.cummax` along the last dimension, as row maxima of a lower triangle."""
     before = torch.ones(x.shape[dim], x.shape[dim], dtype=torch.bool).tril()
     return x.unsqueeze(-2).where(before, -torch.inf).max(dim=-1)
+
+
+def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """`Tensor.where`, of which onnxruntime has none for bools."""
+    if x.dtype == torch.bool:
+        return (condition & x) | (~condition & other)
+    return x.where(condition, other)
 
 
 def _searchsorted(edges: Tensor, values: Tensor) -> Tensor:
@@ -44,7 +57,18 @@ def _irfft(spectrum: Tensor, n: int, dim: int) -> Tensor:
     return inverse.float()
 
 
-_IN_ONNX: dict[Any, Callable[..., Any]] = {
+def _unfold(x: Tensor, dim: int, size: Any, step: int) -> Tensor:
+    """`Tensor.unfold`, whose `size` torch does not trace, as a stack of slices."""
+    if isinstance(size, int):
+        return x.unfold(dim, size, step)
+    n_windows = (x.shape[dim] - size) // step + 1
+    windows = [x.narrow(dim, i * step, size).movedim(dim, -1) for i in range(n_windows)]
+    return torch.stack(windows, dim=dim % x.ndim)
+
+
+Traced.replaced = {Tensor.unfold: _unfold}
+InOnnx.replaced = {
+    Tensor.where: _where,
     Tensor.cummax: _cummax,
     torch.searchsorted: _searchsorted,
     # In float64: the float32 version of onnxruntime is off by 1e-5.

@@ -97,7 +97,7 @@ class Hydra(Learned):
         ):
             kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
             each = responses(channels @ x, kernels, 2**exponent)
-            counts += _counts(each.view(len(x), self.n_groups, self.n_kernels, -1), mask)
+            counts += _counts(each.unflatten(1, (self.n_groups, self.n_kernels)), mask)
         return torch.cat(counts, dim=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import nn
 
@@ -81,7 +81,16 @@ class TrainingState:
 
 
 class Callback:
-    """Base of all callbacks: override what you need."""
+    """Base of all callbacks: override what you need.
+
+    Attributes
+    ----------
+    stateless : bool
+        Whether a copy in another process does all that the callback is for; False unless a class
+        says so.
+    """
+
+    stateless: ClassVar[bool] = False
 
     def on_train_begin(self, state: TrainingState) -> None:
         """Before the first epoch."""
@@ -101,6 +110,15 @@ class ProgressBar(Callback):
         self._task: Any = None
 
     def on_train_begin(self, state: TrainingState) -> None:
+        self._open(state.n_epochs)
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        self._show(state.epoch, state.history[-1])
+
+    def on_train_end(self, state: TrainingState) -> None:
+        self._close()
+
+    def _open(self, total: int | None) -> None:
         progress = require("rich.progress", extra="cli", purpose="the progress bar of verbose=1")
         console = require("rich.console", extra="cli", purpose="the progress bar of verbose=1")
         self._progress = progress.Progress(
@@ -111,17 +129,16 @@ class ProgressBar(Callback):
             progress.TextColumn("{task.description}"),
             console=console.Console(stderr=True),
         )
-        self._task = self._progress.add_task("", total=state.n_epochs)
+        self._task = self._progress.add_task("", total=total)
         self._progress.start()
 
-    def on_epoch_end(self, state: TrainingState) -> None:
-        row = state.history[-1]
-        text = f"loss {row['loss']:.4f}"
+    def _show(self, epoch: int, row: dict[str, float], prefix: str = "") -> None:
+        text = f"{prefix}loss {row['loss']:.4f}"
         if "val_score" in row:
             text += f"  val_loss {row['val_loss']:.4f}  val_score {row['val_score']:.4f}"
-        self._progress.update(self._task, completed=state.epoch, description=text)
+        self._progress.update(self._task, completed=epoch, description=text)
 
-    def on_train_end(self, state: TrainingState) -> None:
+    def _close(self) -> None:
         self._progress.stop()
         self._progress = self._task = None  # a live display is neither copied nor pickled
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.ensemble import EnsembleParameters, TSEnsembleClassifier
 from tsformer.estimators.parameters import ClassifierParameters
 from tsformer.estimators.random_convolution import (
     RandomConvolutionClassifier,
@@ -17,25 +18,31 @@ from tsformer.estimators.random_convolution import (
 # Public name -> the module that holds it and imports the framework, resolved on first use.
 _PUBLIC = {
     "AeonRandomConvolutionClassifier": "tsformer.estimators.frameworks.aeon",
+    "AeonTSEnsembleClassifier": "tsformer.estimators.frameworks.aeon",
     "AeonTSTransformerClassifier": "tsformer.estimators.frameworks.aeon",
     "SktimeRandomConvolutionClassifier": "tsformer.estimators.frameworks.sktime",
+    "SktimeTSEnsembleClassifier": "tsformer.estimators.frameworks.sktime",
     "SktimeTSTransformerClassifier": "tsformer.estimators.frameworks.sktime",
 }
 
 __all__ = [
     "AeonRandomConvolutionClassifier",
+    "AeonTSEnsembleClassifier",
     "AeonTSTransformerClassifier",
     "SktimeRandomConvolutionClassifier",
+    "SktimeTSEnsembleClassifier",
     "SktimeTSTransformerClassifier",
 ]
 
 if TYPE_CHECKING:
     from tsformer.estimators.frameworks.aeon import (
         AeonRandomConvolutionClassifier,
+        AeonTSEnsembleClassifier,
         AeonTSTransformerClassifier,
     )
     from tsformer.estimators.frameworks.sktime import (
         SktimeRandomConvolutionClassifier,
+        SktimeTSEnsembleClassifier,
         SktimeTSTransformerClassifier,
     )
 
@@ -69,6 +76,16 @@ TEST_PARAMS: list[dict[str, Any]] = [
 CONVOLUTION_TEST_PARAMS: list[dict[str, Any]] = [
     {"n_features": 168, "n_groups": 2},
     {"n_features": 168, "n_groups": 0, "scaling": "channel"},
+]
+
+#: The same for ensembles.
+ENSEMBLE_TEST_PARAMS: list[dict[str, Any]] = [
+    {
+        "quality": quality,
+        "transformer_params": {**TEST_PARAMS[0], "stem": "linear"},
+        "convolution_params": CONVOLUTION_TEST_PARAMS[0],
+    }
+    for quality in ("fast", "good")
 ]
 
 
@@ -117,3 +134,10 @@ class FrameworkConvolutions(RandomConvolutionParameters, FrameworkClassifier):
 
     _delegate = RandomConvolutionClassifier
     classifier_: RandomConvolutionClassifier
+
+
+class FrameworkEnsemble(EnsembleParameters, FrameworkClassifier):
+    """Base of the adapters of `TSEnsembleClassifier`."""
+
+    _delegate = TSEnsembleClassifier
+    classifier_: TSEnsembleClassifier

@@ -9,13 +9,20 @@ import joblib
 from tsformer._optional import require
 from tsformer.estimators.frameworks import (
     CONVOLUTION_TEST_PARAMS,
+    ENSEMBLE_TEST_PARAMS,
     TAGS,
     TEST_PARAMS,
+    FrameworkClassifier,
     FrameworkConvolutions,
+    FrameworkEnsemble,
     FrameworkTransformer,
 )
 
-__all__ = ["AeonRandomConvolutionClassifier", "AeonTSTransformerClassifier"]
+__all__ = [
+    "AeonRandomConvolutionClassifier",
+    "AeonTSEnsembleClassifier",
+    "AeonTSTransformerClassifier",
+]
 
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
@@ -25,7 +32,17 @@ _BaseClassifier: Any = require(
 _INNER_TYPES = {"X_inner_type": ["np-list", "numpy3D"]}
 
 
-class AeonTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
+class _Threaded(FrameworkClassifier):
+    """Sets what aeon's own classifiers with `n_jobs` have, and its checks read."""
+
+    n_jobs: int | None
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self._n_jobs = joblib.effective_n_jobs(self.n_jobs)
+        return super()._fit(X, y)
+
+
+class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifier):
     """Time-series classifier with a transformer, as a native classifier of aeon.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every
@@ -58,11 +75,6 @@ class AeonTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
         "algorithm_type": "deeplearning",
         "capability:multithreading": True,
     }
-
-    def _fit(self, X: Any, y: Any) -> Self:
-        # aeon's own classifiers have this attribute, and its checks read it.
-        self._n_jobs = joblib.effective_n_jobs(self.n_jobs)
-        return super()._fit(X, y)
 
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -106,3 +118,43 @@ class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
         return [dict(parameters) for parameters in CONVOLUTION_TEST_PARAMS]
+
+
+class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
+    """Time-series classifier with random convolutions and transformers, as a native one of aeon.
+
+    It takes the parameters of `TSEnsembleClassifier` and delegates to it. It accepts every
+    collection type of aeon, including series of unequal length and with missing values. aeon has
+    no times, so `timestamps` must be None.
+
+    Attributes
+    ----------
+    classifier_ : TSEnsembleClassifier
+        The fitted classifier, with `predict_proba_parts`, `score_parts` and `save`.
+
+    See Also
+    --------
+    tsformer.TSEnsembleClassifier : Documents the parameters.
+
+    Examples
+    --------
+    >>> from aeon.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import AeonTSEnsembleClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> small = {"max_epochs": 5, "d_model": 16}
+    >>> clf = AeonTSEnsembleClassifier("fast", transformer_params=small, random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        **TAGS,
+        **_INNER_TYPES,
+        "algorithm_type": "hybrid",
+        "capability:multithreading": True,
+    }
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
+        return [dict(parameters) for parameters in ENSEMBLE_TEST_PARAMS]

@@ -7,13 +7,19 @@ from typing import Any, ClassVar
 from tsformer._optional import require
 from tsformer.estimators.frameworks import (
     CONVOLUTION_TEST_PARAMS,
+    ENSEMBLE_TEST_PARAMS,
     TAGS,
     TEST_PARAMS,
     FrameworkConvolutions,
+    FrameworkEnsemble,
     FrameworkTransformer,
 )
 
-__all__ = ["SktimeRandomConvolutionClassifier", "SktimeTSTransformerClassifier"]
+__all__ = [
+    "SktimeRandomConvolutionClassifier",
+    "SktimeTSEnsembleClassifier",
+    "SktimeTSTransformerClassifier",
+]
 
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
@@ -107,3 +113,40 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
         return [dict(parameters) for parameters in CONVOLUTION_TEST_PARAMS]
+
+
+class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
+    """Time-series classifier with random convolutions and transformers, as a native one of sktime.
+
+    It takes the parameters of `TSEnsembleClassifier` and delegates to it. It accepts every panel
+    container of sktime, including series of unequal length and with missing values. With
+    ``timestamps="index"`` the time of each step comes from the index of its series, so arrays are
+    refused.
+
+    Attributes
+    ----------
+    classifier_ : TSEnsembleClassifier
+        The fitted classifier, with `predict_proba_parts`, `score_parts` and `save`. Missing if all
+        training labels are equal: sktime then predicts that label itself.
+
+    See Also
+    --------
+    tsformer.TSEnsembleClassifier : Documents the parameters.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import SktimeTSEnsembleClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> small = {"max_epochs": 5, "d_model": 16}
+    >>> clf = SktimeTSEnsembleClassifier("fast", transformer_params=small, random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = _TAGS
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
+        return [dict(parameters) for parameters in ENSEMBLE_TEST_PARAMS]

@@ -118,7 +118,7 @@ def train_ensemble(
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
     if n_processes == 1:
         return _in_turn(runs, panel, targets, weights)
-    if any(callbacks):
+    if any(not callback.stateless for own in callbacks for callback in own):
         raise ValueError(
             f"n_jobs={n_jobs} trains in other processes, where callbacks would be called on copies "
             "of themselves that are lost; use n_jobs=1 with callbacks, including verbose=1"

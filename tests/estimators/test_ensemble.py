@@ -1,0 +1,540 @@
+"""TSEnsembleClassifier: what its parts say, averaged, and how much is trained within a limit."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    load,
+)
+from tsformer.encodings import PositionalEncoding
+from tsformer.estimators import ensemble, time_limit
+from tsformer.training import Callback, NonFiniteLossError
+
+RNG = np.random.default_rng(0)
+Y = np.array(["no", "yes"])[np.arange(12) % 2]
+X = RNG.normal(size=(12, 2, 20)) + 2.0 * (Y == "yes")[:, None, None] * np.sin(np.arange(20))
+RAGGED = [x[:, :n].copy() for x, n in zip(X, RNG.integers(8, 21, size=12), strict=True)]
+RAGGED[0][0, 2:5] = np.nan
+TIMES = [RNG.exponential(size=x.shape[1]).cumsum() for x in RAGGED]
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 2}
+FEW = {"n_features": 168, "n_groups": 2}
+
+
+def make(quality="fast", transformer=(), convolution=(), **parameters) -> TSEnsembleClassifier:
+    return TSEnsembleClassifier(
+        quality,
+        transformer_params=SMALL | dict(transformer),
+        convolution_params=FEW | dict(convolution),
+        **{"random_state": 0} | parameters,
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TSEnsembleClassifier:
+    return make("good").fit(X, Y)
+
+
+def assert_same(one: TSEnsembleClassifier, other: TSEnsembleClassifier, series=X, **times) -> None:
+    np.testing.assert_array_equal(one.predict(series, **times), other.predict(series, **times))
+    ours, theirs = (each.predict_proba_parts(series, **times) for each in (one, other))
+    assert list(ours) == list(theirs)
+    for name, proba in ours.items():
+        np.testing.assert_array_equal(proba, theirs[name])
+    assert one.weights_ == other.weights_
+    assert one.seconds_ == other.seconds_
+
+
+class Raises(Callback):
+    """Raises at the end of an epoch, or before the first."""
+
+    def __init__(self, error: BaseException, epoch: int):
+        self.error, self.epoch = error, epoch
+
+    def on_train_begin(self, state):
+        if self.epoch == 0:
+            raise self.error
+
+    def on_epoch_end(self, state):
+        if state.epoch == self.epoch:
+            raise self.error
+
+
+# The parts
+
+
+def test_probabilities_are_the_mean_of_the_parts(fitted):
+    parts = fitted.predict_proba_parts(X)
+    assert list(parts) == ["random_convolutions", "transformer"]
+    proba = fitted.predict_proba(X)
+    np.testing.assert_allclose(proba, (parts["random_convolutions"] + parts["transformer"]) / 2)
+    members = fitted.transformer_.predict_proba_members(X)
+    assert len(members) == 2
+    np.testing.assert_allclose(parts["transformer"], members.mean(axis=0))
+    assert np.ptp([*parts.values()], axis=0).max() > 0.01
+    np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[proba.argmax(axis=1)])
+    odds = np.log(proba[:, 1]) - np.log(proba[:, 0])
+    np.testing.assert_allclose(fitted.decision_function(X), odds, atol=1e-9)
+    assert fitted.weights_ == {"random_convolutions": 0.5, "transformer": 0.5}
+
+
+def test_each_part_is_the_estimator_alone(fitted):
+    alone = {
+        "random_convolutions": RandomConvolutionClassifier(**FEW, random_state=0),
+        "transformer": TSTransformerClassifier(
+            **SMALL, n_estimators=2, members="varied", random_state=0
+        ),
+    }
+    for name, proba in fitted.predict_proba_parts(X).items():
+        part = getattr(fitted, f"{name}_")
+        assert part.get_params() == alone[name].get_params()
+        np.testing.assert_array_equal(alone[name].fit(X, Y).predict_proba(X), proba)
+        np.testing.assert_array_equal(part.predict_proba(X), proba)
+
+
+def test_quality_is_the_number_of_members():
+    assert ensemble.QUALITIES == {"fast": 1, "good": 2, "best": 4}
+    clf = make("best", {"max_epochs": 1}).fit(X, Y)
+    assert len(clf.transformer_.models_) == 4
+    encodings = [member.encoding for member in clf.transformer_.estimators_]
+    assert encodings == ["lspe", "lspe", "tape", "tape"]
+
+
+def test_the_score_of_each_part_stands_beside_that_of_the_whole(fitted):
+    labels = np.where(np.arange(12) < 4, "no", Y)
+    weight = np.arange(12.0)
+    scores = fitted.score_parts(X, labels, weight)
+    assert scores == {
+        "ensemble": fitted.score(X, labels, weight),
+        "random_convolutions": fitted.random_convolutions_.score(X, labels, weight),
+        "transformer": fitted.transformer_.score(X, labels, weight),
+    }
+
+
+def test_seeds(fitted):
+    def first(state):
+        return make(random_state=state).fit(X, Y).predict_proba_parts(X)
+
+    same, again = first(np.random.RandomState(3)), first(np.random.RandomState(3))
+    free = first(None)
+    for name, proba in same.items():
+        np.testing.assert_array_equal(proba, again[name])
+        assert not np.array_equal(proba, free[name])
+        assert not np.array_equal(proba, fitted.predict_proba_parts(X)[name])
+
+
+# Data
+
+
+def test_unequal_lengths_gaps_and_times():
+    clf = make().fit(RAGGED, Y, times=TIMES)
+    proba = clf.predict_proba(RAGGED, times=TIMES)
+    assert np.isfinite(proba).all()
+    backwards = clf.predict_proba(RAGGED[::-1], times=TIMES[::-1])
+    np.testing.assert_allclose(backwards[::-1], proba, atol=1e-6)
+    parts = clf.predict_proba_parts(RAGGED, times=TIMES)
+    for name, part in parts.items():
+        alone = clone(getattr(clf, f"{name}_")).fit(RAGGED, Y, times=TIMES)
+        np.testing.assert_array_equal(alone.predict_proba(RAGGED, times=TIMES), part)
+    assert clf.score(RAGGED, Y, times=TIMES) == clf.score_parts(RAGGED, Y, times=TIMES)["ensemble"]
+    with pytest.raises(ValueError, match="TSEnsembleClassifier was fitted with times in numbers"):
+        clf.predict(RAGGED)
+
+
+def test_times_of_the_index():
+    frames = [pd.DataFrame(x.T, index=t) for x, t in zip(RAGGED, TIMES, strict=True)]
+    by_index = make(timestamps="index").fit(frames, Y)
+    expected = make().fit(RAGGED, Y, times=TIMES).predict_proba(RAGGED, times=TIMES)
+    np.testing.assert_array_equal(by_index.predict_proba(frames), expected)
+
+
+def test_names_and_columns():
+    frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
+    clf = make().fit(frames, Y)
+    assert clf.feature_names_in_.tolist() == ["a", "b"]
+    assert (clf.n_channels_, clf.n_features_in_) == (2, 2)
+    with pytest.raises(ValueError, match="feature names should match"):
+        clf.predict([frame[["b", "a"]] for frame in frames])
+    table = pd.DataFrame(X[:, 0]).add_prefix("step ")
+    clf = make().fit(table, Y)
+    assert (clf.n_channels_, clf.n_features_in_) == (1, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict_proba(table)
+    with pytest.raises(ValueError, match="X has 19 features, but TSEnsembleClassifier is expec"):
+        clf.predict(X[:, 0, :19])
+
+
+def test_weights_go_to_both_parts():
+    weight = np.where(Y == "yes", 4.0, 1.0) * np.arange(1, 13)
+    by_sample = make().fit(X, Y, sample_weight=weight)
+    by_class = make(class_weight={"yes": 4.0}).fit(X, Y, sample_weight=np.arange(1, 13))
+    plain = make().fit(X, Y).predict_proba_parts(X)
+    for name, proba in by_sample.predict_proba_parts(X).items():
+        np.testing.assert_allclose(proba, by_class.predict_proba_parts(X)[name], atol=1e-6)
+        assert not np.allclose(proba, plain[name], atol=1e-4)
+
+
+# What is refused, before anything is trained
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"quality": "god"}, ValueError, "unknown quality 'god': did you mean 'good'"),
+        ({"time_limit": 0}, ValueError, "time_limit must be a float > 0"),
+        ({"time_limit": "1 h"}, TypeError, "time_limit must be a float > 0, or None; got '1 h'"),
+        ({"verbose": None}, TypeError, "verbose must be an int >= 0"),
+        ({"timestamps": "idx"}, ValueError, "unknown timestamps 'idx'"),
+        ({"device": "gpu"}, ValueError, "device 'gpu' cannot be used here"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be an int >= 1"),
+        ({"n_jobs": 2, "verbose": 1}, ValueError, "n_jobs=2 trains members in other processes"),
+        ({"class_weight": {"maybe": 1.0}}, ValueError, r"not labels, \['maybe'\]"),
+        ({"random_state": "zero"}, ValueError, "cannot be used to seed"),
+        ({"transformer": {"encodng": "tape"}}, ValueError, "did you mean 'encoding'"),
+        ({"transformer": {"dropout": 2.0}}, ValueError, "dropout must be a float > 0 and < 1"),
+        ({"transformer": {"n_estimators": 3}}, ValueError, "'n_estimators': quality chooses"),
+        ({"transformer": {"warm_start": True}}, ValueError, "'warm_start': an ensemble is fitted"),
+        ({"transformer": {"device": "cpu"}}, ValueError, "'device': it is a parameter of TSEns"),
+        ({"transformer": {"n_heads": 3}}, ValueError, "n_heads"),
+        ({"transformer": {"encoding": "lpse"}}, ValueError, "did you mean 'lspe'"),
+        (
+            {"transformer": {"stem": "embedding"}},
+            ValueError,
+            r"series of codes use TSTransformerClassifier\(stem='embedding'\)",
+        ),
+        ({"convolution": {"n_feature": 9}}, ValueError, "did you mean 'n_features'"),
+        ({"convolution": {"n_groups": 3}}, ValueError, "n_groups must be even"),
+        ({"convolution_params": 168}, TypeError, "convolution_params must be a dict or None; got"),
+    ],
+)
+def test_wrong_parameters(parameters, error, message, monkeypatch):
+    def fit(*args, **kwargs):
+        raise AssertionError("something was trained")
+
+    monkeypatch.setattr(RandomConvolutionClassifier, "fit", fit)
+    clf = make(**{k: v for k, v in parameters.items() if k != "convolution_params"})
+    clf.set_params(**{k: v for k, v in parameters.items() if k == "convolution_params"})
+    with pytest.raises(error, match=message):
+        clf.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+def test_wrong_data():
+    with pytest.raises(ValueError, match="the target y is None"):
+        make().fit(X, None)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        make().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        make().fit(X, Y, sample_weight=-np.ones(12))
+    with pytest.raises(ValueError, match="X has 1 channels, but TSEnsembleClassifier was fitted"):
+        make().fit(X, Y).predict(X[:, :1])
+
+
+# Interruptions and errors
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 3])
+def test_ctrl_c_keeps_what_was_trained(epoch):
+    raises = Raises(KeyboardInterrupt(), epoch)
+    clf = make("good", {"callbacks": [raises], "max_epochs": 4})
+    alone = epoch == 0
+    match = "interrupted; there is no transformer" if alone else f"after {epoch} of 4 epochs"
+    with pytest.warns(UserWarning, match=match):
+        assert clf.fit(X, Y) is clf
+    expected = make().fit(X, Y).random_convolutions_.predict_proba(X)
+    parts = clf.predict_proba_parts(X)
+    np.testing.assert_array_equal(parts["random_convolutions"], expected)
+    assert (clf.transformer_ is None) == alone == ("transformer" not in parts)
+    if alone:
+        np.testing.assert_array_equal(clf.predict_proba(X), expected)
+        assert clf.weights_ == {"random_convolutions": 1.0}
+        assert list(clf.score_parts(X, Y)) == ["ensemble", "random_convolutions"]
+    else:
+        assert [len(history) for history in clf.transformer_.histories_] == [epoch]
+
+
+def test_ctrl_c_before_anything_is_trained_passes(monkeypatch):
+    def fit(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    clf = make().fit(X, Y)
+    monkeypatch.setattr(RandomConvolutionClassifier, "fit", fit)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, Y)
+    with pytest.raises(NotFittedError):  # not the parts of the fit before
+        clf.predict(X)
+
+
+def test_an_error_leaves_what_was_trained():
+    clf = make(transformer={"callbacks": [Raises(NonFiniteLossError("now"), 1)]})
+    with pytest.raises(NonFiniteLossError, match="now"):
+        clf.fit(X, Y)
+    assert list(clf.predict_proba_parts(X)) == ["random_convolutions", "transformer"]
+
+
+# The limit of time
+
+
+class Clock:
+    """Time that passes only when something is trained."""
+
+    def __init__(self, monkeypatch, *, convolutions: float, epoch: float, measured: float):
+        self.now, self.epoch = 1000.0, epoch
+        for module in (ensemble, time_limit):
+            monkeypatch.setattr(module, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(ensemble, "epoch_seconds", lambda *args, **kwargs: measured)
+        real = RandomConvolutionClassifier.fit
+
+        def fit(part, *args, **kwargs):
+            self.now += convolutions
+            return real(part, *args, **kwargs)
+
+        monkeypatch.setattr(RandomConvolutionClassifier, "fit", fit)
+        clock = self
+
+        class Epoch(Callback):
+            def on_epoch_end(self, state):
+                clock.now += clock.epoch
+                state.history[-1]["seconds"] = clock.epoch
+
+        self.callback = Epoch()
+
+    def fit(self, quality: str, **parameters) -> TSEnsembleClassifier:
+        clf = make(quality, {"callbacks": [self.callback], "max_epochs": 9}, **parameters)
+        return clf.fit(X, Y)
+
+
+def test_as_many_members_as_fit(monkeypatch):
+    clock = Clock(monkeypatch, convolutions=10.0, epoch=1.0, measured=1.0)
+    for limit, members, epochs in ((51, 4, 9), (31, 2, 9), (20, 1, 9), (17, 1, 6)):
+        start = clock.now
+        clf = clock.fit("best", time_limit=limit)
+        assert clf.transformer_.n_estimators == members == len(clf.transformer_.models_)
+        assert clf.transformer_.max_epochs == epochs == clf.transformer_.n_iter_
+        assert clock.now - start <= limit
+        assert clf.weights_ == {"random_convolutions": 0.5, "transformer": 0.5}
+        assert clf.seconds_["random_convolutions"] == 10
+        assert clf.seconds_["transformer"] == members * epochs
+    clf = clock.fit("fast", time_limit=1000)
+    assert clf.transformer_.n_estimators == 1
+
+
+def test_what_was_chosen_is_the_estimator_alone(monkeypatch):
+    clock = Clock(monkeypatch, convolutions=10.0, epoch=1.0, measured=1.0)
+    clf = clock.fit("good", time_limit=17)
+    alone = clone(clf.transformer_).set_params(callbacks=None)
+    assert alone.max_epochs == 6
+    expected = alone.fit(X, Y).predict_proba(X)
+    np.testing.assert_array_equal(clf.predict_proba_parts(X)["transformer"], expected)
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        (9, "time_limit=9 s was over after the random convolutions; there is no transformer"),
+        (11, "leaves 1 s after the random convolutions, in which less than a tenth of 9 epochs"),
+    ],
+)
+def test_no_time_for_a_transformer(limit, message, monkeypatch):
+    clock = Clock(monkeypatch, convolutions=10.0, epoch=1.0, measured=1.0)
+    with pytest.warns(UserWarning, match=message):
+        clf = clock.fit("good", time_limit=limit)
+    assert clf.transformer_ is None
+    assert clf.weights_ == {"random_convolutions": 1.0}
+
+
+def test_training_that_is_slower_than_measured_is_ended(monkeypatch):
+    clock = Clock(monkeypatch, convolutions=0.0, epoch=1.5, measured=1.0)
+    start = clock.now
+    with (
+        pytest.warns(UserWarning, match="ended training after 26 of 36 epochs, slower than measu"),
+        pytest.warns(UserWarning, match="only 3 of 4 members were trained; the others are dropped"),
+    ):
+        clf = clock.fit("best", time_limit=40)
+    assert 40 * 0.8 < clock.now - start <= 40
+    assert [len(history) for history in clf.transformer_.histories_] == [9, 9, 8]
+    assert len(clf.predict_proba(X)) == 12
+
+
+def test_training_that_cannot_begin_in_time_is_left_out(monkeypatch):
+    clock = Clock(monkeypatch, convolutions=0.0, epoch=1.0, measured=1.0)
+
+    def late(*args):
+        clock.now += 16.0
+        return time_limit.Deadline(*args)
+
+    monkeypatch.setattr(ensemble, "Deadline", late)
+    with pytest.warns(UserWarning, match="after 0 of 9 epochs, slower than measured; there is no"):
+        clf = clock.fit("fast", time_limit=20)
+    assert clf.transformer_ is None
+
+
+def test_early_stopping_is_no_deadline(monkeypatch, recwarn):
+    clock = Clock(monkeypatch, convolutions=0.0, epoch=1.0, measured=1.0)
+    params = {"early_stopping": True, "n_iter_no_change": 1, "learning_rate": 1.0}
+    clf = make("fast", {**params, "callbacks": [clock.callback], "max_epochs": 30}, time_limit=40)
+    assert clf.fit(X, Y).transformer_.n_iter_ < 30
+    assert not [w for w in recwarn if "time_limit" in str(w.message)]
+
+
+def test_what_fits():
+    def fits(seconds, n_jobs=1):
+        return time_limit.what_fits(
+            seconds, epoch_seconds=1.0, n_epochs=20, n_members=4, n_jobs=n_jobs
+        )
+
+    assert [fits(s) for s in (84, 83, 42, 21)] == [(4, 20), (3, 20), (2, 20), (1, 20)]
+    assert [fits(s) for s in (20, 3, 2.9, -1)] == [(1, 19), (1, 2), None, None]
+    assert [fits(s, n_jobs=3) for s in (42, 21, 20)] == [(4, 20), (3, 20), (1, 19)]
+
+
+def test_an_epoch_is_measured_and_the_model_left_as_it_is():
+    series, labels = np.tile(X, (40, 1, 1)), np.tile(Y, 40)
+    clf = TSTransformerClassifier(**SMALL, random_state=0)
+    job = clf._prepare(series, labels)
+    before = {k: v.clone() for k, v in job.models[0].state_dict().items()}
+    start = perf_counter()
+    short = time_limit.epoch_seconds(job, clf._loss, at_most=0.0)
+    assert short > 0
+    seconds = time_limit.epoch_seconds(job, clf._loss, at_most=60.0)
+    # 480 series make 30 steps, of which 20 are measured.
+    assert 0 < seconds < 1.5 * (perf_counter() - start)
+    for name, tensor in job.models[0].state_dict().items():
+        np.testing.assert_array_equal(tensor, before[name])
+    assert job.histories == [[]]
+
+
+@pytest.mark.slow
+def test_a_real_limit_is_kept(italy):
+    """Of the default transformer two members take twice as long as this."""
+    series, labels = italy
+    start = perf_counter()
+    clf = TSEnsembleClassifier("best", time_limit=20.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on a busy machine
+        clf.fit(series, labels)
+    assert 20 * 0.8 < perf_counter() - start < 20 * 1.2
+    assert clf.transformer_ is not None
+    assert sum(clf.seconds_.values()) == pytest.approx(20, rel=0.2)
+
+
+@pytest.mark.slow  # each process imports torch
+def test_members_in_processes_keep_the_deadline():
+    params = SMALL | {"max_epochs": 100_000}
+    clf = TSEnsembleClassifier(
+        "good", time_limit=25.0, transformer_params=params, convolution_params=FEW, n_jobs=2
+    )
+    start = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf.fit(X, Y)
+    assert perf_counter() - start < 25 * 1.2
+    assert clf.transformer_ is not None
+
+
+# Saving
+
+
+@pytest.mark.parametrize("series", [X, X[:, 0], RAGGED], ids=["3-d", "2-d", "ragged"])
+def test_saved_and_pickled(series, tmp_path):
+    clf = make("good", class_weight={"no": 1.0, "yes": 2.0}).fit(series, Y)
+    clf.save(tmp_path / "clf")
+    for again in (load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf))):
+        assert_same(again, clf, series)
+        assert again.get_params() == clf.get_params()
+        assert again.n_features_in_ == clf.n_features_in_
+        for name in ("transformer_", "random_convolutions_"):
+            assert getattr(again, name).get_params() == getattr(clf, name).get_params()
+        assert again.transformer_.history_ == clf.transformer_.history_
+    again.transformer_.save(tmp_path / "part")
+    loaded = load(tmp_path / "part").predict_proba(series)
+    np.testing.assert_array_equal(loaded, clf.predict_proba_parts(series)["transformer"])
+
+
+def test_saved_without_a_transformer(tmp_path):
+    clf = make(transformer={"callbacks": [Raises(KeyboardInterrupt(), 0)]})
+    with pytest.warns(UserWarning, match="there is no transformer"):
+        clf.fit(X, Y)
+    clf.save(tmp_path / "clf")
+    loaded = load(tmp_path / "clf")
+    assert loaded.transformer_ is None
+    assert_same(loaded, clf)
+
+
+def test_what_cannot_be_written_is_saved_by_name(tmp_path):
+    class Sees(Callback):
+        seen = False
+
+        def on_epoch_end(self, state):
+            self.seen = True
+
+    sees = Sees()
+    clf = make(transformer={"callbacks": [sees], "augmentation": "jitter"}).fit(X, Y)
+    assert sees.seen
+    clf.save(tmp_path / "clf")
+    loaded = load(tmp_path / "clf")
+    assert loaded.transformer_params == SMALL | {"callbacks": None, "augmentation": "jitter"}
+    assert_same(loaded, clf)
+
+    class Nameless(PositionalEncoding):
+        def __init__(self, *, d_model, n_heads, max_len):
+            super().__init__()
+
+    clf = make(transformer={"encoding": Nameless}).fit(X, Y)
+    with pytest.raises(ValueError, match="Pass the encoding by its registered name"):
+        clf.save(tmp_path / "other")
+
+
+def test_clone(fitted):
+    copy = clone(fitted)
+    assert not hasattr(copy, "transformer_")
+    assert copy.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(copy.fit(X, Y).predict_proba(X), fitted.predict_proba(X))
+
+
+# Display
+
+
+def test_one_bar_over_all_members(capsys):
+    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+    clf = make("good", {"max_epochs": 3}, verbose=1).fit(X, Y)
+    shown = capsys.readouterr().err
+    assert "6/6" in shown
+    assert f"member 2 of 2  loss {clf.transformer_.histories_[1][-1]['loss']:.4f}" in shown
+    assert shown.count("epoch") == 1
+    pickle.dumps(clf)
+    make().fit(X, Y)
+    assert capsys.readouterr().err == ""
+
+
+# scikit-learn
+
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "a weight of two is not a repetition: the repeated series are drawn into other batches"
+    )
+}
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [make(transformer={"max_epochs": 15, "learning_rate": 5e-3})],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

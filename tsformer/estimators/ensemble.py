@@ -1,0 +1,541 @@
+"""TSEnsembleClassifier: random convolutions and transformers, their probabilities averaged."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from math import log
+from numbers import Integral, Real
+from time import perf_counter
+from typing import Any, Self
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from torch import Tensor
+
+from tsformer._names import unknown
+from tsformer.data.panel import Padded
+from tsformer.estimators.base import TrainingJob
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.parameters import check_number, check_parameters
+from tsformer.estimators.progress import EnsembleBar
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
+from tsformer.estimators.series import SeriesReader, drawn_seed
+from tsformer.estimators.time_limit import Deadline, epoch_seconds, what_fits
+from tsformer.training import History, TrainingPlan
+from tsformer.training.plan import resolve_device
+
+__all__ = ["QUALITIES", "WEIGHTS", "EnsembleParameters", "TSEnsembleClassifier"]
+
+#: Members of the transformer.
+QUALITIES = {"fast": 1, "good": 2, "best": 4}
+#: Weights of the probabilities of the parts.
+WEIGHTS = {"random_convolutions": 0.5, "transformer": 0.5}
+_PARTS: dict[str, type[RandomConvolutionClassifier] | type[TSTransformerClassifier]] = {
+    "random_convolutions": RandomConvolutionClassifier,
+    "transformer": TSTransformerClassifier,
+}
+#: The parameters that hold those of the parts.
+_OVERRIDES = dict(zip(("convolution_params", "transformer_params"), _PARTS.values(), strict=True))
+#: Parameters of the parts that are not to be overridden, and why.
+_OWN = "it is a parameter of TSEnsembleClassifier itself"
+_RESERVED = {
+    **dict.fromkeys(
+        ("timestamps", "class_weight", "device", "n_jobs", "random_state", "verbose"), _OWN
+    ),
+    "n_estimators": "quality chooses the number of members",
+    "warm_start": "an ensemble is fitted anew each time",
+}
+
+
+class EnsembleParameters:
+    """Stores the constructor's arguments for the ensemble and its adapters; `fit` checks them."""
+
+    def __init__(
+        self,
+        quality: str = "good",
+        *,
+        time_limit: float | None = None,
+        transformer_params: Mapping[str, Any] | None = None,
+        convolution_params: Mapping[str, Any] | None = None,
+        timestamps: str | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        n_jobs: int | None = 1,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.quality = quality
+        self.time_limit = time_limit
+        self.transformer_params = transformer_params
+        self.convolution_params = convolution_params
+        self.timestamps = timestamps
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+        super().__init__()
+
+
+class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
+    """Time-series classifier: random convolutions and transformers, whose mistakes differ.
+
+    ``p = (p_convolutions + p_transformer) / 2``: the probabilities of a
+    `RandomConvolutionClassifier` and those of a `TSTransformerClassifier`, themselves the mean of
+    its members, are averaged with equal weights. The weights are fixed: too few series would be
+    left to learn better ones from. ``members="varied"`` gives each member of the transformer its
+    own recipe.
+
+    The score of the ensemble is the score of neither part: `score_parts` has them side by side.
+
+    Parameters
+    ----------
+    quality : {"fast", "good", "best"}, default="good"
+        1, 2 or 4 members of the transformer. The random convolutions are the same.
+    time_limit : float, optional
+        Seconds that `fit` may take. The random convolutions are fitted first, whatever they take.
+        Then an epoch of the transformer is measured, and as many members are trained as fit into
+        what is left, at most those of `quality`; if that is not even one, one is trained for fewer
+        epochs, and if these are less than a tenth of all, none, with a warning. Should training
+        be slower than measured, it ends early, with a warning. What is trained then depends on the
+        machine and its load: for results that can be repeated, use `quality` alone.
+    transformer_params : dict, optional
+        Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
+    convolution_params : dict, optional
+        Parameters of the `RandomConvolutionClassifier`, such as ``{"n_features": 5000}``.
+    timestamps : {None, "index"}, default=None
+        "index" takes the time of each step from the pandas index of its series.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    n_jobs : int or None, default=1
+        On a CPU, number of processes that train members of the transformer in parallel and share
+        the threads; -1 uses all cores. Values other than 1 do not allow `verbose`.
+    device : str or torch.device, default="auto"
+        "auto" is cuda if available, else mps, else cpu.
+    random_state : int, RandomState or None, default=None
+        Seed of both parts, which get it as their `random_state` if it is an int. The same int gives
+        the same predictions on the same machine, bit for bit, unless there is a `time_limit`.
+        Global random generators are neither used nor changed.
+    verbose : int, default=0
+        1 shows a progress bar over all parts.
+
+    Attributes
+    ----------
+    random_convolutions_ : RandomConvolutionClassifier
+        The first part, fitted.
+    transformer_ : TSTransformerClassifier or None
+        The second part, fitted; its `n_estimators` and `max_epochs` are those that fitted into the
+        `time_limit`. None if there was no time for it, or `fit` was interrupted before.
+    weights_ : dict
+        The weight of each part by its name, "random_convolutions" and "transformer".
+    seconds_ : dict
+        The seconds that `fit` took for each part, and for "measuring" if there was a `time_limit`.
+    classes_ : ndarray (n_classes,)
+        The class labels, sorted.
+    n_features_in_ : int
+        Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
+    n_channels_ : int
+        Number of channels of the series.
+    device_ : torch.device
+        The device of the parts.
+
+    See Also
+    --------
+    TSTransformerClassifier, RandomConvolutionClassifier : The parts.
+    tsformer.load : Reads a classifier written by `save`.
+
+    Notes
+    -----
+    A fit takes as long as its parts: seconds for the random convolutions, and for each member the
+    1000 optimizer steps of a transformer. Predicting takes as long as all of them together.
+
+    Series of codes are not for it, as random convolutions compute with values: use
+    ``TSTransformerClassifier(stem="embedding")``.
+
+    Examples
+    --------
+    >>> from tsformer import TSEnsembleClassifier, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> small = {"max_epochs": 5, "d_model": 16}
+    >>> clf = TSEnsembleClassifier("fast", transformer_params=small, random_state=0).fit(X, y)
+    >>> clf.predict_proba(X[:3]).shape
+    (3, 2)
+    >>> sorted(clf.score_parts(X, y))
+    ['ensemble', 'random_convolutions', 'transformer']
+    """
+
+    random_convolutions_: RandomConvolutionClassifier
+    transformer_: TSTransformerClassifier | None
+    weights_: dict[str, float]
+    seconds_: dict[str, float]
+
+    # Fitting.
+
+    def fit(
+        self, X: Any, y: Any, *, sample_weight: npt.ArrayLike | None = None, times: Any = None
+    ) -> Self:
+        """Fit the random convolutions, then the transformer.
+
+        After Ctrl-C what was trained is kept, with a warning, once the random convolutions are.
+
+        Parameters
+        ----------
+        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
+            Series in any container that `TSTransformerClassifier` takes; those of a list may
+            differ in length. NaN marks a missing value.
+        y : array-like (n,)
+            Labels of any type that scikit-learn allows.
+        sample_weight : array-like (n,), optional
+            Weight of each series, multiplied by its class weight; only ratios matter.
+        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
+            Times of the steps, non-decreasing numbers or dates; regular steps by default.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid arguments; nothing is trained then.
+        tsformer.training.NonFiniteLossError
+            If the loss of the transformer is no longer finite. The estimator is fitted
+            nevertheless, with what was trained.
+        """
+        begun = perf_counter()
+        convolutions, transformer = self._unfitted()
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        series = self._read(X, times, reset=True)
+        targets = self._targets(y, "y", reset=True)
+        check_consistent_length(series.values, targets)
+        labels = self.classes_[targets]
+        # All of its fit but training comes first, for what it refuses.
+        job = transformer._prepare(X, labels, sample_weight, times)
+        self.__dict__.pop("random_convolutions_", None)  # should this fit fail, none is fitted
+
+        bar = EnsembleBar(len(job.models)) if self.verbose else None
+        shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
+        with shown:
+            start = perf_counter()
+            convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
+            self.seconds_ = {"random_convolutions": perf_counter() - start}
+            # Set before the transformer is trained, so that an error leaves a fitted estimator.
+            self.random_convolutions_, self.transformer_ = convolutions, None
+            self.weights_ = {"random_convolutions": 1.0}
+            short = None
+            try:
+                if self.time_limit is None:
+                    self._train(transformer, job, bar)
+                else:
+                    short = self._train_until(begun + self.time_limit, transformer, job, bar)
+            except KeyboardInterrupt:
+                short = "training was interrupted"
+        if short is not None:
+            alone = "; there is no transformer, and the ensemble is its random convolutions alone"
+            warnings.warn(short if self.transformer_ else short + alone, stacklevel=2)
+        return self
+
+    def _train(
+        self,
+        transformer: TSTransformerClassifier,
+        job: TrainingJob,
+        bar: EnsembleBar | None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """Train the transformer; it becomes a part if any epoch of it is done."""
+        for own in job.callbacks:
+            own += [callback for callback in (deadline, bar) if callback is not None]
+        start = perf_counter()
+        try:
+            transformer._train(job)
+        finally:
+            self.seconds_["transformer"] = perf_counter() - start
+            if any(transformer.histories_):
+                self.transformer_, self.weights_ = transformer, dict(WEIGHTS)
+        if self.transformer_ is None and transformer.history_.interrupted:
+            raise KeyboardInterrupt
+
+    def _train_until(
+        self,
+        end: float,
+        transformer: TSTransformerClassifier,
+        job: TrainingJob,
+        bar: EnsembleBar | None,
+    ) -> str | None:
+        """Train as much of the transformer as is done at `end`; return what was left out and why.
+
+        `end` is a point in time by `perf_counter`.
+        """
+        limit = f"time_limit={self.time_limit:g} s"
+        start = perf_counter()
+        if start >= end:
+            return f"{limit} was over after the random convolutions"
+        each = epoch_seconds(job, transformer._loss, at_most=(end - start) / 10)
+        now = perf_counter()
+        self.seconds_["measuring"] = now - start
+        n_epochs = job.plans[0].n_epochs
+        on_gpu = job.plans[0].device.type == "cuda"  # where n_jobs does not count
+        fits = what_fits(
+            end - now,
+            epoch_seconds=each,
+            n_epochs=n_epochs,
+            n_members=len(job.models),
+            n_jobs=1 if on_gpu else joblib.effective_n_jobs(self.n_jobs),
+        )
+        if fits is None:
+            return (
+                f"{limit} leaves {max(end - now, 0.0):.3g} s after the random convolutions, in "
+                f"which less than a tenth of {n_epochs} epochs of {each:.3g} s can be trained"
+            )
+        job = _shortened(transformer, job, *fits)
+        if bar is not None:
+            bar.n_members = len(job.models)
+        n_members, n_epochs = fits
+        self._train(transformer, job, bar, Deadline(end, each * (n_epochs + 1)))
+        if not _cut_short(job):
+            return None
+        done, wanted = sum(map(len, job.histories)), n_members * n_epochs
+        return f"{limit} ended training after {done} of {wanted} epochs, slower than measured"
+
+    def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
+        """Return both parts; raise ValueError or TypeError for the first invalid parameter."""
+        if self.quality not in tuple(QUALITIES):
+            raise ValueError(unknown("quality", self.quality, QUALITIES))
+        check_number("time_limit", self.time_limit, Real, 0, None, (None,))
+        check_number("verbose", self.verbose, Integral, 0, None, ())
+        for name, cls in _OVERRIDES.items():
+            _check_overrides(name, getattr(self, name), cls)
+        shared = {name: getattr(self, name) for name in ("timestamps", "class_weight", "device")}
+        shared["random_state"] = self._state()
+        convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
+        own = {"n_estimators": QUALITIES[self.quality], "members": "varied", "n_jobs": self.n_jobs}
+        given = self.transformer_params or {}
+        transformer = TSTransformerClassifier(**{**shared, **own, **given})
+        convolutions._check_parameters()
+        check_parameters(transformer.get_params(deep=False))
+        if transformer.stem == "embedding":
+            raise ValueError(
+                "stem='embedding' reads codes, and random convolutions compute with values: for "
+                "series of codes use TSTransformerClassifier(stem='embedding')"
+            )
+        if self.n_jobs not in (1, None) and (self.verbose or transformer.callbacks):
+            raise ValueError(
+                f"n_jobs={self.n_jobs} trains members in other processes, which neither show a "
+                "progress bar nor call callbacks; use n_jobs=1 with verbose=1 or callbacks"
+            )
+        resolve_device(self.device)
+        return convolutions, transformer
+
+    def _state(self) -> int:
+        """Return the int that is the `random_state` of both parts."""
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(np.random.SeedSequence(drawn_seed(self.random_state)).generate_state(1)[0])
+
+    # Predicting.
+
+    @property
+    def device_(self) -> torch.device:
+        """The device of the parts."""
+        return self.random_convolutions_.device_
+
+    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Compute the probability of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Series of any length, with the same channels as in `fit`.
+        times : as in `fit`, optional
+            Times of the steps, if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64, rows sum to 1
+            The weighted mean of `predict_proba_parts`.
+        """
+        parts = self.predict_proba_parts(X, times)
+        mean: npt.NDArray[np.float64] = sum(
+            (self.weights_[name] * proba for name, proba in parts.items()), np.zeros(())
+        )
+        return mean
+
+    def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
+        """Compute the probability of each class according to each part.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        dict
+            From "random_convolutions", and "transformer" if there is one, to an ndarray
+            ``(n, n_classes)``.
+        """
+        series = self._series(X, times)
+        return {name: part.predict_proba(series) for name, part in self._parts().items()}
+
+    def score_parts(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
+    ) -> dict[str, float]:
+        """Compute the accuracy of the ensemble and of each part alone.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+        y : array-like (n,)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        dict
+            From "ensemble", "random_convolutions", and "transformer" if there is one, to the
+            accuracy.
+        """
+        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
+
+        logs = self._logs(X, times)
+        predicted = {
+            name: self.classes_[each.argmax(dim=1).numpy()]
+            for name, each in {"ensemble": self._mean(logs), **logs}.items()
+        }
+        return {
+            name: float(accuracy_score(y, labels, sample_weight=sample_weight))
+            for name, labels in predicted.items()
+        }
+
+    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+        return self._mean(self._logs(X, times)).numpy()
+
+    def _logs(self, X: Any, times: Any) -> dict[str, Tensor]:
+        """Return logarithms of the probabilities of each part: one may underflow, its log not."""
+        series = self._series(X, times)
+        return {
+            name: torch.from_numpy(part._logits(series, None)).double().log_softmax(dim=1)
+            for name, part in self._parts().items()
+        }
+
+    def _mean(self, logs: Mapping[str, Tensor]) -> Tensor:
+        """Return the logarithm of the weighted mean of probabilities, given theirs."""
+        weighted = [each + log(self.weights_[name]) for name, each in logs.items()]
+        return torch.stack(weighted).logsumexp(dim=0)
+
+    def _series(self, X: Any, times: Any) -> Padded:
+        """Read series once for all parts."""
+        check_is_fitted(self)
+        return self._read(X, times, reset=False)
+
+    def _parts(self) -> dict[str, RandomConvolutionClassifier | TSTransformerClassifier]:
+        """Return the fitted parts by name."""
+        parts = {name: getattr(self, f"{name}_") for name in _PARTS}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a part: a `fit` that raised may leave other attributes."""
+        return hasattr(self, "random_convolutions_")
+
+    # Saving.
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        states = {name: part._fitted_state() for name, part in self._parts().items()}
+        description = {
+            **self._describe(),
+            "weights": self.weights_,
+            "seconds": self.seconds_,
+            "parts": {name: described for name, (described, _) in states.items()},
+        }
+        tensors = {
+            f"{name}.{key}": tensor
+            for name, (_, named) in states.items()
+            for key, tensor in named.items()
+        }
+        return description, tensors
+
+    @classmethod
+    def _from_fitted_state(
+        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
+    ) -> Self:
+        estimator = cls._restored(state, device)
+        estimator.weights_, estimator.seconds_ = state["weights"], state["seconds"]
+        estimator.transformer_ = None
+        for name, described in state["parts"].items():
+            own = {
+                key.removeprefix(f"{name}."): tensor
+                for key, tensor in tensors.items()
+                if key.startswith(f"{name}.")
+            }
+            described = {**described, "format": state["format"]}
+            setattr(estimator, f"{name}_", _PARTS[name]._from_fitted_state(described, own, device))
+        return estimator
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        parameters = super()._saved_parameters()
+        for name, cls in zip(
+            ("convolution_params", "transformer_params"), _PARTS.values(), strict=True
+        ):
+            if parameters[name]:
+                parameters[name] = _saved_overrides(parameters[name], cls)
+        return parameters
+
+
+def _check_overrides(name: str, params: Any, cls: type[Any]) -> None:
+    """Raise for parameters that a part does not have, or that are not to be overridden."""
+    if params is None:
+        return
+    if not isinstance(params, Mapping):
+        raise TypeError(f"{name} must be a dict or None; got {params!r}")
+    known = [each for each in inspect.signature(cls).parameters if each not in _RESERVED]
+    for each in params:
+        if each in _RESERVED:
+            raise ValueError(f"{name} must not contain {each!r}: {_RESERVED[each]}")
+        if each not in known:
+            raise ValueError(unknown(f"parameter of {cls.__name__} in {name}", each, known))
+
+
+def _saved_overrides(params: Mapping[str, Any], cls: type[Any]) -> dict[str, Any]:
+    """Return the parameters of a part as it would save them, such as classes by their names."""
+    saved, default = cls(**params)._saved_parameters(), cls()._saved_parameters()
+    return {key: value for key, value in saved.items() if key in params or value != default[key]}
+
+
+def _shortened(
+    transformer: TSTransformerClassifier, job: TrainingJob, n_members: int, n_epochs: int
+) -> TrainingJob:
+    """Return what `_prepare` would return for this number of members and epochs."""
+    transformer.n_estimators = n_members
+    if n_epochs < job.plans[0].n_epochs:
+        transformer.max_epochs = n_epochs
+    transformer.models_ = job.models[:n_members]
+    transformer.histories_ = job.histories[:n_members]
+    return replace(
+        job,
+        models=transformer.models_,
+        plans=[replace(plan, n_epochs=n_epochs) for plan in job.plans[:n_members]],
+        callbacks=job.callbacks[:n_members],
+        histories=transformer.histories_,
+    )
+
+
+def _cut_short(job: TrainingJob) -> bool:
+    """Whether a deadline ended training: neither its plan nor validation nor Ctrl-C did."""
+
+    def ended(history: History, plan: TrainingPlan) -> bool:
+        patience, best = plan.n_iter_no_change, history.best_epoch or 0
+        stopped_early = patience is not None and len(history) - best >= patience
+        return len(history) >= plan.n_epochs or stopped_early
+
+    runs = list(zip(job.histories, job.plans, strict=True))
+    interrupted = any(history.interrupted for history, _ in runs)
+    return not interrupted and not all(ended(*run) for run in runs)

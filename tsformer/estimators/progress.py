@@ -1,0 +1,52 @@
+"""One progress bar over all parts of an ensemble."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from tsformer.training import ProgressBar, TrainingState
+
+__all__ = ["EnsembleBar"]
+
+
+class EnsembleBar(ProgressBar):
+    """A progress bar over all members of an ensemble, as a context and a callback of each.
+
+    Parameters
+    ----------
+    n_members : int
+        Members to be trained. Until the first of them begins, their epochs are unknown.
+    """
+
+    def __init__(self, n_members: int):
+        super().__init__()
+        self.n_members = n_members
+        self._member = 0
+
+    def __enter__(self) -> Self:
+        self._open(None)
+        self._progress.update(self._task, description="random convolutions")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        self._before = self._member * state.n_epochs
+        self._member += 1
+        self._progress.update(
+            self._task,
+            total=self.n_members * state.n_epochs,
+            completed=self._before,  # those before it may have stopped early
+            description=self._name,
+        )
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        self._show(self._before + state.epoch, state.history[-1], prefix=f"{self._name}  ")
+
+    def on_train_end(self, state: TrainingState) -> None:
+        """Leave the bar open for the next member."""
+
+    @property
+    def _name(self) -> str:
+        return f"member {self._member} of {self.n_members}"

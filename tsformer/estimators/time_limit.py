@@ -1,0 +1,146 @@
+"""Training within a limit of time: what fits into it, and a callback that keeps it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from math import ceil
+from time import perf_counter
+
+import torch
+
+from tsformer.estimators.base import TrainingJob
+from tsformer.training import Callback, TrainingState, train
+from tsformer.training.step import Loss
+
+__all__ = ["LEAST_SHARE", "Deadline", "epoch_seconds", "what_fits"]
+
+#: A model trained for a smaller share of its epochs than this would spoil an average.
+LEAST_SHARE = 0.1
+#: Optimizer steps that are measured: an epoch, or that part of a long one.
+_STEPS = 20
+
+
+def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
+    """Measure the seconds of an epoch of the first model, by training a copy of it.
+
+    The copy is trained for 20 optimizer steps, or for an epoch if that has fewer, on series spread
+    evenly over the data. If there is time this is done again and the quicker one counts, as the
+    first also allocates memory.
+
+    Parameters
+    ----------
+    job : TrainingJob
+        As `TransformerEstimator._prepare` returns it; left as it is.
+    loss : callable
+        The loss of each series.
+    at_most : float
+        Seconds that both together may take.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: the copy is of no use.
+    """
+    panel, plan = job.panel, job.plans[0]
+    n_series = min(_STEPS * plan.batch_size, len(panel))
+    rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()
+    history = train(
+        deepcopy(job.models[0]),
+        replace(
+            panel,
+            values=panel.values[rows],
+            lengths=panel.lengths[rows],
+            mask=None if panel.mask is None else panel.mask[rows],
+            times=None if panel.times is None else panel.times[rows],
+        ),
+        job.targets[rows],
+        loss,
+        replace(plan, n_epochs=2, n_iter_no_change=None, checkpoint_dir=None, resume=False),
+        weights=None if job.weights is None else job.weights[rows],
+        callbacks=[_OnceIfLong(at_most)],
+    )
+    if history.interrupted:
+        raise KeyboardInterrupt
+    n_steps = ceil(len(panel) / plan.batch_size)
+    return min(row["seconds"] for row in history) * n_steps / ceil(n_series / plan.batch_size)
+
+
+class _OnceIfLong(Callback):
+    """Ends training after an epoch if it and another take longer than `at_most` seconds."""
+
+    def __init__(self, at_most: float):
+        self.at_most = at_most
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        state.stop = 2 * state.history[-1]["seconds"] > self.at_most
+
+
+def what_fits(
+    seconds: float, *, epoch_seconds: float, n_epochs: int, n_members: int, n_jobs: int = 1
+) -> tuple[int, int] | None:
+    """Choose how many members, and how many epochs of each, can be trained in `seconds`.
+
+    As many members as fit, at most `n_members`, each for all of its `n_epochs`; if not even one
+    does, one for fewer epochs. After its epochs a model goes through the data once more, for the
+    averages of its batch norms: that is counted as an epoch.
+
+    Parameters
+    ----------
+    seconds : float
+        The time that is left.
+    epoch_seconds : float
+        What an epoch of one member takes.
+    n_epochs, n_members : int
+        What would be trained without a limit.
+    n_jobs : int, default=1
+        Members that are trained at a time.
+
+    Returns
+    -------
+    tuple of int, or None
+        Members and epochs. None if a single member had less than a tenth of its epochs.
+
+    Examples
+    --------
+    >>> what_fits(50.0, epoch_seconds=0.1, n_epochs=199, n_members=4)
+    (2, 199)
+    >>> what_fits(5.0, epoch_seconds=0.1, n_epochs=199, n_members=4)
+    (1, 49)
+    >>> what_fits(1.0, epoch_seconds=0.1, n_epochs=199, n_members=4) is None
+    True
+    """
+    rounds = int(seconds / (epoch_seconds * (n_epochs + 1)))
+    if rounds >= 1:
+        return min(n_members, rounds * n_jobs), n_epochs
+    epochs = int(seconds / epoch_seconds) - 1
+    return (1, epochs) if epochs >= max(LEAST_SHARE * n_epochs, 1) else None
+
+
+class Deadline(Callback):
+    """Ends training so that a point in time is kept.
+
+    A run is ended after an epoch if another one would not be done in time, and not even begun if
+    less is left than half of it takes.
+
+    Parameters
+    ----------
+    at : float
+        The point in time, by `time.perf_counter`, which all processes share.
+    run_seconds : float
+        What a whole run takes.
+    """
+
+    stateless = True
+
+    def __init__(self, at: float, run_seconds: float):
+        self.at = at
+        self.run_seconds = run_seconds
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        state.stop = perf_counter() + self.run_seconds / 2 > self.at
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        # Half an epoch more for the averages of the batch norms, a forward pass.
+        if perf_counter() + 1.5 * state.history[-1]["seconds"] > self.at:
+            state.stop = True
