@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tsformer.augmentation import Augmentation, Batch
+from tsformer.training.seeds import seeded
 
 __all__ = ["augmented", "mixed"]
 
@@ -17,10 +20,15 @@ def augmented(
     inputs: tuple[Tensor, Tensor | None, Tensor | None],
     augmentation: Augmentation | None,
     *,
+    step: int,
+    seeds: Sequence[int],
     symbolic: bool = False,
-    members: int = 1,
 ) -> Batch:
-    """Augment a batch of series.
+    """Augment the batch of a step.
+
+    What is drawn depends on the seed and the number of the step alone: models that differ in what
+    they draw themselves, such as encodings with dropout of their own, see the same series, and a
+    run that is resumed goes on with the draws that it would have had.
 
     Parameters
     ----------
@@ -28,37 +36,54 @@ def augmented(
         Values ``[B, L, C]``, mask and times, as a model is called with.
     augmentation : Augmentation or None
         None changes nothing.
+    step : int
+        Number of the step in the training run.
+    seeds : sequence of int
+        Seeds of the training runs whose batches, of equal size, follow one another in `inputs`;
+        series are mixed with others of their own run only.
     symbolic : bool, default=False
         Whether the values are numbers of codes.
-    members : int, default=1
-        Models whose batches, of equal size, follow one another in `inputs`: series are mixed with
-        others of their own model only.
 
     Returns
     -------
     Batch
     """
-    batch = Batch(*inputs, symbolic=symbolic)
+    values, mask, times = inputs
+    whole = Batch(values, mask, times, symbolic)
     if augmentation is None:
-        return batch
-    if members == 1:
-        return augmentation(batch)
-    size = len(batch.values) // members
+        return whole
+    size = len(values) // len(seeds)
     parts = []
-    for start in range(0, len(batch.values), size):
-        own = [None if x is None else x[start : start + size] for x in inputs]
-        part = augmentation(Batch(own[0], own[1], own[2], symbolic))  # type: ignore[arg-type]
+    for member, seed in enumerate(seeds):
+        own = slice(member * size, (member + 1) * size)
+        part = Batch(
+            values[own],
+            None if mask is None else mask[own],
+            times if times is None or len(times) == 1 else times[own],
+            symbolic,
+        )
+        with _drawing(seed, step, values.device):
+            part = augmentation(part)
         if part.partner is not None:
-            part = replace(part, partner=part.partner + start)
+            part = replace(part, partner=part.partner + own.start)
         parts.append(part)
+    if len(parts) == 1:
+        return parts[0]
     partners = [part.partner for part in parts if part.partner is not None]
     shares = [part.share for part in parts if part.share is not None]
     return replace(
-        batch,
+        whole,
         values=torch.cat([part.values for part in parts]),
         partner=torch.cat(partners) if partners else None,
         share=torch.cat(shares) if shares else None,
     )
+
+
+def _drawing(seed: int, step: int, device: torch.device) -> AbstractContextManager[None]:
+    """Seed torch's generators for the draws of one step."""
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return nullcontext()  # a replay draws anew by itself, and a captured seed would stay
+    return seeded(int(np.random.SeedSequence([seed, step]).generate_state(1)[0]), device)
 
 
 def mixed(losses: Callable[[Tensor], Tensor], rows: Tensor, batch: Batch) -> Tensor:

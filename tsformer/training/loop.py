@@ -115,7 +115,7 @@ def _epochs(
             rows = torch.split(send(torch.cat(parts), plan.device), [len(part) for part in parts])
             for i in range(at.batch, len(batches)):
                 set_learning_rate(optimizer, plan.rate(at.step, n_steps))
-                at.total += step(parts[i], rows[i], len(batches[i]) / ranks.size)
+                at.total += step(parts[i], rows[i], len(batches[i]) / ranks.size, number=at.step)
                 at.step, at.batch = at.step + 1, i + 1
                 checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)

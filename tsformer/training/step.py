@@ -78,10 +78,13 @@ class TrainingStep:
         self.weights = weights
         self.loss = loss
         self.plan = plan
+        self.rank = ranks.rank  # each process draws for its own part of the batch
         self.may_cut = ranks.size == 1 and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
 
-    def __call__(self, index: Tensor, rows: Tensor, size: float | None = None) -> Tensor:
+    def __call__(
+        self, index: Tensor, rows: Tensor, size: float | None = None, *, number: int = 0
+    ) -> Tensor:
         """Take a step on the series `index`; return the sum of their losses, on the device.
 
         Parameters
@@ -92,6 +95,8 @@ class TrainingStep:
             What the sum of the losses is divided by; by default the number of these series. Where
             several processes average their gradients, it is each process's share of the whole
             batch.
+        number : int, default=0
+            Number of the step in the training run, on which the draws of an augmentation depend.
 
         Raises
         ------
@@ -101,19 +106,21 @@ class TrainingStep:
         size = len(index) if size is None else size
         while True:
             with catch_oom() as ran_out:
-                total = self._gradients(index, rows, size)
+                total = self._gradients(index, rows, size, number)
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
             self._halve(len(index))
 
-    def _gradients(self, index: Tensor, rows: Tensor, size: float) -> Tensor:
+    def _gradients(self, index: Tensor, rows: Tensor, size: float, number: int) -> Tensor:
         """Leave the gradient of the batch's mean loss in the parameters."""
         here = self.panel.values.device
         on_device = rows if same_device(here, self.plan.device) else index
         batch = augmented(
             self.panel.take(index, rows=on_device, device=self.plan.device),
             self.plan.augmentation,
+            step=number,
+            seeds=[self.plan.seed + self.rank],
             symbolic=self.panel.symbolic,
         )
         inputs = batch.values, batch.mask, batch.times

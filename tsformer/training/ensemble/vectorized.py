@@ -130,7 +130,7 @@ class _VectorizedLoop:
                 totals = torch.zeros(len(self.runs), device=plan.device)
                 for shares in self.data.shares(plan.batch_size, generators):
                     set_learning_rate(self.optimizer, plan.rate(step, n_steps))
-                    self.step(shares, totals)
+                    self.step(shares, totals, step)
                     step += 1
                 epoch += 1
                 losses = (totals / len(self.data.panel)).tolist()
@@ -144,7 +144,7 @@ class _VectorizedLoop:
     def _learning(self) -> list[int]:
         return [i for i, run in enumerate(self.runs) if not run.state.stop]
 
-    def step(self, shares: Sequence[Share], totals: Tensor) -> None:
+    def step(self, shares: Sequence[Share], totals: Tensor, number: int = 0) -> None:
         """Take one optimizer step for all members; add the sums of their losses to `totals`."""
         self.optimizer.zero_grad(set_to_none=True)
         for members, index, rows in shares:
@@ -152,8 +152,9 @@ class _VectorizedLoop:
             batch = augmented(
                 self.data.panel.take(index, rows=rows),
                 self.plan.augmentation,
+                step=number,
+                seeds=[self.runs[member].state.plan.seed for member in members],
                 symbolic=self.data.panel.symbolic,
-                members=len(members),
             )
             inputs: Any = tuple(
                 None if x is None else x.unflatten(0, shape)
