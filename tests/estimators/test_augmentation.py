@@ -22,7 +22,15 @@ def test_a_name_is_its_class_with_these_options():
     by_name = proba(augmentation="warp", augmentation_params={"sigma": 0.4})
     np.testing.assert_array_equal(by_name, proba(augmentation=Warp(sigma=0.4)))
     assert not np.array_equal(by_name, proba(augmentation=Warp(sigma=0.2)))
-    assert not np.array_equal(by_name, proba())
+    assert not np.array_equal(by_name, proba(augmentation=None))
+
+
+def test_the_default_warps_behind_the_conv_stem_only():
+    np.testing.assert_array_equal(proba(), proba(augmentation="warp"))
+    linear = {"stem": "linear"}
+    np.testing.assert_array_equal(proba(**linear), proba(augmentation=None, **linear))
+    patient = proba(augmentation_params={"p": 1.0})
+    np.testing.assert_array_equal(patient, proba(augmentation=Warp(p=1.0)))
 
 
 def test_regression_is_augmented_too():
@@ -41,7 +49,7 @@ def test_regression_is_augmented_too():
             {"augmentation": "warp", "augmentation_params": {"sgima": 1}},
             "unknown option .*'sgima': did you mean 'sigma'",
         ),
-        ({"augmentation_params": {"sigma": 1}}, "augmentation is None"),
+        ({"augmentation": None, "augmentation_params": {"sigma": 1}}, "augmentation is None"),
         ({"augmentation": "jitter", "stem": "embedding"}, "cannot augment series of codes"),
     ],
 )

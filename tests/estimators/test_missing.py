@@ -48,9 +48,9 @@ def test_each_channel_with_gaps_in_training_gets_one_that_says_where(make, motio
     X[3, 4, 10] = np.nan
     clf = make().fit(X, y)
     assert clf.n_channels_ == 6
-    assert clf.model_.config.n_channels == 7
+    assert clf.model_.config.n_channels == 13, "values, differences and one flag"
     assert clf.preprocessor_.flagged.tolist() == [False] * 4 + [True, False]
-    assert make().fit(np.nan_to_num(X), y).model_.config.n_channels == 6
+    assert make().fit(np.nan_to_num(X), y).model_.config.n_channels == 12
 
 
 @pytest.mark.slow

@@ -61,30 +61,45 @@ def test_a_mixed_loss_is_the_weighted_sum_of_two_targets():
 
 def test_without_an_augmentation_nothing_happens():
     x = torch.randn(3, 5, 2)
-    assert augmented((x, None, None), None).values is x
+    assert augmented((x, None, None), None, step=0, seeds=[0]).values is x
 
 
 def test_members_are_mixed_among_themselves():
     x = torch.randn(6, 5, 2)
-    batch = augmented((x, None, None), Partners(), members=2)
+    batch = augmented((x, None, None), Partners(), step=0, seeds=[0, 1])
     assert batch.partner.tolist() == [2, 0, 1, 5, 3, 4]
     assert torch.equal(batch.values, x)
     assert len(batch.share) == 6
 
 
-def test_members_get_what_each_would_get_in_turn():
+def test_members_get_what_each_would_get_alone():
     x, mask = (
         torch.randn(6, 9, 2),
         torch.arange(9)[None] < torch.tensor([9, 7, 5, 9, 4, 6])[:, None],
     )
+    x = x * mask[..., None]
     warp = resolve("warp", p=1.0)
+    together = augmented((x, mask, None), warp, step=4, seeds=[7, 8, 9]).values
+    for i, seed in enumerate([7, 8, 9]):
+        own = slice(2 * i, 2 * i + 2)
+        alone = augmented((x[own], mask[own], None), warp, step=4, seeds=[seed]).values
+        assert torch.equal(together[own], alone)
+
+
+def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
+    x, warp = torch.randn(4, 30, 1), resolve("warp", p=1.0)
+
+    def drawn(step: int, seed: int) -> Tensor:
+        return augmented((x, None, None), warp, step=step, seeds=[seed]).values
+
     with seeded(3, CPU):
-        together = augmented((x * mask[..., None], mask, None), warp, members=3).values
+        expected = torch.rand(2)
     with seeded(3, CPU):
-        parts = [
-            warp(Batch((x * mask[..., None])[i : i + 2], mask[i : i + 2])).values for i in (0, 2, 4)
-        ]
-    assert torch.equal(together, torch.cat(parts))
+        first = drawn(0, 0)
+        assert torch.equal(torch.rand(2), expected)
+        assert torch.equal(drawn(0, 0), first)
+    for step, seed in ((1, 0), (0, 1)):
+        assert not torch.equal(drawn(step, seed), first)
 
 
 def test_the_step_applies_it_to_the_batch_and_to_the_loss():

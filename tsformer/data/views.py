@@ -23,7 +23,11 @@ def views_in(views: str) -> tuple[str, ...]:
     ------
     ValueError
         For an unknown view, with the nearest match, or one that is named twice.
+    TypeError
+        For anything but text.
     """
+    if not isinstance(views, str):
+        raise TypeError(f"views must be a name or a sum of names; got {views!r}")
     parts = tuple(part.strip() for part in views.split("+"))
     for part in parts:
         if part not in VIEWS:

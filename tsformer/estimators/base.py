@@ -273,6 +273,10 @@ class TransformerEstimator(SeriesEstimator):
             validated=held_out is not None and self._stops_early(len(series), given=True),
             seed=seeds[0][1],
         )
+        plans = [
+            replace(plan, seed=training_seed, augmentation=self._make_augmentation(member))
+            for member, (_, training_seed, _) in enumerate(seeds)
+        ]
         validation = None
         if held_out is not None:
             validation = self._validation(*held_out, val_weights, plan.device)
@@ -282,10 +286,7 @@ class TransformerEstimator(SeriesEstimator):
             models=models,
             panel=self.preprocessor_.transform(series),
             targets=torch.from_numpy(targets),
-            plans=[
-                replace(plan, seed=training_seed, augmentation=self._make_augmentation(member))
-                for member, (_, training_seed, _) in enumerate(seeds)
-            ],
+            plans=plans,
             weights=_normalised(weights),
             validation=validation,
             callbacks=self._member_callbacks(plan),

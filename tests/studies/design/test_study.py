@@ -70,11 +70,29 @@ FIRST_KEYS = {
 
 def test_fits_of_the_first_studies_keep_their_keys() -> None:
     budget = {"d_model": 32, "max_epochs": 100}
+    recipe = {"head_norm": None, "views": "values", "augmentation": None}
     for stem, key in FIRST_KEYS.items():
-        alone = Study(("Chinatown",), ("none",), parameters={"stem": stem, **budget})
+        conv = {"stem_params": {"n_residual": 0}} if stem == "conv" else {}
+        alone = Study(
+            ("Chinatown",), ("none",), parameters={"stem": stem, **budget, **recipe, **conv}
+        )
         assert alone.key("Chinatown", "none", 0) == key
-    both = Study(("Chinatown",), ("none",), 1, budget, vary={"stem": ["linear", "conv"]})
-    assert [both.key(*trial) for trial in both.trials()] == list(FIRST_KEYS.values())
+
+
+def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
+    def hash_of(**parameters: object) -> str:
+        return Study(("A",), ("none",), parameters=parameters).hash_of()
+
+    parts = {
+        "head_norm": None,
+        "views": "values",
+        "augmentation": None,
+        "stem_params": {"n_residual": 0},
+    }
+    without = [hash_of(), *(hash_of(**{name: value}) for name, value in parts.items())]
+    assert len(set(without)) == 5
+    explicit = {"views": "values+difference", "augmentation": "warp"}
+    assert hash_of(**explicit, stem_params={"n_residual": 1}) == hash_of()
 
 
 def test_what_changes_no_result_changes_no_key() -> None:
