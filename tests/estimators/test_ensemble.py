@@ -434,17 +434,16 @@ def test_a_real_limit_is_kept(italy):
 
 
 @pytest.mark.slow  # each process imports torch
-def test_members_in_processes_keep_the_deadline():
-    params = SMALL | {"max_epochs": 100_000}
-    clf = TSEnsembleClassifier(
-        "good", time_limit=25.0, transformer_params=params, convolution_params=FEW, n_jobs=2
-    )
-    start = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+def test_the_deadline_reaches_members_in_processes(monkeypatch):
+    """Measured as if training took no time, they are ended in their processes.
+
+    How long these take to start is up to the machine, so no time is asserted here.
+    """
+    monkeypatch.setattr(ensemble, "epoch_seconds", lambda *args, **kwargs: 5e-5)
+    clf = make("good", {"max_epochs": 100_000}, time_limit=40.0, n_jobs=2)
+    with pytest.warns(UserWarning, match="of 200000 epochs, slower than measured"):
         clf.fit(X, Y)
-    assert perf_counter() - start < 25 * 1.2
-    assert clf.transformer_ is not None
+    assert all(0 < len(history) < 100_000 for history in clf.transformer_.histories_)
 
 
 # Saving

@@ -117,7 +117,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         Weights of the classes, as in scikit-learn.
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members of the transformer in parallel and share
-        the threads; -1 uses all cores. Values other than 1 do not allow `verbose`.
+        the threads; -1 uses all cores. Values other than 1 do not allow `verbose`, and the seconds
+        that processes take to start may exceed a `time_limit`.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     random_state : int, RandomState or None, default=None
