@@ -229,8 +229,9 @@ class TestTags:
     def test_class_weight(self, make, panel):
         X, y = panel
         weights = {"rare": 100, "some": 1, "many": 1}
-        plain = make(max_epochs=10).fit(X, y)
-        weighted = make(max_epochs=10, class_weight=weights).fit(X, y)
+        options = {"max_epochs": 20, "head_norm": None}
+        plain = make(**options).fit(X, y)
+        weighted = make(**options, class_weight=weights).fit(X, y)
         rare = list(plain.classes_).index("rare")
         gain = weighted.predict_proba(X)[:, rare] - plain.predict_proba(X)[:, rare]
         assert gain.mean() > 0.2

@@ -127,7 +127,8 @@ def test_metadata_are_routed(make, italy):
     weight = np.where(y == "1", 1e3, 1e-3)
     times = np.tile(np.arange(24.0), (len(X), 1))
     with sklearn.config_context(enable_metadata_routing=True):
-        clf = make().set_fit_request(sample_weight=True, times=True)
+        clf = make(head_norm=None, max_epochs=8)
+        clf.set_fit_request(sample_weight=True, times=True)
         clf.set_predict_request(times=True).set_score_request(sample_weight=False, times=True)
         results = cross_validate(
             clf,

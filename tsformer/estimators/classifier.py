@@ -95,7 +95,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
+        Weights of the classes, as in scikit-learn. The batch norm before the head sees all series
+        alike: to give a class next to no weight, use ``head_norm=None`` too.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer falls, and restore the best epoch. The
         validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
