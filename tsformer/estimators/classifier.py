@@ -177,9 +177,11 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     Notes
     -----
     The default encoding, norm of the stem, batch size, learning rate and training budget were
-    chosen by three-fold cross-validation on training splits;
-    ``experiments/accuracy/choose_recipe.py`` makes that comparison, and ``experiments/results``
-    reports its outcome and how far to trust it.
+    chosen by three-fold cross-validation on training splits, by
+    ``experiments/accuracy/choose_recipe.py``; the norm before the head, the views, the residual
+    layer and the augmentation on 22 problems of the archives, by
+    ``experiments/accuracy/recipe_study.py``. ``docs/accuracy.md`` says what each is for, and
+    ``experiments/results`` how far to trust the comparisons.
 
     Examples
     --------
