@@ -107,7 +107,7 @@ def test_a_batch_shared_with_other_processes_is_not_cut():
         None,
         cross_entropy,
         plan,
-        SimpleNamespace(size=2, wrap=lambda model, device: model),
+        SimpleNamespace(size=2, rank=0, wrap=lambda model, device: model),
     )
     with pytest.raises(MemoryError, match="cannot be cut here"):
         step(torch.arange(4), torch.arange(4))
