@@ -157,6 +157,7 @@ def check(draw: Any) -> None:
     max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(st.data())
+@pytest.mark.slow
 def test_works_or_says_why(data):
     check(data.draw)
 

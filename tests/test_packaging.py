@@ -29,6 +29,7 @@ def python(code: str, cwd: Path, *, fails: bool = False) -> str:
     return done.stderr if fails else done.stdout
 
 
+@pytest.mark.slow
 def test_import_loads_no_optional_library(tmp_path):
     code = (
         "import sys, tsformer; tsformer.TSTransformerClassifier(); tsformer.load\n"
@@ -108,6 +109,7 @@ def test_imports_go_down():
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_package_and_the_catalogue(tmp_path):
     pytest.importorskip("setuptools", minversion="77")
     source = tmp_path / "source"

@@ -32,6 +32,7 @@ def error(capsys, monkeypatch, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_help_has_examples_and_is_quick(tmp_path):
     commands = [
         "fit", "predict", "evaluate", "compare", "ui", "encodings", "plot-encoding", "datasets"

@@ -75,6 +75,7 @@ def with_gaps(X: np.ndarray) -> np.ndarray:
     return X
 
 
+@pytest.mark.slow
 def test_evaluate(make, motions):
     X, y = motions[0]
     scores = evaluate(
@@ -118,6 +119,7 @@ def test_imputing_before_it_and_nothing(make, motions):
         assert classifier.fit(X, y).score(X_test, y_test) > 0.6
 
 
+@pytest.mark.slow
 def test_channels_end_to_end(make, motions):
     (X, y), (X_test, y_test) = motions
     joined = ColumnConcatenator() * make()

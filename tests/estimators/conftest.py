@@ -7,12 +7,29 @@ import pytest
 
 from tsformer import TSTransformerClassifier, load_dataset
 
+LONG_CHECKS = (
+    "check_classifiers_classes",
+    "check_classifiers_train",
+    "check_decision_proba_consistency",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_n_features_in",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_supervised_y_2d",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+)
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave scikit-learn's longest check to `make test-slow`."""
+    """Leave the checks that fit transformers for longest to `make test-slow`."""
     for item in items:
-        if "check_classifiers_train" in item.name:
+        if any(check in item.name for check in LONG_CHECKS):
             item.add_marker(pytest.mark.slow)
 
 

@@ -152,6 +152,7 @@ def test_an_error_leaves_the_members_trained_so_far(make, italy):
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
+@pytest.mark.slow
 def test_a_seed_from_the_system_and_a_generator(make, italy):
     X, y = italy
     states = [np.random.RandomState(3), np.random.RandomState(3), None]
@@ -202,6 +203,7 @@ def test_verbose_shows_a_bar_a_member(make, italy, capsys):
         make(n_estimators=2, n_jobs=2, verbose=1).fit(*italy)
 
 
+@pytest.mark.slow
 def test_members_trained_as_one_are_those_trained_in_turn(make, vowels, monkeypatch):
     """As on a GPU."""
     X, y = vowels

@@ -58,6 +58,7 @@ def test_sample_weights_decide(make, italy):
     assert set(clf.predict(X)) == {"2"}
 
 
+@pytest.mark.slow
 def test_class_weights_decide_and_are_sample_weights(make, italy):
     X, y = italy
     make = partial(make, max_epochs=8)

@@ -97,6 +97,7 @@ def test_two_series_a_class_constant_channels_and_one_class():
     np.testing.assert_allclose(fitted(flat, y).predict_proba(flat), 1 / 3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_300_classes():
     rng = np.random.default_rng(0)
     y = np.tile(np.arange(300), 3)

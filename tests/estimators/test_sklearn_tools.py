@@ -101,6 +101,7 @@ def test_voting_and_stacking(make, motions):
     assert stacked.predict_proba(X).shape == (20, 4)
 
 
+@pytest.mark.slow
 def test_one_against_the_rest(make, motions):
     X, y = motions
     rest = OneVsRestClassifier(make(max_epochs=15, learning_rate=5e-3)).fit(X, y)

@@ -64,6 +64,7 @@ def test_wrong_arguments_are_refused(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_method_that_dies_is_reported():
     options = argparse.Namespace(tsai_python=sys.executable, device="cpu", threads=1)
     case = methods.Case(4, 1, 8, epochs=1)
@@ -74,6 +75,7 @@ def test_a_method_that_dies_is_reported():
         worker.do("no such action")
 
 
+@pytest.mark.slow
 def test_the_plain_loop_learns():
     """It is not a straw man: it separates two classes of sines."""
     steps = np.arange(40)

@@ -295,6 +295,7 @@ def test_metadata_describe_the_model(tmp_path):
     assert (made.name, sizes) == ("probabilities", ["n", 3])
 
 
+@pytest.mark.slow
 def test_a_file_that_fails_to_be_written_leaves_the_old_one(tmp_path, monkeypatch):
     path = tmp_path / "model.pt2"
     path.write_text("old")

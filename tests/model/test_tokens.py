@@ -188,6 +188,7 @@ def test_wrong_tokens_are_refused(tokens, message):
         TokenTransformer(50, max_len=8, d_model=8, n_heads=2)(tokens)
 
 
+@pytest.mark.slow
 def test_traces_as_one_graph_and_exports():
     model, tokens = make("rope"), text(2, LENGTH)
     torch.compiler.reset()

@@ -95,6 +95,7 @@ def test_without_pictures(store: RunStore, italy: tuple[Any, Any]) -> None:
     assert run_of(tracker).data.metrics["n_epochs"] == 1
 
 
+@pytest.mark.slow
 def test_pictures_come_of_themselves_after_long_trainings_only(
     store: RunStore, italy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

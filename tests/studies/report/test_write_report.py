@@ -139,6 +139,7 @@ def test_the_same_scores_give_the_same_bytes(files, tmp_path: Path) -> None:
     assert again.markdown.read_bytes() == files.markdown.read_bytes()
 
 
+@pytest.mark.slow
 def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
     rows = results()
     rows = rows[rows["stem"] == "linear"]
@@ -161,6 +162,7 @@ def test_of_a_beginning_there_is_no_statistic(tmp_path: Path) -> None:
     assert "| CBF |" in said
 
 
+@pytest.mark.slow
 def test_with_few_data_sets_it_says_that_none_could_differ(tmp_path: Path) -> None:
     rows = results()
     rows = rows[rows["dataset"].isin(DATASETS[:4]) & (rows["stem"] == "linear")]
@@ -170,6 +172,7 @@ def test_with_few_data_sets_it_says_that_none_could_differ(tmp_path: Path) -> No
     assert "Nothing can be said about gains and series length" in said
 
 
+@pytest.mark.slow
 def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path: Path) -> None:
     theirs = results().query("stem == 'linear'")[["dataset", "encoding", "seed", "accuracy"]]
     theirs = theirs.rename(columns={"encoding": "method", "accuracy": "score"})

@@ -213,6 +213,7 @@ def test_what_is_finished_is_not_done_again(done: Done, statuses: Any) -> None:
     assert len(done.store.runs(tags={"tsformer.kind": "encoding"})) == 2
 
 
+@pytest.mark.slow
 def test_a_larger_study_adds_only_what_is_new(done: Done, tmp_path: Path) -> None:
     larger = Study(STUDY.datasets, ("none", "rope"), seeds=1, parameters=SMALL)
     events: list[Progress] = []

@@ -38,6 +38,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return compare
 
 
+@pytest.mark.slow
 def test_varied_parameters_and_fits_that_fail(
     run: Run, uri: str, experiment: str, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ class LosesTheRace:
         self._client.log_inputs(*args, **kwargs)
 
 
+@pytest.mark.slow
 def test_the_second_to_log_a_data_set_keeps_its_run(uri: str, experiment: str) -> None:
     store = prepare_store(uri, experiment)
     started = store.start("second", kind="fit")
