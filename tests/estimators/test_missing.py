@@ -20,6 +20,7 @@ def with_gaps(X: np.ndarray, part: float, seed: int = 0) -> np.ndarray:
     return X
 
 
+@pytest.mark.slow
 def test_gaps_are_learned_with(make):
     """How many values are missing is the class; filled along lines, the lines tell nothing."""
     rng = np.random.default_rng(0)

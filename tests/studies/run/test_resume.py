@@ -144,6 +144,7 @@ def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
     assert failed.data.tags["tsformer.key"] == study.key("ItalyPowerDemand", "none", 0, "", 1)
 
 
+@pytest.mark.slow
 def test_results_of_another_store_are_not_overwritten(
     uri: str, experiment: str, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_file_that_is_no_table_of_ours_is_not_overwritten(
     assert (tmp_path / "results.csv").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_values_that_no_number_can_be_keep_their_names(
     uri: str, experiment: str, tmp_path: Path
 ) -> None:
