@@ -483,9 +483,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()
-        for name, cls in zip(
-            ("convolution_params", "transformer_params"), _PARTS.values(), strict=True
-        ):
+        for name, cls in _OVERRIDES.items():
             if parameters[name]:
                 parameters[name] = _saved_overrides(parameters[name], cls)
         return parameters
