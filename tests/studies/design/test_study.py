@@ -91,8 +91,17 @@ def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
     }
     without = [hash_of(), *(hash_of(**{name: value}) for name, value in parts.items())]
     assert len(set(without)) == 5
-    explicit = {"views": "values+difference", "augmentation": "warp"}
-    assert hash_of(**explicit, stem_params={"n_residual": 1}) == hash_of()
+
+
+def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:
+    """Even where they mean the same: the fits of one must not pass for those of the other."""
+    vary = {
+        "stem_params": [None, {}, {"n_residual": 1}, {"n_residual": 0}],
+        "views": ["auto", "values+difference", "values"],
+        "augmentation": ["auto", "warp", None],
+    }
+    study = Study(("A",), ("none",), 1, vary=vary)
+    assert len({study.key(*trial) for trial in study.trials()}) == 36
 
 
 def test_what_changes_no_result_changes_no_key() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
-from tsformer.estimators.parameters import resolve_recipe
 
 __all__ = [
     "changes_nothing",
@@ -94,19 +93,19 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def configuration_hash(parameters: Mapping[str, Any]) -> str:
     """Return a hash of the configuration, eight hex digits."""
-    everything = configuration(parameters)
-    everything |= resolve_recipe(everything)
     counted = {
         name: value
-        for name, value in everything.items()
+        for name, value in configuration(parameters).items()
         if name in _FIRST or value != _BEFORE[name]
     }
     counted["batch_size"] = _BATCH_SIZE.get(counted["batch_size"], counted["batch_size"])
     if counted["stem"] == "conv":
-        stem_params = {"n_residual": 1, **(counted["stem_params"] or {})}
-        if stem_params["n_residual"] == 0:  # as before there was the choice
-            del stem_params["n_residual"]
-        counted["stem_params"] = stem_params or None
+        given = counted["stem_params"] or {}
+        if given.get("n_residual", 1):
+            counted["n_residual"] = given.get("n_residual", 1)
+        else:  # what there was before there was the choice
+            rest = {name: value for name, value in given.items() if name != "n_residual"}
+            counted["stem_params"] = rest or None
     return digest(counted)
 
 
