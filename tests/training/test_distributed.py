@@ -28,6 +28,7 @@ BEGINNING = """
     from pathlib import Path
     import torch
     from small_problem import *
+    from tsformer.augmentation import resolve
     from tsformer.training.distributed import process_group
     torch.set_num_threads(1)
 """
@@ -58,20 +59,23 @@ def script(folder: Path, body: str) -> str:
 TRAIN = """
     # Nine series in batches of at most four: parts of unequal size, and of unequal length.
     panel, targets = make_panel(9, ragged=True)
+    augmentation = None if sys.argv[2] == "none" else resolve(sys.argv[2])
     model = make_model("tape+erpe", dropout=0.0)
+    plan = make_plan(n_epochs=8, augmentation=augmentation)
     weights = torch.linspace(0.5, 1.5, 9)
     with process_group(CPU) as ranks:
-        history = fit(model, panel, targets, make_plan(n_epochs=8), weights=weights,
-                      validation=wrong_labels())
+        history = fit(model, panel, targets, plan, weights=weights, validation=wrong_labels())
         if ranks.leads:
             torch.save([model.state_dict(), [dict(row) for row in history]], sys.argv[1])
 """
 
 
-def test_the_same_losses_and_weights_as_one_process(tmp_path):
+@pytest.mark.parametrize("augmentation", ["none", "warp+cutmix"])
+def test_the_same_losses_and_weights_as_one_process(augmentation, tmp_path):
     path = script(tmp_path, TRAIN)
     for processes in (1, 2):
-        ended = torchrun(path, str(tmp_path / f"{processes}.pt"), processes=processes)
+        saved = str(tmp_path / f"{processes}.pt")
+        ended = torchrun(path, saved, augmentation, processes=processes)
         assert ended.returncode == 0, ended.stderr
     (alone, rows), (shared, again) = (
         torch.load(tmp_path / f"{n}.pt", weights_only=True) for n in (1, 2)

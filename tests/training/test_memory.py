@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ from small_problem import cross_entropy, equal, fit, make_model, make_panel, mak
 from torch import Tensor, nn
 
 from tsformer.training import forward
+from tsformer.training.distributed import Ranks
 from tsformer.training.memory import batch_for, is_out_of_memory
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
@@ -97,8 +97,13 @@ def test_a_model_that_cannot_be_cut():
 
 def test_a_batch_shared_with_other_processes_is_not_cut():
     """Pieces would bypass the averaging of gradients, and each process would train alone."""
+
+    class SharedByTwo(Ranks):
+        def wrap(self, model, device):
+            return model
+
     model, (panel, targets), plan = make_model().train(), make_panel(), make_plan()
-    model.blocks[0] = Small(model.blocks[0], 2)
+    model.blocks[0] = Small(model.blocks[0], 1)
     step = TrainingStep(
         model,
         make_optimizer(model, plan),
@@ -107,7 +112,7 @@ def test_a_batch_shared_with_other_processes_is_not_cut():
         None,
         cross_entropy,
         plan,
-        SimpleNamespace(size=2, rank=0, wrap=lambda model, device: model),
+        SharedByTwo(0, 2),
     )
     with pytest.raises(MemoryError, match="cannot be cut here"):
         step(torch.arange(4), torch.arange(4))

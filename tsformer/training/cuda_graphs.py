@@ -40,22 +40,19 @@ class GraphedStep(TrainingStep):
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
 
-    def __call__(
-        self, index: Tensor, rows: Tensor, size: float | None = None, *, number: int = 0
-    ) -> Tensor:
+    def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
         shape = len(index), int(self.panel.lengths[index].max())
         if shape not in self._graphs:
             before = self._steps.get(shape, 0)
             if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
                 self._steps[shape] = before + 1
                 return self._on_side_stream(
-                    lambda: TrainingStep.__call__(self, index, rows, size, number=number)
+                    lambda: TrainingStep.__call__(self, index, rows, number=number)
                 )
             held = rows.clone()
 
             def step() -> Tensor:
-                whole = len(index) if size is None else size
-                total = self._gradients(index, held, whole, number)
+                total = self._gradients(index, held, number)
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
 

@@ -110,12 +110,11 @@ def _epochs(
             at.begin_epoch()
             batches = list(shuffled(panel.lengths, plan.batch_size, generator))
             ranks.check(min(map(len, batches)))
-            parts = [ranks.part(batch) for batch in batches]
             # One copy per epoch: one per step would wait for the device each time.
-            rows = torch.split(send(torch.cat(parts), plan.device), [len(part) for part in parts])
+            rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
             for i in range(at.batch, len(batches)):
                 set_learning_rate(optimizer, plan.rate(at.step, n_steps))
-                at.total += step(parts[i], rows[i], len(batches[i]) / ranks.size, number=at.step)
+                at.total += step(batches[i], rows[i], number=at.step)
                 at.step, at.batch = at.step + 1, i + 1
                 checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -46,7 +47,8 @@ class TrainingStep:
     plan : TrainingPlan
         Device, precision, clipping, and whether the model is compiled.
     ranks : Ranks, optional
-        The processes that share each batch; by default this one alone.
+        The processes that share each batch; by default this one alone. Each augments all of it,
+        with the draws that one process would have, and goes on with its own part.
 
     Attributes
     ----------
@@ -78,23 +80,17 @@ class TrainingStep:
         self.weights = weights
         self.loss = loss
         self.plan = plan
-        self.rank = ranks.rank  # each process draws for its own part of the batch
+        self.ranks = ranks
         self.may_cut = ranks.size == 1 and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
 
-    def __call__(
-        self, index: Tensor, rows: Tensor, size: float | None = None, *, number: int = 0
-    ) -> Tensor:
-        """Take a step on the series `index`; return the sum of their losses, on the device.
+    def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
+        """Take a step on the batch `index`; return this process's sum of losses, on the device.
 
         Parameters
         ----------
         index, rows : Tensor [B]
             Which series, on the CPU and on the plan's device.
-        size : float, optional
-            What the sum of the losses is divided by; by default the number of these series. Where
-            several processes average their gradients, it is each process's share of the whole
-            batch.
         number : int, default=0
             Number of the step in the training run, on which the draws of an augmentation depend.
 
@@ -103,16 +99,15 @@ class TrainingStep:
         MemoryError
             If not even one series at a time fits.
         """
-        size = len(index) if size is None else size
         while True:
             with catch_oom() as ran_out:
-                total = self._gradients(index, rows, size, number)
+                total = self._gradients(index, rows, number)
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
             self._halve(len(index))
 
-    def _gradients(self, index: Tensor, rows: Tensor, size: float, number: int) -> Tensor:
+    def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Leave the gradient of the batch's mean loss in the parameters."""
         here = self.panel.values.device
         on_device = rows if same_device(here, self.plan.device) else index
@@ -120,19 +115,28 @@ class TrainingStep:
             self.panel.take(index, rows=on_device, device=self.plan.device),
             self.plan.augmentation,
             step=number,
-            seeds=[self.plan.seed + self.rank],
+            seeds=[self.plan.seed],
             symbolic=self.panel.symbolic,
         )
-        inputs = batch.values, batch.mask, batch.times
+        inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
         self.optimizer.zero_grad(set_to_none=True)
         if self.most_at_once is None or self.most_at_once >= len(index):
             with self._autocast():
                 outputs = self.forward(*inputs)
         else:
             outputs = self._in_pieces(inputs, self.most_at_once)
-        losses = mixed(lambda targets: self._losses(outputs, targets), rows, batch)
-        (losses.sum() / size).backward()
+        losses = mixed(
+            lambda rows: self._losses(outputs, self.ranks.part(rows)),
+            rows,
+            replace(batch, share=self._own(batch.share)),
+        )
+        # Several processes average their gradients: each divides by its share of the whole batch.
+        (losses.sum() * self.ranks.size / len(index)).backward()
         return losses.detach().sum()
+
+    def _own(self, x: Tensor | None) -> Tensor | None:
+        """Return this process's part of what the batch has for each series, or for all at once."""
+        return x if x is None or len(x) == 1 else self.ranks.part(x)
 
     def _in_pieces(self, inputs: Inputs, most: int) -> Tensor:
         model: Any = self.model
