@@ -133,13 +133,14 @@ class SeriesReader(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-        The write is atomic: if the process is killed, the old folder or none is left.
+        The write is atomic: if the process is killed, the folder holds the old model or the new.
 
         Parameters
         ----------
         path : str or path
-            A new folder, or one written by an earlier `save`, which is replaced. What concerns the
-            running program only is not: `device`, `callbacks`, `checkpoint_dir` and `resume`.
+            A new folder, or one written by an earlier `save`, whose model is replaced. What
+            concerns the running program only is not saved: `device`, `callbacks`, `checkpoint_dir`
+            and `resume`.
 
         Raises
         ------
@@ -148,6 +149,8 @@ class SeriesReader(BaseEstimator):
         ValueError
             If `path` is anything else, or a parameter cannot be written as JSON. An encoding
             class is saved under its registered name; a factory cannot be saved.
+        OSError
+            If the files cannot be written; an earlier model is still there then.
         """
         check_is_fitted(self)
         persistence.write_folder(path, *self._fitted_state())
