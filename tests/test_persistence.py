@@ -179,6 +179,41 @@ def test_a_folder_of_version_0_1_is_replaced(tmp_path):
     }
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("strange", ["notes.txt", ".git/HEAD", "weights.bin", "weights-1/x"])
+def test_what_save_did_not_write_makes_it_refuse(saved, strange):
+    (saved / strange).parent.mkdir(exist_ok=True)
+    (saved / strange).write_text("mine")
+    before = contents(saved)
+    for attempt in (fitted("rope").save, check_destination):
+        with pytest.raises(ValueError, match=rf"more than .*: {strange.split('/')[0]}; .* move"):
+            attempt(saved)
+    assert contents(saved) == before
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"estimator.json": '{"name": "of another tool"}'},
+        {"estimator.json": "[1, 2]"},
+        {"estimator.json": "not JSON"},
+        {"weights.safetensors": "of another tool"},
+    ],
+    ids=lambda files: "".join(files.values()),
+)
+def test_files_of_another_tool_are_not_overwritten(files, path):
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    before = contents(path)
+    with pytest.raises(ValueError, match="exists and is not a saved estimator"):
+        fitted().save(path)
+    assert contents(path) == before
+
+
 def test_a_link_is_followed(saved, tmp_path):
     link = tmp_path / "newest"
     link.symlink_to(saved)

@@ -60,8 +60,8 @@ def write_folder(
     Parameters
     ----------
     path : str or path
-        A new folder, an empty one, or one written by an earlier call, whose model is replaced; or a
-        symbolic link to such a folder.
+        A new folder, an empty one, or one that holds what an earlier call wrote and nothing else,
+        whose model is replaced; or a symbolic link to such a folder.
     state : mapping
         The description, which must be serialisable as JSON.
     tensors : mapping
@@ -229,15 +229,24 @@ def _destination(path: str | os.PathLike[str]) -> Path:
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
-    if not folder.is_dir() or (_described(folder) is None and not _is_empty(folder)):
+    strange = _strange(folder) if folder.is_dir() else None
+    if strange is None or (strange and _described(folder) is None):
         raise ValueError(
             f"{path} exists and is not a saved estimator; choose another path, or remove it first"
+        )
+    if strange:
+        raise ValueError(
+            f"{path} holds more than a saved estimator: {', '.join(strange[:10])}; choose another "
+            "path, or move these first"
         )
     return folder
 
 
-def _is_empty(folder: Path) -> bool:
-    return all(_LEFTOVER.fullmatch(each.name) for each in folder.iterdir())
+def _strange(folder: Path) -> list[str]:
+    """Return the names in a folder that `write_folder` did not write."""
+    ours = set() if _described(folder) is None else {_JSON, _WEIGHTS_BEFORE}
+    names = sorted(each.name for each in folder.iterdir())
+    return [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
 
 
 def _leftovers(folder: Path, beside: Path) -> list[Path]:
