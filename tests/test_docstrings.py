@@ -51,6 +51,7 @@ def test_every_parameter_is_documented_with_its_default(estimator: type) -> None
 
 def test_the_budget_is_stated_as_it_is() -> None:
     text = " ".join((TSTransformerClassifier.__doc__ or "").split())
-    assert f"for {base.AUTO_STEPS} optimizer steps" in text
-    assert f"at least {base.AUTO_MIN_EPOCHS} epochs" in text
+    fewest, most = base.AUTO_STEPS
+    assert f'"auto" is {base.AUTO_EPOCHS} epochs, but at least {fewest} and at most {most} ' in text
+    assert f"at least {base.AUTO_MIN_EPOCHS} times" in text
     assert f"from {base.AUTO_EARLY_STOPPING_CASES} series on" in text

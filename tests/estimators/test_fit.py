@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.estimators.base import AUTO_MIN_EPOCHS, AUTO_STEPS
 from tsformer.training import Callback, NonFiniteLossError
 
 
@@ -153,18 +152,22 @@ def test_callbacks_see_the_model(make, italy):
     assert clf.n_iter_ == 1
 
 
-def test_auto_epochs_give_a_budget_of_steps(make, italy):
-    X, y = italy
-    for n, batch_size in ((len(X), 16), (12, 32)):
-        stops = Stops()
-        make(max_epochs="auto", batch_size=batch_size, callbacks=[stops]).fit(X[:n], y[:n])
-        batches = -(-n // batch_size)
-        assert stops.n_epochs == max(-(-AUTO_STEPS // batches), AUTO_MIN_EPOCHS)
+@pytest.mark.parametrize(
+    ("n", "batch_size", "n_epochs"),
+    [
+        (64, 16, 250),  # at least 1000 steps
+        (12, 32, 1000),
+        (60, 2, 60),  # 60 epochs of 30 steps
+        (60, 1, 42),  # at most 2500 steps, in whole epochs
+        (180, 1, 20),  # but at least 20 epochs
+    ],
+)
+def test_auto_epochs_give_a_budget_of_steps(n, batch_size, n_epochs, make, italy):
+    X, y = (np.concatenate([part] * 3)[:n] for part in italy)
     stops = Stops()
-    make(max_epochs="auto", batch_size=1, stem="linear", d_model=4, callbacks=[stops]).fit(
-        np.tile(X, (2, 1, 1)), np.tile(y, 2)
-    )
-    assert stops.n_epochs == max(-(-AUTO_STEPS // 134), AUTO_MIN_EPOCHS)
+    tiny = {"stem": "linear", "d_model": 4, "n_heads": 1}
+    make(max_epochs="auto", batch_size=batch_size, callbacks=[stops], **tiny).fit(X, y)
+    assert stops.n_epochs == n_epochs
 
 
 def test_an_error_in_a_callback_passes_and_leaves_a_fitted_estimator(make, italy):

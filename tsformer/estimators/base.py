@@ -52,9 +52,11 @@ __all__ = ["TrainingJob", "TransformerEstimator"]
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
-#: ``max_epochs="auto"``: optimizer steps per fit, whatever the number of series...
-AUTO_STEPS = 1000
-#: ...but at least this many passes over large data.
+#: ``max_epochs="auto"``: this many passes over the data...
+AUTO_EPOCHS = 60
+#: ...but no fewer optimizer steps and no more than these...
+AUTO_STEPS = (1000, 2500)
+#: ...except that large data are passed over at least this often.
 AUTO_MIN_EPOCHS = 20
 #: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
@@ -85,12 +87,15 @@ class TransformerEstimator(SeriesEstimator):
         The module of each ensemble member.
     histories_ : list of History
         The training history of each member.
+    augmentations_ : list of Augmentation or None
+        What each member was trained with.
     device_ : torch.device
         The device of the modules.
     """
 
     models_: list[TSTransformer]
     histories_: list[History]
+    augmentations_: list[Augmentation | None]
 
     #: Options of the conv stem in which the default of an estimator differs from that of the stem.
     _conv_params: ClassVar[dict[str, Any]] = {}
@@ -277,14 +282,17 @@ class TransformerEstimator(SeriesEstimator):
             validated=held_out is not None and self._stops_early(len(series), given=True),
             seed=seeds[0][1],
         )
+        counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
+        augmentations = self._make_augmentations(series.take(counted), targets[counted])
         plans = [
-            replace(plan, seed=training_seed, augmentation=self._make_augmentation(member))
-            for member, (_, training_seed, _) in enumerate(seeds)
+            replace(plan, seed=training_seed, augmentation=augmentation)
+            for augmentation, (_, training_seed, _) in zip(augmentations, seeds, strict=True)
         ]
         validation = None
         if held_out is not None:
             validation = self._validation(*held_out, val_weights, plan.device)
         self.models_, self.device_, self.histories_ = models, plan.device, histories
+        self.augmentations_ = augmentations
         return TrainingJob(
             models=models,
             panel=self.preprocessor_.transform(series),
@@ -352,12 +360,25 @@ class TransformerEstimator(SeriesEstimator):
         views = resolve_recipe(self.get_params(deep=False))["views"]
         return Scaler(self.scaling, views=views, view_params=self.view_params)
 
-    def _make_augmentation(self, member: int) -> Augmentation | None:
-        own = self._member_parameters(member)
-        made = make_augmentation(resolve_recipe(own)["augmentation"], own["augmentation_params"])
-        if made is not None:
-            made.check(symbolic=self.stem == "embedding")
-        return made
+    def _make_augmentations(self, series: Padded, targets: Targets) -> list[Augmentation | None]:
+        """Return what each member is trained with; "auto" is nothing where it would harm."""
+        harms: bool | None = None
+        augmentations = []
+        for member in range(self.n_estimators):
+            own = self._member_parameters(member)
+            asked, params = own["augmentation"], own["augmentation_params"]
+            made = make_augmentation(resolve_recipe(own)["augmentation"], params)
+            if made is not None and isinstance(asked, str) and asked == "auto":
+                harms = self._harms(made, series, targets) if harms is None else harms
+                made = None if harms else made
+            if made is not None:
+                made.check(symbolic=self.stem == "embedding")
+            augmentations.append(made)
+        return augmentations
+
+    def _harms(self, augmentation: Augmentation, series: Padded, targets: Targets) -> bool:
+        """Whether an augmentation that was not asked for by name should be left out."""
+        return False
 
     def _model_config(self, max_len: int, member: int) -> ModelConfig:
         """Return the configuration of a member for the output of `preprocessor_`."""
@@ -398,7 +419,8 @@ class TransformerEstimator(SeriesEstimator):
         batch_size = batch_for(n_tokens) if self.batch_size == "auto" else int(self.batch_size)
         n_epochs = self.max_epochs
         if n_epochs == "auto":
-            n_epochs = max(epochs_for(AUTO_STEPS, n_cases, batch_size), AUTO_MIN_EPOCHS)
+            fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
+            n_epochs = max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
         return TrainingPlan(
             n_epochs=int(n_epochs),
             batch_size=batch_size,
@@ -428,6 +450,7 @@ class TransformerEstimator(SeriesEstimator):
         kept = [i for i, history in enumerate(self.histories_) if history] or [0]
         self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
         self.histories_ = [self.histories_[i] for i in kept]
+        self.augmentations_ = [self.augmentations_[i] for i in kept]
 
     def _check_same_shape(self) -> None:
         """Raise ValueError if a warm start cannot continue from the fitted models."""
@@ -527,6 +550,8 @@ class TransformerEstimator(SeriesEstimator):
             member = type(self)(**parameters)
             member.__dict__.update(learned)
             member.models_, member.histories_ = [model], [history]
+            if hasattr(self, "augmentations_"):  # a loaded estimator has none
+                member.augmentations_ = [self.augmentations_[i]]
             members.append(member)
         return members
 

@@ -11,7 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tsformer.augmentation import Augmentation
+from tsformer.data.panel import Padded
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import ClassifierParameters
 from tsformer.estimators.series import Targets
@@ -77,12 +80,13 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     augmentation : str, Augmentation, class, factory or None, default="auto"
         What changes the series of each step at random, in training only: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
-        "auto" is "warp" for the conv stem, and None for the others.
+        "auto" is "warp" for the conv stem, unless it would make the classes of this data set hard
+        to recognise, see `tsformer.estimators.label_preservation`, and None for other stems.
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"p": 0.25}``.
     max_epochs : int or "auto", default="auto"
-        Number of passes over the training series. "auto" trains for 1000 optimizer steps, but for
-        at least 20 epochs.
+        Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
+        most 2500 optimizer steps; large data are passed over at least 20 times.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, or fewer for series of more than 2,048 tokens, so
         that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
@@ -164,6 +168,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         The fitted torch module; for several members, that of the first.
     models_, histories_ : list
         Module and history of each member. After Ctrl-C, only of the members trained so far.
+    augmentations_ : list of Augmentation or None
+        What each member was trained with. It is not saved.
     estimators_ : list of TSTransformerClassifier
         Each member as a fitted classifier with ``n_estimators=1`` that shares its module.
     device_ : torch.device
@@ -193,6 +199,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     """
 
     _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1}
+
+    def _harms(self, augmentation: Augmentation, series: Padded, targets: Targets) -> bool:
+        everywhere = type(augmentation)(**vars(augmentation) | {"p": 1.0})
+        return agreement_kept(everywhere, series, targets, scaling=self.scaling) < LEAST_KEPT
 
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.
