@@ -63,7 +63,9 @@ DATASETS = [
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "0.1.0": recipe_0_1(),
-    "no warping": {"augmentation": None},
+    "no augmentation": {"augmentation": None},
+    "no warping": {"augmentation": "cutmix"},
+    "no mixing": {"augmentation": "warp"},
     "no norm before the head": {"head_norm": None},
     "no differences": {"views": "values"},
     "no residual layer": {"stem_params": {"n_residual": 0}},

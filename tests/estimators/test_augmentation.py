@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor, load
-from tsformer.augmentation import Augmentation, Jitter, Sum, Warp
+from tsformer.augmentation import Augmentation, CutMix, Jitter, Sum, Warp
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2, 20)).cumsum(axis=2)
@@ -25,12 +25,12 @@ def test_a_name_is_its_class_with_these_options():
     assert not np.array_equal(by_name, proba(augmentation=None))
 
 
-def test_the_default_warps_behind_the_conv_stem_only():
-    np.testing.assert_array_equal(proba(), proba(augmentation="warp"))
+def test_the_default_augments_behind_the_conv_stem_only():
+    np.testing.assert_array_equal(proba(), proba(augmentation="warp+cutmix"))
     linear = {"stem": "linear"}
     np.testing.assert_array_equal(proba(**linear), proba(augmentation=None, **linear))
-    patient = proba(augmentation_params={"p": 1.0})
-    np.testing.assert_array_equal(patient, proba(augmentation=Warp(p=1.0)))
+    patient = proba(augmentation_params={"warp": {"p": 1.0}})
+    np.testing.assert_array_equal(patient, proba(augmentation=Sum([Warp(p=1.0), CutMix()])))
 
 
 def test_regression_is_augmented_too():

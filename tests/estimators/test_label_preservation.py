@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tsformer import TSTransformerClassifier
-from tsformer.augmentation import Augmentation, Warp
+from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.panel import Padded
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 
@@ -107,14 +107,17 @@ def fitted(X=FREQUENCY, y=Y, **options) -> TSTransformerClassifier:
     return TSTransformerClassifier(**SMALL | options).fit(X, y)
 
 
+BOTH = Sum([Warp(), CutMix()])
+
+
 def test_auto_does_not_warp_where_that_harms():
     clf = fitted()
-    assert clf.augmentations_ == [None]
-    plain = fitted(augmentation=None)
+    assert clf.augmentations_ == [CutMix()]
+    plain = fitted(augmentation="cutmix")
     np.testing.assert_array_equal(clf.predict_proba(FREQUENCY), plain.predict_proba(FREQUENCY))
-    assert fitted(SHAPE).augmentations_ == [Warp()]
-    mild = fitted(augmentation_params={"sigma": 0.0, "p": 0.25})
-    assert mild.augmentations_ == [Warp(sigma=0.0, p=0.25)]
+    assert fitted(SHAPE).augmentations_ == [BOTH]
+    mild = fitted(augmentation_params={"warp": {"sigma": 0.0, "p": 0.25}})
+    assert mild.augmentations_ == [Sum([Warp(sigma=0.0, p=0.25), CutMix()])]
 
 
 def test_what_is_asked_for_by_name_is_done():
@@ -123,12 +126,12 @@ def test_what_is_asked_for_by_name_is_done():
 
 def test_members_decide_alike_and_each_knows_its_own():
     varied = fitted(SHAPE, n_estimators=2, members="varied")
-    assert varied.augmentations_ == [Warp(), None]
-    assert [member.augmentations_ for member in varied.estimators_] == [[Warp()], [None]]
-    assert fitted(n_estimators=2).augmentations_ == [None, None]
+    assert varied.augmentations_ == [BOTH, None]
+    assert [member.augmentations_ for member in varied.estimators_] == [[BOTH], [None]]
+    assert fitted(n_estimators=2).augmentations_ == [CutMix(), CutMix()]
 
 
-@pytest.mark.parametrize(("weight", "chosen"), [(0.0, None), (1.0, Warp())])
+@pytest.mark.parametrize(("weight", "chosen"), [(0.0, CutMix()), (1.0, BOTH)])
 def test_series_without_weight_do_not_decide(weight, chosen):
     X, y = np.concatenate([SHAPE, FREQUENCY]), np.concatenate([Y, Y + 2])
     clf = TSTransformerClassifier(**SMALL)

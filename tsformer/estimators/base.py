@@ -361,24 +361,27 @@ class TransformerEstimator(SeriesEstimator):
         return Scaler(self.scaling, views=views, view_params=self.view_params)
 
     def _make_augmentations(self, series: Padded, targets: Targets) -> list[Augmentation | None]:
-        """Return what each member is trained with; "auto" is nothing where it would harm."""
-        harms: bool | None = None
+        """Return what each member is trained with; "auto" leaves out what would harm."""
+        harmless: dict[Augmentation, Augmentation | None] = {}
         augmentations = []
         for member in range(self.n_estimators):
             own = self._member_parameters(member)
             asked, params = own["augmentation"], own["augmentation_params"]
             made = make_augmentation(resolve_recipe(own)["augmentation"], params)
-            if made is not None and isinstance(asked, str) and asked == "auto":
-                harms = self._harms(made, series, targets) if harms is None else harms
-                made = None if harms else made
             if made is not None:
                 made.check(symbolic=self.stem == "embedding")
+                if isinstance(asked, str) and asked == "auto":
+                    if made not in harmless:
+                        harmless[made] = self._harmless(made, series, targets)
+                    made = harmless[made]
             augmentations.append(made)
         return augmentations
 
-    def _harms(self, augmentation: Augmentation, series: Padded, targets: Targets) -> bool:
-        """Whether an augmentation that was not asked for by name should be left out."""
-        return False
+    def _harmless(
+        self, augmentation: Augmentation, series: Padded, targets: Targets
+    ) -> Augmentation | None:
+        """Return the parts of an augmentation that was not asked for by name which do no harm."""
+        return augmentation
 
     def _model_config(self, max_len: int, member: int) -> ModelConfig:
         """Return the configuration of a member for the output of `preprocessor_`."""

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tsformer.augmentation import Augmentation
+from tsformer.augmentation import Augmentation, Sum
 from tsformer.data.panel import Padded
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
@@ -80,10 +80,11 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     augmentation : str, Augmentation, class, factory or None, default="auto"
         What changes the series of each step at random, in training only: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
-        "auto" is "warp" for the conv stem, unless it would make the classes of this data set hard
-        to recognise, see `tsformer.estimators.label_preservation`, and None for other stems.
+        "auto" is "warp+cutmix" for the conv stem, without the warp where that would make the
+        classes of this data set hard to recognise, see
+        `tsformer.estimators.label_preservation`, and None for other stems.
     augmentation_params : dict, optional
-        Options of the augmentation, such as ``{"p": 0.25}``.
+        Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
         most 2500 optimizer steps; large data are passed over at least 20 times.
@@ -200,9 +201,19 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
 
     _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1}
 
-    def _harms(self, augmentation: Augmentation, series: Padded, targets: Targets) -> bool:
-        everywhere = type(augmentation)(**vars(augmentation) | {"p": 1.0})
-        return agreement_kept(everywhere, series, targets, scaling=self.scaling) < LEAST_KEPT
+    def _harmless(
+        self, augmentation: Augmentation, series: Padded, targets: Targets
+    ) -> Augmentation | None:
+        parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
+        kept = []
+        for part in parts:
+            if not part.mixes:  # else the class changes along with the series
+                everywhere = type(part)(**vars(part) | {"p": 1.0})
+                share = agreement_kept(everywhere, series, targets, scaling=self.scaling)
+                if share < LEAST_KEPT:
+                    continue
+            kept.append(part)
+        return Sum(kept) if len(kept) > 1 else kept[0] if kept else None
 
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.

@@ -170,7 +170,7 @@ def resolve_recipe(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(views, str) and views == "auto":
         views = "values+difference" if measured else "values"
     if isinstance(augmentation, str) and augmentation == "auto":
-        augmentation = "warp" if measured else None
+        augmentation = "warp+cutmix" if measured else None
     return {"views": views, "augmentation": augmentation}
 
 
