@@ -17,6 +17,7 @@ from torch import Tensor
 from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import Targets
 from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
@@ -221,6 +222,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         return {"target_mean": self.target_mean_, "target_std": self.target_std_}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
+        check_fields(described, REGRESSION)
         self.target_mean_ = described["target_mean"]
         self.target_std_ = described["target_std"]
 
