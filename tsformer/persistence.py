@@ -196,7 +196,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         finite.
     """
     path = Path(path)
-    if not (path / _JSON).is_file():
+    if not os.path.isfile(path / _JSON):  # unlike Path's method, also for impossible names
         raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")
     try:
         state = json.loads((path / _JSON).read_text(encoding="utf-8"))

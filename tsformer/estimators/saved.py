@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
 from tsformer.data.preprocessor import GAPS, SCALINGS
 from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.pooling import POOLINGS
@@ -35,10 +35,13 @@ __all__ = [
     "PREPROCESSOR",
     "REGRESSION",
     "check_fields",
+    "described_labels",
+    "described_weights",
     "load_checked",
     "made_as_saved",
     "restored_labels",
     "restored_parameters",
+    "restored_weights",
 ]
 
 #: Whether a value is allowed, and what is.
@@ -184,14 +187,14 @@ def check_fields(
     """
     prefix = f"{of}." if of else ""
     if not isinstance(described, dict):
-        raise ValueError(f"{of or 'the description'} must be an object; got {_short(described)}")
+        raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
     for name, (allowed, what) in fields.items():
         if name not in described:
             if name in optional:
                 continue
             raise ValueError(f"{prefix}{name} is missing")
         if not allowed(described[name]):
-            raise ValueError(f"{prefix}{name} must be {what}; got {_short(described[name])}")
+            raise ValueError(f"{prefix}{name} must be {what}; got {shortened(described[name])}")
 
 
 def restored_parameters(
@@ -212,19 +215,36 @@ def restored_parameters(
     for name in described:
         if name not in known:
             raise ValueError(unknown(f"parameter in {of}", name, known))
-    parameters = {
-        **described,
-        **{name: value for name, value in fixed.items() if name in described},
-    }
-    weights = parameters.get("class_weight")
-    if isinstance(weights, dict):
-        pairs = _list_of(
-            lambda v: isinstance(v, list) and len(v) == 2 and _is_label(v[0]) and _number(v[1]),
-            "pairs of a label and a number",
-        )
-        check_fields(weights, {"pairs": pairs}, of=f"{of}.class_weight")
-        parameters["class_weight"] = {label: weight for label, weight in weights["pairs"]}
-    return parameters
+    return {**described, **{name: value for name, value in fixed.items() if name in described}}
+
+
+def described_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return class labels ready for JSON; `restored_labels` reads them."""
+    # Dates as text, and durations as counts of their unit: as Python objects JSON has neither.
+    plain = labels.astype({"M": np.str_, "m": np.int64}.get(labels.dtype.kind, labels.dtype))
+    return {"dtype": labels.dtype.str, "values": plain.tolist()}
+
+
+def described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return class weights, of labels of this dtype, ready for JSON."""
+    # Pairs keep the types of the labels, where keys of JSON are strings.
+    labels: list[Any] = list(weights)
+    if dtype.kind in "Mm":
+        labels = described_labels(np.array(labels, dtype=dtype))["values"]
+    return {"pairs": [list(pair) for pair in zip(labels, weights.values(), strict=True)]}
+
+
+def restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
+    """Return the class weights that `described_weights` described."""
+    pairs = _list_of(
+        lambda v: isinstance(v, list) and len(v) == 2 and _is_label(v[0]) and _number(v[1]),
+        "pairs of a label and a number",
+    )
+    check_fields(described, {"pairs": pairs}, of="parameters.class_weight")
+    labels = [label for label, _ in described["pairs"]]
+    if dtype.kind in "Mm":
+        labels = np.array(labels, dtype=dtype).tolist()
+    return dict(zip(labels, (weight for _, weight in described["pairs"]), strict=True))
 
 
 def restored_labels(described: Any) -> npt.NDArray[Any]:
@@ -241,15 +261,15 @@ def restored_labels(described: Any) -> npt.NDArray[Any]:
     try:
         dtype = np.dtype(described["dtype"])
     except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueError(f"classes.dtype is no dtype: {_short(described['dtype'])}") from error
-    if dtype.kind not in "biufUO" or dtype.itemsize * len(values) > _MOST_LABELS:
-        raise ValueError(f"classes.dtype {_short(described['dtype'])} is none that labels have")
+        raise ValueError(f"classes.dtype is no dtype: {shortened(described['dtype'])}") from error
+    if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS:
+        raise ValueError(f"classes.dtype {shortened(described['dtype'])} is none that labels have")
     try:
         labels = np.array(values, dtype=dtype)
         ordered = len(labels) > 0 and bool(np.all(labels[1:] > labels[:-1]))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"classes.values are not of dtype {dtype}: {error}") from error
-    if not ordered or labels.tolist() != values:
+    if not ordered or described_labels(labels)["values"] != values:
         raise ValueError(f"classes.values must be distinct labels of dtype {dtype}, sorted")
     return labels
 
@@ -335,8 +355,3 @@ def _at_most(n_parameters: int) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

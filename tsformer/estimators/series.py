@@ -28,7 +28,9 @@ from tsformer.estimators.saved import (
     MEMBERS,
     PREPROCESSOR,
     check_fields,
+    described_weights,
     restored_parameters,
+    restored_weights,
 )
 from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
@@ -212,10 +214,15 @@ class SeriesReader(BaseEstimator):
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = self.get_params(deep=False) | self._not_saved
-        if isinstance(parameters.get("class_weight"), dict):
-            # JSON keys are strings; pairs keep the labels' types.
-            parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
+        weights = parameters.get("class_weight")
+        if isinstance(weights, Mapping):
+            parameters["class_weight"] = described_weights(weights, self._labels_dtype())
         return parameters
+
+    def _labels_dtype(self) -> np.dtype[Any]:
+        """Return the dtype of the class labels; any dtype if there are none."""
+        dtype: np.dtype[Any] = getattr(self, "classes_", np.empty(0)).dtype
+        return dtype
 
     @classmethod
     def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
@@ -224,6 +231,9 @@ class SeriesReader(BaseEstimator):
         parameters = cls._restored_parameters(state["parameters"])
         estimator = cls(**parameters | {"device": device})
         estimator._restore_targets(state)
+        if isinstance(parameters.get("class_weight"), dict):
+            weights = restored_weights(parameters["class_weight"], estimator._labels_dtype())
+            estimator.set_params(class_weight=weights)
         estimator._columns_are_steps = state["columns_are_steps"]
         estimator.n_features_in_ = state["n_features_in"]
         estimator.n_channels_ = state["n_channels"]
