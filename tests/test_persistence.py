@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,6 +129,42 @@ def test_weights_of_another_estimator(saved, tmp_path):
     fitted(random_state=1).save(tmp_path / "other")
     shutil.copy(weights_in(tmp_path / "other"), weights_in(saved))
     with pytest.raises(ValueError, match=r"not the file that estimator.json was written with"):
+        load(saved)
+
+
+def raw(header: dict[str, Any], data: bytes, length: int | None = None) -> bytes:
+    """Return a safetensors file, by hand."""
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(start: int, end: int, shape: list[int], dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        raw({"a": entry(0, 8, [2]), "b": entry(4, 12, [2])}, bytes(12)),
+        raw({"a": entry(0, 8, [2]), "b": entry(0, 8, [2])}, bytes(8)),
+        raw({"a": entry(0, 2**40, [2**38])}, bytes(8)),
+        raw({"a": entry(0, 8, [2**62, 2**62])}, bytes(8)),
+        raw({"a": entry(0, 8, [2], "F999")}, bytes(8)),
+        raw({"a": entry(0, 8, [-2])}, bytes(8)),
+        raw({}, b"", length=2**63),
+        raw({}, b"", length=2**26),
+        b"",
+    ],
+    ids=["overlap", "twins", "long", "overflow", "dtype", "negative", "2^63", "2^26", "empty"],
+)
+def test_a_header_that_makes_no_sense(saved, content):
+    state = json.loads((saved / "estimator.json").read_text())
+    weights_in(saved).unlink()
+    state["weights_sha256"] = hashlib.sha256(content).hexdigest()
+    file = saved / f"weights-{state['weights_sha256'][:16]}.safetensors"
+    file.write_bytes(content)
+    (saved / "estimator.json").write_text(json.dumps(state))
+    with pytest.raises(ValueError, match=rf"{file.name} is corrupted: "):
         load(saved)
 
 

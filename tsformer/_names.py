@@ -1,9 +1,15 @@
-"""The error message for an unknown name: nearest match and allowed names."""
+"""Values in error messages: any of them kept short, unknown names with the nearest match."""
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["unknown"]
+__all__ = ["shortened", "unknown"]
+
+
+def shortened(value: object, most: int = 100) -> str:
+    """Return the `repr` of a value for an error message, cut after `most` characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 40) -> str:
@@ -27,8 +33,8 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 4
     """
     choices = list(choices)
     spelled = {str(choice).lower(): choice for choice in choices if isinstance(choice, str)}
-    near = difflib.get_close_matches(str(name).lower(), spelled, n=5, cutoff=0.6)
-    message = f"unknown {kind} {name!r}"
+    near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5, cutoff=0.6)
+    message = f"unknown {kind} {shortened(name)}"
     if near:
         message += f": did you mean {spelled[near[0]]!r}?"
     if len(choices) <= most:

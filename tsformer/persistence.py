@@ -192,14 +192,17 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     FileNotFoundError
         If there is no saved estimator at `path`.
     ValueError
-        If a file is corrupted or truncated, or was written by a newer version.
+        If a file is corrupted or truncated, was written by a newer version, or a tensor is not
+        finite.
     """
     path = Path(path)
-    if not (path / _JSON).is_file():
+    if not os.path.isfile(path / _JSON):  # unlike Path's method, also for impossible names
         raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")
     try:
         state = json.loads((path / _JSON).read_text(encoding="utf-8"))
         version = state["format"]
+    except RecursionError as error:
+        raise ValueError(f"{path / _JSON} is corrupted: it is nested too deeply") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
     if version not in range(1, FORMAT + 1):
@@ -219,9 +222,15 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
             "written with; save the estimator again"
         )
     try:
-        return state, load_file(weights)
-    except SafetensorError as error:
+        tensors = load_file(weights)
+    except (SafetensorError, KeyError, RuntimeError) as error:
         raise ValueError(f"{weights} is corrupted: {error}") from error
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(_comparable(tensor).isfinite().all()):
+            raise ValueError(
+                f"{weights} is corrupted: tensor {name!r} has values that are not finite"
+            )
+    return state, tensors
 
 
 def _destination(path: str | os.PathLike[str]) -> Path:
@@ -264,6 +273,11 @@ def _described(folder: Path) -> dict[str, Any] | None:
         return None
     ours = isinstance(state, dict) and _DIGEST.fullmatch(str(state.get("weights_sha256")))
     return state if ours else None
+
+
+def _comparable(tensor: Tensor) -> Tensor:
+    """Return a tensor in a dtype that torch computes with, which those of 8 bits are not."""
+    return tensor if tensor.element_size() > 1 else tensor.float()
 
 
 def _weights_name(state: Mapping[str, Any]) -> str:

@@ -260,3 +260,10 @@ def test_sktime_is_what_downloads(monkeypatch):
     )
     assert load_dataset("ItalyPowerDemand")[0].shape == (1096, 1, 24)
     assert os.listdir("data") == ["ItalyPowerDemand"]
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "\0" * 5000, "x" * 101])
+def test_a_name_of_thousands_of_characters(name):
+    with pytest.raises(DatasetError, match="is not a data set name: names have at most 100") as it:
+        load_dataset(name)
+    assert len(str(it.value)) < 500

@@ -157,3 +157,34 @@ def test_sktime_reads_the_same(name, split):
     assert len(X) == len(theirs)
     for ours, row in zip(X, theirs.to_numpy(), strict=True):
         np.testing.assert_array_equal(ours, np.stack([channel.to_numpy() for channel in row]))
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    path = tmp_path / "Toy_TRAIN.ts"
+    path.write_text(HEADER + SERIES, encoding="utf-8-sig")
+    X, y = read_ts(path)
+    assert (len(X), y.tolist()) == (2, ["Walk", "run"])
+    path.write_text((HEADER + SERIES).removeprefix("# a comment\n"), encoding="utf-8-sig")
+    assert read_ts(path)[1].tolist() == ["Walk", "run"]
+
+
+@pytest.mark.parametrize("value", ["1_000", "1\u0661", "\uff11", "-?", "?1", "1?", "? ?", "0x1p3"])
+def test_what_only_python_reads_is_no_number(value, tmp_path):
+    path = tmp_path / "Toy_TRAIN.ts"
+    path.write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"line 11: channel 2, value 2: .* is not a number"):
+        read_ts(path)
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "message"),
+    [
+        ("@seriesLength 3", "@seriesLength " + "9" * 5000, "whole number below a billion, not '9"),
+        ("@dimensions 2", "@dimensions " + "9" * 5000, "whole number below a billion, not '999"),
+        ("@equalLength true", "@equalLength " + "x" * 5000, "must be true or false, not 'xxx"),
+    ],
+)
+def test_a_header_of_thousands_of_characters(tag, value, message, read):
+    with pytest.raises(DatasetError, match=message) as raised:
+        read(HEADER.replace(tag, value) + SERIES)
+    assert len(str(raised.value)) < 500

@@ -103,7 +103,7 @@ def test_constant_targets_and_one_series():
 )
 def test_wrong_targets(y, message, evening):
     with pytest.raises(ValueError, match=message):
-        TSTransformerRegressor(**SMALL).fit(evening[0], y)
+        TSTransformerRegressor(**SMALL, max_epochs=2).fit(evening[0], y)
 
 
 def test_save_load_pickle_and_cross_validation(evening, tmp_path):
@@ -115,3 +115,26 @@ def test_save_load_pickle_and_cross_validation(evening, tmp_path):
         np.testing.assert_array_equal(twin.predict(X), reg.predict(X))
         assert twin.get_params() == reg.get_params()
     assert len(cross_val_score(reg, X, y, cv=3)) == 3
+
+
+@pytest.mark.parametrize("size", [1e300, 1e155, -1.7e308])
+def test_targets_whose_squares_overflow_are_refused(size, evening):
+    X, y = evening
+    with pytest.raises(ValueError, match=r"targets as large as .* divide y by a constant first"):
+        TSTransformerRegressor(**SMALL, max_epochs=2).fit(X, size * np.linspace(0.5, 1.0, len(y)))
+
+
+def test_validation_targets_far_beyond_those_of_training_are_refused(evening):
+    X, y = evening
+    reg, too_large = TSTransformerRegressor(**SMALL, max_epochs=2), np.full(len(y), 1e300)
+    with pytest.raises(ValueError, match=r"y_val is too large for float32 after .* at series 0"):
+        reg.fit(X, y, X_val=X, y_val=too_large)
+
+
+def test_targets_whose_squares_vanish_are_scaled(evening):
+    X, y = evening
+    plain, small = (
+        TSTransformerRegressor(**SMALL, max_epochs=2).fit(X, factor * y).predict(X)
+        for factor in (1.0, 1e-200)
+    )
+    np.testing.assert_allclose(small * 1e200, plain, rtol=1e-4)

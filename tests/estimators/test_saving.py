@@ -113,6 +113,9 @@ def test_parameters_come_back(parameters, path):
         np.array([1, 2], dtype=np.uint8),
         np.array([1.0, 2.0]),
         np.array([False, True]),
+        np.array(["1969-07-20", "2024-02-29"], dtype="M8[D]"),
+        np.array(["2024-02-29T01:02:03.000000004", "2024-03-01"], dtype="M8[ns]"),
+        np.array([-1, 90], dtype="m8[s]"),
     ],
     ids=lambda labels: str(labels.dtype),
 )

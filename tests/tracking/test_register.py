@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ import pytest
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
 from tsformer.tracking import RunStore
-from tsformer.tracking.register import RegisteredEstimator, register
+from tsformer.tracking.register import RegisteredEstimator, load_registered, register
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 skops = pytest.importorskip("skops.io", reason='needs the extra "tracking"')
@@ -88,6 +91,70 @@ def test_a_name_that_is_there_gets_another_version(
     X = italy[0][:5]
     answer = mlflow.pyfunc.load_model(str(model_folder(store, again))).predict(X)
     assert np.array_equal(answer, classifier.predict_proba(X))
+
+
+def test_our_loader_predicts_what_the_estimator_predicts(
+    classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
+) -> None:
+    folder = model_folder(store, address)
+    for loaded in (load_registered(address, store), load_registered(folder, device="cpu")):
+        assert np.array_equal(loaded.predict_proba(italy[0]), classifier.predict_proba(italy[0]))
+    with pytest.raises(ValueError, match="address in a store; pass store="):
+        load_registered(address)
+    with pytest.raises(FileNotFoundError, match=r"no registered model at .*: MLmodel is missing"):
+        load_registered(folder / "nowhere")
+
+
+class Evil:
+    """Its unpickling leaves a file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.path}",)
+
+
+@pytest.mark.parametrize("serialization", ["pickle", "cloudpickle", None, "skops"])
+def test_a_registered_stranger_runs_no_code(
+    serialization: str | None, store: RunStore, address: str, tmp_path: Path
+) -> None:
+    """What `MLmodel` asks for is not done, and MLflow itself does it: the README says so."""
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(model_folder(store, address), folder)
+    (folder / "model.skops").write_bytes(pickle.dumps(Evil(ran)))
+    text = (folder / "MLmodel").read_text()
+    asked = "" if serialization is None else f"serialization_format: {serialization}"
+    (folder / "MLmodel").write_text(text.replace("serialization_format: skops", asked))
+    message = (
+        "not a model that `register` stored" if serialization == "skops" else "may run any code"
+    )
+    with pytest.raises(ValueError, match=message):
+        load_registered(folder)
+    assert not ran.exists()
+    if serialization == "pickle":
+        mlflow.sklearn.load_model(str(folder))
+        assert ran.exists(), "the README says that MLflow runs it"
+
+
+def test_a_registered_model_that_trusts_more_is_refused(
+    store: RunStore, address: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder(store, address), folder)
+    skops.dump(subprocess.Popen, folder / "model.skops")
+    with pytest.raises(ValueError, match=r"not a model that `register` stored.*ntrusted"):
+        load_registered(folder)
+    skops.dump(np.zeros(9), folder / "model.skops")
+    with pytest.raises(ValueError, match="it holds a ndarray"):
+        load_registered(folder)
+    skops.dump(np.zeros(10**6), folder / "model.skops", compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="it would unpack to 8,"):
+        load_registered(folder)
+    for text in ("flavors: 3", "flavors: {sklearn: [skops]}", "{", "[" * 10**4, "\x00"):
+        (folder / "MLmodel").write_text(text)
+        with pytest.raises(ValueError, match="does not describe a model of MLflow's sklearn"):
+            load_registered(folder)
 
 
 def test_what_cannot_be_registered_is_refused(

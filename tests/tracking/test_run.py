@@ -135,3 +135,27 @@ def test_data_are_named_and_told_apart(store: RunStore, italy: tuple[Any, Any]) 
     assert len({i.dataset.digest for i in inputs}) == 3
     assert "[67, 1, 24]" in inputs[0].dataset.profile
     assert "[67, 1, 14]" in inputs[2].dataset.profile
+
+
+def test_a_clock_that_goes_back_logs_no_negative_seconds(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    run = store.start("backward", kind="fit", key="of another time")
+    run.metrics({"loss": 1.0})
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    run.metrics({"loss": 0.5})
+    run.end("FINISHED")
+    info = store.client().get_run(run.run_id).info
+    assert 0 <= info.end_time - info.start_time < 60_000
+    times = [each.timestamp for each in store.client().get_metric_history(run.run_id, "loss")]
+    assert len(times) == 2
+    assert times == sorted(times)
+    again = store.start("backward", kind="fit", key="of another time", again=True)
+    again.end("FINISHED")
+    left = store.start("backward", kind="fit", key="of another time", again=True)
+    store.kill_stale(["of another time"], {})
+    assert left.run_id == run.run_id
+    info = store.client().get_run(run.run_id).info
+    assert info.status == "KILLED"
+    assert info.end_time >= info.start_time

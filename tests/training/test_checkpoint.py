@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import multiprocessing
 import os
+import resource
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +25,8 @@ from small_problem import (
     wrong_labels,
 )
 
-from tsformer.training import History, train
+from tsformer.training import Callback, History, train
+from tsformer.training.checkpoint import CheckpointFile
 
 EPOCHS, STEPS_AN_EPOCH = 6, 5
 
@@ -136,6 +141,89 @@ def test_a_damaged_file_is_refused(n_bytes, tmp_path):
         fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
 
 
+@pytest.mark.parametrize("how", ["some bytes", "a stretch of zeros", "the start"])
+def test_whatever_is_damaged_the_message_names_the_file(how, tmp_path):
+    """Random damage, also such as torch itself does not notice, and would train on."""
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
+    (path,) = tmp_path.glob("training-*.pt")
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    checkpoint = CheckpointFile(tmp_path, path.stem.removeprefix("training-"), 0.0)
+    read, refused = fingerprint_of(checkpoint.load()), 0
+    for _ in range(100):
+        content = bytearray(whole)
+        if how == "a stretch of zeros":
+            start = rng.integers(len(content))
+            content[start : start + 2000] = bytes(len(content[start : start + 2000]))
+        else:
+            within = 6000 if how == "the start" else len(content)
+            for place in rng.integers(within, size=rng.integers(1, 20)):
+                content[place] = rng.integers(256)
+        path.write_bytes(content)
+        try:
+            state = checkpoint.load()
+        except ValueError as error:
+            refused += str(error).startswith(f"checkpoint {path} cannot be read (")
+        else:
+            assert fingerprint_of(state) == read, "what was read is not what was saved"
+            refused += 1
+    assert refused == 100
+
+
+def fingerprint_of(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return hashlib.sha256(buffer.getvalue()).digest()
+
+
+@pytest.mark.parametrize("part", ["optimizer", "position", "model", "history"])
+def test_a_file_of_another_version_is_refused(part, tmp_path):
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
+    (path,) = tmp_path.glob("training-*.pt")
+    state = torch.load(path, weights_only=True)
+    torch.save(state | {part: {"of": "another version"}}, path)
+    model = make_model()
+    before = weights_of(model)
+    with pytest.raises(ValueError, match=rf"{path.name} cannot be read .* delete it to start"):
+        fit(model, *make_panel(), saved_at_end(tmp_path, resume=True))
+    assert equal(weights_of(model), before)
+
+
+def test_a_full_disk_is_a_warning_and_the_next_checkpoint_is_tried(tmp_path):
+    """The system refuses files of more than a thousand bytes, until the fourth epoch."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    straight, model = make_model(), make_model()
+    whole = fit(straight, *make_panel(), make_plan(n_epochs=EPOCHS))
+
+    class Frees(Callback):
+        def on_epoch_end(self, state):
+            if state.epoch == 4:
+                assert not list(tmp_path.iterdir()), "an unfinished file is left"
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        with pytest.warns(
+            UserWarning, match=r"training-\w+.pt could not be written \(.*File too large\); train"
+        ) as warned:
+            history = fit(model, *make_panel(), plan_in(tmp_path), callbacks=[Frees()])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(warned) == 4 * STEPS_AN_EPOCH
+    assert [row["loss"] for row in history] == [row["loss"] for row in whole]
+    assert equal(weights_of(model), weights_of(straight))
+    resumed = fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
+    assert list(resumed) == list(history)
+
+
+def test_threads_that_save_the_same_run_do_not_meet(tmp_path):
+    checkpoint = CheckpointFile(tmp_path, "same", 0.0)
+    state = {"weights": torch.arange(10_000)}
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: checkpoint.save(state), range(40)))
+    assert torch.equal(checkpoint.load()["weights"], state["weights"])
+    assert os.listdir(tmp_path) == ["training-same.pt"]
+
+
 def test_a_file_is_not_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match=r"must be a folder, .*file is a file"):
@@ -143,8 +231,6 @@ def test_a_file_is_not_a_folder(tmp_path):
 
 
 def test_it_is_saved_no_more_often_than_asked(tmp_path, monkeypatch):
-    from tsformer.training.checkpoint import CheckpointFile
-
     kept = []
     save = CheckpointFile.save
     monkeypatch.setattr(CheckpointFile, "save", lambda *args: (kept.append(1), save(*args)))

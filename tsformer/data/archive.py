@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
 from tsformer._optional import require
 from tsformer.data.tsfile import DatasetError, read_ts
 
@@ -66,10 +66,11 @@ def load_dataset(
     >>> X.shape, sorted(set(y.tolist()))
     ((40, 6, 100), ['Badminton', 'Running', 'Standing', 'Walking'])
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
         raise DatasetError(
-            f"{name!r} is not a data set name: names have only letters, digits, '-' and '_', as in "
-            "'NATOPS'; pass the folder that contains it as folder="
+            f"{shortened(name)} is not a data set name: names "
+            "have at most 100 characters, only letters, digits, '-' and '_', as in 'NATOPS'; pass "
+            "the folder that contains it as folder="
         )
     if split is not None and split not in _SPLITS:
         raise DatasetError(unknown("split", split, [*_SPLITS, None]))

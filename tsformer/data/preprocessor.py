@@ -44,6 +44,8 @@ class Preprocessor(nn.Module):
     prefix: str
     #: Whether it returns numbers of codes.
     symbolic = False
+    #: Channels `C` of the series that it was fitted to.
+    n_channels: int
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,8 +136,8 @@ class Preprocessor(nn.Module):
 
         Raises
         ------
-        KeyError
-            If something is missing, or a tensor is unknown.
+        ValueError
+            If the tensors are not those of what is described.
         """
         made: Preprocessor
         if any(name.startswith(Vocabulary.prefix) for name in tensors):
@@ -151,14 +153,17 @@ class Preprocessor(nn.Module):
             )
             made.n_channels = len(described["flagged"])
             made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
-        for name, tensor in tensors.items():
-            module, _, own = name.removeprefix(made.prefix).rpartition(".")
-            holder = dict(made.named_modules()).get(module)
-            if holder is None or own not in holder._buffers:
-                raise KeyError(f"{type(made).__name__} has no tensor {name!r}")
-            setattr(holder, own, tensor)
+        own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
+        made._check_learned(own)
+        for name, tensor in own.items():
+            module, _, buffer = name.rpartition(".")
+            setattr(made.get_submodule(module), buffer, tensor)
         made.time_step = described["time_step"]
         return made
+
+    def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
+        """Raise ValueError if these are not what `fit` would have learned."""
+        raise NotImplementedError
 
 
 class Scaler(Preprocessor):
@@ -279,6 +284,23 @@ class Scaler(Preprocessor):
             views.append(flags)
         return torch.cat([view.float() for view in views], dim=-1), mask
 
+    def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
+        names = {"mean", "std"} if self.scaling == "channel" else set()
+        names |= set() if self.difference is None else {"difference.std"}
+        if set(tensors) != names:
+            raise ValueError(
+                f"the tensors of a scaler with these options are {sorted(names)}; got "
+                f"{sorted(tensors)[:5]}"
+            )
+        for name, tensor in tensors.items():
+            if tensor.shape != (self.n_channels,) or tensor.dtype != torch.float64:
+                raise ValueError(
+                    f"tensor {self.prefix}{name} must have a float64 for each of the "
+                    f"{self.n_channels} channels; got {tuple(tensor.shape)} of {tensor.dtype}"
+                )
+            if name.endswith("std") and not bool((tensor > 0).all()):
+                raise ValueError(f"tensor {self.prefix}{name} must be positive")
+
     def _scaled(self, x: Tensor, observed: Tensor) -> Tensor:
         scaled = x
         if self.mean is not None and self.std is not None:
@@ -328,6 +350,7 @@ class Vocabulary(Preprocessor):
 
     prefix = "codes."
     symbolic = True
+    n_channels = 1
     known: Tensor
 
     def __init__(self) -> None:
@@ -361,6 +384,15 @@ class Vocabulary(Preprocessor):
         place = torch.searchsorted(known, codes).clamp(max=self.n_codes - 1)
         rows = (place + 1) * (known[place] == codes) * observed
         return rows.float()[..., None], observed
+
+    def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
+        known = tensors.get("known")
+        if set(tensors) != {"known"} or known is None or known.dtype != torch.int64:
+            raise ValueError(
+                f"codes must be one tensor, known, of int64; got {sorted(tensors)[:5]}"
+            )
+        if known.dim() != 1 or not len(known) or not bool((known.diff() > 0).all()):
+            raise ValueError("tensor codes.known must be distinct codes, ascending")
 
     def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
         _check_codes(x)

@@ -24,6 +24,8 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._names import shortened
+
 __all__ = ["DatasetError", "read_ts"]
 
 
@@ -56,8 +58,9 @@ def read_ts(
     FileNotFoundError
         If there is no such file.
     """
-    # A few headers in the archives use other encodings for names; data and tags are ASCII.
-    with open(path, encoding="utf-8", errors="replace") as file:
+    # A few headers in the archives use other encodings for names; data and tags are ASCII. Some
+    # editors begin a file with a byte order mark.
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
         lines = _Lines(os.fspath(path), file)
         header = _read_header(lines)
         X: list[npt.NDArray[np.float64]] = []
@@ -153,13 +156,14 @@ def _read_header(lines: _Lines) -> _Header:
 
 def _flag(lines: _Lines, tag: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        lines.refuse(f"{tag} must be true or false, not {value!r}")
+        lines.refuse(f"{tag} must be true or false, not {_short(value)}")
     return value.lower() == "true"
 
 
 def _count(lines: _Lines, tag: str, value: str) -> int:
-    if not value.isdecimal() or int(value) == 0:
-        lines.refuse(f"{tag} must be a positive whole number, not {value!r}")
+    # No file has a billion values a line; and Python refuses numbers of thousands of digits.
+    if not value.isdecimal() or len(value) > 9 or int(value) == 0:
+        lines.refuse(f"{tag} must be a positive whole number below a billion, not {_short(value)}")
     return int(value)
 
 
@@ -185,18 +189,29 @@ def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
                 "the channels of a series must have equal length"
             )
     # All channels at once, for speed; the offending value is located only if this fails.
-    text = ",".join(channels).replace("?", "nan")
+    values = ",".join(channels).split(",")
+    if any("?" in text for text in channels):
+        values = ["nan" if value.strip() == "?" else value for value in values]
     try:
-        return np.array(text.split(","), dtype=np.float64).reshape(len(channels), -1)
+        if not all(map(_is_plain, channels)):
+            raise ValueError
+        return np.array(values, dtype=np.float64).reshape(len(channels), -1)
     except ValueError:
         _refuse_value(lines, channels)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether there is nothing in a text that Python reads as digits and no other program does."""
+    return text.isascii() and "_" not in text
 
 
 def _refuse_value(lines: _Lines, channels: list[str]) -> NoReturn:
     for i, channel in enumerate(channels):
         for j, value in enumerate(channel.split(",")):
             try:
-                float(value.replace("?", "nan"))
+                if not _is_plain(value):
+                    raise ValueError
+                float("nan" if value.strip() == "?" else value)
             except ValueError:
                 lines.refuse(
                     f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is not a number"
@@ -213,4 +228,4 @@ def _check_shape(lines: _Lines, series: npt.NDArray[np.float64], header: _Header
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 30 else f"{text[:27]}...")
+    return shortened(text, most=32)

@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Self
@@ -31,6 +32,13 @@ from tsformer.estimators.parameters import (
     check_parameters,
     make_augmentation,
     resolve_recipe,
+)
+from tsformer.estimators.saved import (
+    HISTORY,
+    MODEL,
+    check_fields,
+    load_checked,
+    made_as_saved,
 )
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
 from tsformer.model import ModelConfig, TSTransformer
@@ -599,21 +607,38 @@ class TransformerEstimator(SeriesEstimator):
         )
         return {**first, "members": further}
 
-    def _made_models(self, described: dict[str, Any]) -> list[TSTransformer]:
+    def _restored_models(
+        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
+    ) -> list[TSTransformer]:
         members = [described, *described.get("members", ())]
+        for member in members:
+            check_fields(member, HISTORY)
         self.histories_ = [_restore_history(member) for member in members]
-        # Members of format 1 are all like the first, and do not repeat what it is.
-        configs = [ModelConfig(**member.get("model", described["model"])) for member in members]
-        models = []
-        for config in configs:
-            try:
-                models.append(_drawn_model(config, 0).eval())
-            except ValueError as error:
+        models: list[TSTransformer] = []
+        for member, own in zip(members, saved, strict=True):
+            # Members of format 1 are all like the first, and do not repeat what it is.
+            fields = member.get("model", described.get("model"))
+            check_fields(fields, MODEL, of="model")
+            config = ModelConfig(**fields)
+            self._check_config(config)
+            models.append(_restored_model(config, own))
+        return [model.eval() for model in models]
+
+    def _check_config(self, config: ModelConfig) -> None:
+        """Raise ValueError if a restored model is not for this estimator's inputs and outputs."""
+        preprocessor = self.preprocessor_
+        asked = {"n_channels": preprocessor.n_inputs, "n_outputs": self._n_outputs()}
+        for name, value in asked.items():
+            if getattr(config, name) != value:
                 raise ValueError(
-                    f"{error}. If the encoding {config.encoding!r} is your own, import the module "
-                    "that defines it before loading"
-                ) from error
-        return models
+                    f"model.{name} must be {value}, by its inputs and outputs; got "
+                    f"{getattr(config, name)}"
+                )
+        if (config.stem == "embedding") != preprocessor.symbolic:
+            raise ValueError(f"model.stem {config.stem!r} does not read what is preprocessed")
+        for name, value in preprocessor.stem_params().items():
+            if config.stem_params.get(name) != value:
+                raise ValueError(f"model.stem_params.{name} must be {value}, by its codes")
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
@@ -627,6 +652,28 @@ def _drawn_model(config: ModelConfig, seed: int) -> TSTransformer:
     """Return a model with initial weights drawn from `seed`."""
     with seeded(seed, torch.device("cpu")):
         return TSTransformer(config)
+
+
+def _restored_model(config: ModelConfig, saved: Mapping[str, Tensor]) -> TSTransformer:
+    """Return a model with saved weights; raise ValueError if they are not those of `config`."""
+    known = all(part.strip() in names() for part in str(config.encoding).split("+"))
+    try:
+        model = made_as_saved(partial(_drawn_model, config, 0), saved)
+    except ValueError as error:
+        if known:
+            raise
+        raise ValueError(
+            f"{error}. If the encoding {config.encoding!r} is your own, import the module "
+            "that defines it before loading"
+        ) from error
+    except RuntimeError:
+        # An encoding of one's own may compute with values, which are not there on the meta device.
+        plain = replace(config, encoding="none", encoding_params={})
+        rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
+        made_as_saved(partial(_drawn_model, plain, 0), rest)
+        model = _drawn_model(config, 0)
+    load_checked(model, saved)
+    return model
 
 
 def _derived(drawn: int, member: int) -> int:
@@ -682,11 +729,13 @@ _FORMAT_1: dict[str, Any] = {
 
 def _with_what_format_1_left_out(state: Mapping[str, Any]) -> dict[str, Any]:
     """Complete a description of format 1, which does not say what has become a choice since."""
-    parameters = {**_FORMAT_1, **state["parameters"]}
-    model = {"head_norm": None, **state["model"]}
+    parts = {"parameters": _FORMAT_1, "model": {"head_norm": None}}
+    for name in parts:
+        check_fields(state.get(name), {}, of=name)
+    parameters, model = ({**added, **state[name]} for name, added in parts.items())
     for described in (parameters, model):
-        if described["stem"] == "conv":
-            described["stem_params"] = {"n_residual": 0, **(described["stem_params"] or {})}
+        if described.get("stem") == "conv":
+            described["stem_params"] = {"n_residual": 0, **(described.get("stem_params") or {})}
     return {**state, "parameters": parameters, "model": model}
 
 

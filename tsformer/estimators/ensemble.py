@@ -27,6 +27,7 @@ from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import check_number, check_parameters
 from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
+from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import SeriesReader, drawn_seed
 from tsformer.estimators.time_limit import Deadline, epoch_seconds, what_fits
 from tsformer.training import History, NonFiniteLossError, TrainingPlan
@@ -468,17 +469,52 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
         estimator = cls._restored(state, device)
+        check_fields(state, ENSEMBLE)
         estimator.weights_, estimator.seconds_ = state["weights"], state["seconds"]
+        parts, weighted = state["parts"], estimator.weights_
+        if not {"random_convolutions"} <= set(parts) <= set(_PARTS) or set(weighted) != set(parts):
+            raise ValueError(
+                "parts must be random_convolutions and perhaps transformer, and weights have one "
+                f"of each; got {sorted(parts)} and {sorted(weighted)}"
+            )
+        strange = [key for key in tensors if key.partition(".")[0] not in parts]
+        if strange:
+            raise ValueError(f"tensor {strange[0]!r} is of none of the parts")
         estimator.transformer_ = None
-        for name, described in state["parts"].items():
+        for name, described in parts.items():
             own = {
                 key.removeprefix(f"{name}."): tensor
                 for key, tensor in tensors.items()
                 if key.startswith(f"{name}.")
             }
+            check_fields(described, {}, of=f"parts.{name}")
             described = {**described, "format": state["format"]}
-            setattr(estimator, f"{name}_", _PARTS[name]._from_fitted_state(described, own, device))
+            try:
+                part = _PARTS[name]._from_fitted_state(described, own, device)
+                estimator._check_part(part)
+            except ValueError as error:
+                raise ValueError(f"parts.{name}: {error}") from error
+            setattr(estimator, f"{name}_", part)
         return estimator
+
+    def _check_part(self, part: RandomConvolutionClassifier | TSTransformerClassifier) -> None:
+        """Raise ValueError if a restored part is not for the series and classes of the whole."""
+        for name in ("n_channels_", "_clock"):
+            if getattr(part, name) != getattr(self, name):
+                raise ValueError(f"{name.strip('_')} is not that of the ensemble")
+        if part.classes_.tolist() != self.classes_.tolist():
+            raise ValueError("classes are not those of the ensemble")
+
+    @classmethod
+    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        parameters = super()._restored_parameters(described)
+        for name, part in _OVERRIDES.items():
+            if isinstance(parameters.get(name), dict):
+                known = part._get_param_names()
+                parameters[name] = restored_parameters(
+                    parameters[name], known, part._not_saved, f"parameters.{name}"
+                )
+        return parameters
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()

@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from tsformer.estimators.saved import described_labels, restored_labels
 from tsformer.estimators.series import Targets
 from tsformer.estimators.weights import series_weights
 
@@ -108,8 +109,7 @@ class LabelClassifier(ClassifierMixin):
         return series_weights(sample_weight, self.class_weight, targets, self.classes_)
 
     def _describe_targets(self) -> dict[str, Any]:
-        return {"classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}}
+        return {"classes": described_labels(self.classes_)}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
-        classes = described["classes"]
-        self.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+        self.classes_ = restored_labels(described.get("classes"))

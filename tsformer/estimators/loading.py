@@ -14,6 +14,7 @@ from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
 from tsformer.estimators.series import SeriesReader
 from tsformer.persistence import read_folder
+from tsformer.training.plan import resolve_device
 
 __all__ = ["load"]
 
@@ -47,8 +48,9 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     FileNotFoundError
         If there is no saved estimator at `path`.
     ValueError
-        If a file is corrupted or truncated, was written by a newer version, or names an encoding
-        that is not registered (import the module that defines it first).
+        If a file is corrupted or truncated, describes what no `save` writes, was written by a
+        newer version, or names an encoding that is not registered (import the module that defines
+        it first). A file from a stranger runs no code, and takes no more memory than it is long.
 
     Examples
     --------
@@ -61,11 +63,13 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     ...     (load(folder).predict(X) == classifier.predict(X)).all()
     np.True_
     """
+    resolve_device(device)  # what is wrong with it is not wrong with the files
     state, tensors = read_folder(path)
+    name = state.get("class")
     try:
-        name = state["class"]
-        if name not in _CLASSES:
-            raise ValueError(unknown("estimator", name, _CLASSES))
+        if not isinstance(name, str) or name not in _CLASSES:
+            raise ValueError(unknown("class", name, _CLASSES))
         return _CLASSES[name]._from_fitted_state(state, tensors, device)
-    except (KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:
+        # Of any kind: options that an encoding or a stem cannot take may fail there in any way.
         raise ValueError(f"{Path(path)} is corrupted: {error}") from error

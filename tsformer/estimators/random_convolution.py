@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
 
 from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import check_number
+from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
@@ -299,5 +301,11 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             }
         }
 
-    def _made_models(self, described: dict[str, Any]) -> list[ConvolutionClassifier]:
-        return [ConvolutionClassifier(**described["convolutions"]).eval()]
+    def _restored_models(
+        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
+    ) -> list[ConvolutionClassifier]:
+        check_fields(described.get("convolutions"), CONVOLUTIONS, of="convolutions")
+        model = ConvolutionClassifier(**described["convolutions"]).eval()
+        load_checked(model, saved[0])
+        model.check(self.preprocessor_.n_inputs, len(self.classes_))
+        return [model]

@@ -17,11 +17,15 @@ from torch import Tensor
 from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import Targets
 from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
 
 __all__ = ["TSTransformerRegressor"]
+
+#: Its square is a normal number of float64, with all digits.
+_SMALLEST_STD = 1e-150
 
 
 class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
@@ -209,10 +213,16 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
             ) from error
         assert_all_finite(targets, input_name=name)
         if reset:
-            self.target_mean_ = float(targets.mean())
-            self.target_std_ = float(targets.std()) or 1.0
-        scaled: Targets = ((targets - self.target_mean_) / self.target_std_).astype(np.float32)
-        return scaled
+            self.target_mean_, self.target_std_ = _moments(targets, name)
+        scaled: Targets = (targets - self.target_mean_) / self.target_std_
+        too_large = np.abs(scaled) > np.finfo(np.float32).max
+        if too_large.any():
+            case = int(np.flatnonzero(too_large)[0])
+            raise ValueError(
+                f"{name} is too large for float32 after scaling, by the mean and standard "
+                f"deviation of y: {targets[case]:.3g} at series {case}"
+            )
+        return scaled.astype(np.float32)
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
         return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
@@ -221,6 +231,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         return {"target_mean": self.target_mean_, "target_std": self.target_std_}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
+        check_fields(described, REGRESSION)
         self.target_mean_ = described["target_mean"]
         self.target_std_ = described["target_std"]
 
@@ -233,3 +244,18 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
         residual = self._loss(outputs, targets).sum()
         return 1.0 - (residual / (targets - targets.mean()).square().sum()).item()
+
+
+def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
+    """Return mean and standard deviation of targets, the latter 1 if they are constant."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std = float(targets.mean()), float(targets.std())
+    if not np.isfinite(std):
+        raise ValueError(
+            f"{name} has targets as large as {np.abs(targets).max():.3g}, whose squares overflow "
+            f"float64; divide {name} by a constant first"
+        )
+    if std < _SMALLEST_STD:  # squares of what is smaller still lose digits, or are 0
+        spread = float(np.abs(targets - mean).max())
+        std = spread * float(((targets - mean) / spread).std()) if spread > 0 else 1.0
+    return mean, std

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, ClassVar, Self
@@ -23,6 +23,15 @@ from tsformer import persistence
 from tsformer.data.containers import to_padded
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor
+from tsformer.estimators.saved import (
+    ESTIMATOR,
+    MEMBERS,
+    PREPROCESSOR,
+    check_fields,
+    described_weights,
+    restored_parameters,
+    restored_weights,
+)
 from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
 
@@ -69,7 +78,7 @@ class SeriesReader(BaseEstimator):
 
         Raises
         ------
-        KeyError, TypeError, RuntimeError, ValueError
+        ValueError
             If `state` and `tensors` do not describe one.
         """
 
@@ -205,26 +214,49 @@ class SeriesReader(BaseEstimator):
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = self.get_params(deep=False) | self._not_saved
-        if isinstance(parameters.get("class_weight"), dict):
-            # JSON keys are strings; pairs keep the labels' types.
-            parameters["class_weight"] = {"pairs": list(parameters["class_weight"].items())}
+        weights = parameters.get("class_weight")
+        if isinstance(weights, Mapping):
+            parameters["class_weight"] = described_weights(weights, self._labels_dtype())
         return parameters
+
+    def _labels_dtype(self) -> np.dtype[Any]:
+        """Return the dtype of the class labels; any dtype if there are none."""
+        dtype: np.dtype[Any] = getattr(self, "classes_", np.empty(0)).dtype
+        return dtype
 
     @classmethod
     def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
         """Make an estimator without its models from what `_describe` returned."""
-        parameters = dict(state["parameters"])
-        if isinstance(parameters.get("class_weight"), dict):
-            parameters["class_weight"] = {k: v for k, v in parameters["class_weight"]["pairs"]}
+        check_fields(state, ESTIMATOR)
+        parameters = cls._restored_parameters(state["parameters"])
         estimator = cls(**parameters | {"device": device})
         estimator._restore_targets(state)
+        if isinstance(parameters.get("class_weight"), dict):
+            weights = restored_weights(parameters["class_weight"], estimator._labels_dtype())
+            estimator.set_params(class_weight=weights)
         estimator._columns_are_steps = state["columns_are_steps"]
         estimator.n_features_in_ = state["n_features_in"]
         estimator.n_channels_ = state["n_channels"]
-        if state["feature_names_in"]:
-            estimator.feature_names_in_ = np.array(state["feature_names_in"], dtype=object)
+        names = state["feature_names_in"]
+        if not estimator._columns_are_steps and estimator.n_features_in_ != estimator.n_channels_:
+            raise ValueError(
+                f"n_features_in must be n_channels, {estimator.n_channels_}; got "
+                f"{estimator.n_features_in_}"
+            )
+        if names:
+            if len(names) != estimator.n_features_in_:
+                raise ValueError(
+                    f"feature_names_in must be {estimator.n_features_in_} names; got {len(names)}"
+                )
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._clock = state["clock"]
         return estimator
+
+    @classmethod
+    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the constructor's arguments from what `_saved_parameters` returned."""
+        known = cls._get_param_names()
+        return restored_parameters(described, known, cls._not_saved, "parameters")
 
 
 class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesReader):
@@ -249,8 +281,10 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         """Return what is needed to make the modules, ready for JSON."""
 
     @abstractmethod
-    def _made_models(self, described: dict[str, Any]) -> list[Any]:
-        """Make the modules that `_describe_models` described, their tensors not yet loaded."""
+    def _restored_models(
+        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
+    ) -> list[Any]:
+        """Make the modules that `_describe_models` described, of tensors of one member each."""
 
     # Predicting.
 
@@ -312,14 +346,31 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
         estimator = cls._restored(state, device)
-        estimator.models_ = estimator._made_models(state)
+        check_fields(state, PREPROCESSOR, optional=("gaps", "gap_flag", "views", "view_params"))
+        check_fields(state, MEMBERS, optional=("members",))
         left = dict(tensors)
-        for prefix, model in zip(_prefixes(len(estimator.models_)), estimator.models_, strict=True):
+        saved = []
+        for prefix in _prefixes(1 + len(state.get("members", ()))):
             own = [name for name in left if name.startswith(prefix)]
-            model.load_state_dict({name.removeprefix(prefix): left.pop(name) for name in own})
+            saved.append({name.removeprefix(prefix): left.pop(name) for name in own})
         estimator.preprocessor_ = Preprocessor.restore(state, left)
+        estimator._check_preprocessor()
+        estimator.models_ = estimator._restored_models(state, saved)
         estimator._place(resolve_device(device))
         return estimator
+
+    def _check_preprocessor(self) -> None:
+        """Raise ValueError if a restored preprocessor is not for the series of this estimator."""
+        fitted, n_channels = self.preprocessor_, self.n_channels_
+        if fitted.n_channels != n_channels:
+            raise ValueError(
+                f"n_channels is {n_channels}, but {fitted.n_channels} are preprocessed"
+            )
+        if (fitted.time_step is None) != (self._clock is None):
+            raise ValueError(
+                f"clock is {self._clock!r}, but time_step {fitted.time_step!r}: series with times "
+                "have both, and others neither"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle and copies: everything, with the weights on the CPU."""

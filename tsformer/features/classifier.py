@@ -24,6 +24,11 @@ class ConvolutionClassifier(nn.Module):
         self.convolutions = RandomConvolutions(n_features, n_groups)
         self.ridge = RidgeClassifier()
 
+    def check(self, n_channels: int, n_classes: int) -> None:
+        """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
+        n_features = self.convolutions.check(n_channels)
+        self.ridge.check(n_features, n_classes)
+
     def embed(
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:

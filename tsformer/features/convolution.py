@@ -11,9 +11,18 @@ from math import log2
 import torch
 from torch import Tensor
 
-__all__ = ["KERNEL_LENGTH", "differences", "draw_channels", "largest_dilation", "responses"]
+__all__ = [
+    "KERNEL_LENGTH",
+    "LONGEST",
+    "differences",
+    "draw_channels",
+    "largest_dilation",
+    "responses",
+]
 
 KERNEL_LENGTH = 9
+#: The largest dilation of a loaded model: that of series of eight million steps.
+LONGEST = 2**20
 _HALF = KERNEL_LENGTH // 2
 
 

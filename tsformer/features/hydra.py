@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tsformer.features.convolution import (
     KERNEL_LENGTH,
+    LONGEST,
     draw_channels,
     largest_dilation,
     responses,
@@ -88,6 +89,21 @@ class Hydra(Learned):
             [draw_channels(self.n_groups, x.shape[1], generator) for _ in range(n_dilations)]
         ).to(x.device)
         return self
+
+    def check(self, n_channels: int) -> int:
+        """Return the number of features; raise ValueError if loaded tensors are not consistent."""
+        n_dilations = len(self.kernels)
+        if not 0 < n_dilations <= LONGEST.bit_length():
+            raise ValueError(
+                f"Hydra must have kernels of 1 to {LONGEST.bit_length()} dilations; got "
+                f"{n_dilations}"
+            )
+        n_groups = 1 if n_channels == 1 else self.n_groups
+        self._check_shapes(
+            kernels=(n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH),
+            channels=(n_dilations, n_groups, n_channels),
+        )
+        return 2 * n_dilations * self.n_groups * self.n_kernels
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, zero where not valid."""

@@ -27,3 +27,12 @@ class Learned(nn.Module):
             if saved is not None and buffer is not None:
                 setattr(self, name, buffer.new_empty(saved.shape))
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _check_shapes(self, **shapes: tuple[int, ...]) -> None:
+        """Raise ValueError for the first buffer that does not have its shape."""
+        for name, shape in shapes.items():
+            found = tuple(getattr(self, name).shape)
+            if found != shape:
+                raise ValueError(
+                    f"tensor {name!r} of {type(self).__name__} must be {shape}; it is {found}"
+                )

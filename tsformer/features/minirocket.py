@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tsformer.features.convolution import (
     KERNEL_LENGTH,
+    LONGEST,
     draw_channels,
     largest_dilation,
     responses,
@@ -138,6 +139,24 @@ class MiniRocket(Learned):
             )
         self.biases = torch.cat(biases)
         return self
+
+    def check(self, n_channels: int) -> int:
+        """Return the number of features; raise ValueError if loaded tensors are not consistent."""
+        n_dilations = len(self.dilations)
+        counted = bool((self.n_biases > 0).all()) and n_dilations > 0
+        if not counted or not bool(((self.dilations > 0) & (self.dilations <= LONGEST)).all()):
+            raise ValueError(
+                f"dilations of MiniRocket must be from 1 to {LONGEST:,}, each with a bias or more"
+            )
+        n_groups = 1 if n_channels == 1 else N_KERNELS // _TOGETHER
+        n_features = N_KERNELS * int(self.n_biases.sum())
+        self._check_shapes(
+            dilations=(n_dilations,),
+            n_biases=(n_dilations,),
+            channels=(n_dilations, n_groups, n_channels),
+            biases=(n_features,),
+        )
+        return n_features
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, as in `fit`."""

@@ -100,6 +100,16 @@ class RandomConvolutions(nn.Module):
         if self.n_groups:
             self.count_scale.fit(counts)
 
+    def check(self, n_channels: int) -> int:
+        """Return the number of features; raise ValueError if loaded tensors are not consistent."""
+        n_dense, n_counts = (
+            sum(cast(MiniRocket | Hydra, each).check(n_channels) for each in modules.values())
+            for modules in (self.minirocket, self.hydra)
+        )
+        self.dense_scale.check(n_dense)
+        self.count_scale.check(n_counts)
+        return n_dense + n_counts
+
     def scale(self, features: Tensor) -> Tensor:
         """Scale `unscaled` features."""
         dense, counts = self._parts(features)

@@ -117,6 +117,11 @@ class RidgeClassifier(Learned):
         self.intercept = (centre - mean @ self.coef.double()).float()
         return self
 
+    def check(self, n_features: int, n_classes: int) -> None:
+        """Raise ValueError if loaded tensors are not for these numbers."""
+        scalars: dict[str, tuple[int, ...]] = {"alpha": (), "scale": (), "loss": ()}
+        self._check_shapes(coef=(n_features, n_classes), intercept=(n_classes,), **scalars)
+
     def forward(self, features: Tensor) -> Tensor:
         """Return logits ``[B, K]``: the logarithms of the probabilities up to a constant."""
         return (features @ self.coef + self.intercept) * self.scale

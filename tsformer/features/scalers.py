@@ -27,11 +27,17 @@ class StandardScaler(Learned):
         self.mean, self.std = mean, std.where(std > 1e-6, 1.0)
         return self
 
+    def check(self, n_features: int) -> None:
+        """Raise ValueError if loaded tensors are not for this number; nothing is scaled by 0."""
+        self._check_shapes(mean=(n_features,), std=(n_features,))
+        if not bool((self.std > 0).all()):
+            raise ValueError(f"std of {type(self).__name__} must be positive")
+
     def forward(self, features: Tensor) -> Tensor:
         return (features - self.mean) / self.std
 
 
-class SparseScaler(Learned):
+class SparseScaler(StandardScaler):
     """Scale of counts, most of which may be 0: ``(r - mean) / (std + z^4)``, and 0 where r is 0.
 
     ``r = sqrt(max(x, 0))``, and `z` is the share of training series in which it is 0: the rarer a
@@ -42,13 +48,6 @@ class SparseScaler(Learned):
     .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
        accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
     """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._empty(mean=torch.float, std=torch.float)
 
     def fit(self, counts: Tensor) -> SparseScaler:
         """Learn from counts ``[n, F]``."""

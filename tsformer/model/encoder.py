@@ -45,8 +45,9 @@ class EncoderConfig:
     norm_first: bool = True
 
     def __post_init__(self) -> None:
-        if self.d_model % self.n_heads:
-            divisors = [h for h in range(1, self.d_model + 1) if self.d_model % h == 0]
+        if self.n_heads < 1 or self.d_model % self.n_heads:
+            most = min(self.d_model, 1024)
+            divisors = [h for h in range(1, most + 1) if self.d_model % h == 0]
             raise ValueError(
                 f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}; "
                 f"with this width n_heads may be one of {divisors}"

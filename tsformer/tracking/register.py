@@ -6,7 +6,10 @@ trusting that object's type only: it has no pickle and no torch module in it.
 
 from __future__ import annotations
 
+import os
 import tempfile
+import zipfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +22,19 @@ from tsformer.estimators.loading import load
 from tsformer.tracking.store import RunStore
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    import torch
     from mlflow.models import ModelSignature
 
     from tsformer.estimators.base import TransformerEstimator
+    from tsformer.estimators.series import SeriesReader
 
-__all__ = ["RegisteredEstimator", "register"]
+__all__ = ["RegisteredEstimator", "load_registered", "register"]
 
 _OUTPUTS = ("predict", "predict_proba")
+#: The one type that a stored model consists of, besides those of NumPy and of Python itself.
+_TRUSTED = "tsformer.tracking.register.RegisteredEstimator"
 _PACKAGES = ("torch", "numpy", "pandas", "scikit-learn", "skops")
 
 
@@ -47,7 +56,7 @@ class RegisteredEstimator:
         self.files = files
 
     @classmethod
-    def of(cls, estimator: TransformerEstimator) -> RegisteredEstimator:
+    def of(cls, estimator: SeriesReader) -> RegisteredEstimator:
         """Wrap a fitted estimator."""
         with tempfile.TemporaryDirectory() as folder:
             saved = Path(folder) / "model"
@@ -63,19 +72,24 @@ class RegisteredEstimator:
         return {"files": self.files}  # the estimator loaded from them holds a torch module
 
     @property
-    def estimator_(self) -> TransformerEstimator:
+    def estimator_(self) -> SeriesReader:
         if "_estimator" not in self.__dict__:
-            with tempfile.TemporaryDirectory() as folder:
-                for name, content in self.files.items():
-                    # An untrusted file name must not escape the folder.
-                    (Path(folder) / Path(name).name).write_bytes(content.tobytes())
-                self.__dict__["_estimator"] = load(folder)
-        estimator: TransformerEstimator = self.__dict__["_estimator"]
+            self.__dict__["_estimator"] = self.loaded()
+        estimator: SeriesReader = self.__dict__["_estimator"]
         return estimator
+
+    def loaded(self, device: str | torch.device = "auto") -> SeriesReader:
+        """Load the estimator onto a device."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in self.files.items():
+                # An untrusted file name must not escape the folder.
+                (Path(folder) / Path(name).name).write_bytes(content.tobytes())
+            return load(folder, device=device)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict as the estimator does: X [B series, C, L]."""
-        return np.asarray(self.estimator_.predict(X))
+        estimator: Any = self.estimator_
+        return np.asarray(estimator.predict(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities [B, K] of a classifier."""
@@ -133,7 +147,7 @@ def register(
             signature=_signature(estimator.n_channels_),
             pip_requirements=_requirements(),
             serialization_format="skops",
-            skops_trusted_types=[f"{RegisteredEstimator.__module__}.RegisteredEstimator"],
+            skops_trusted_types=[_TRUSTED],
             pyfunc_predict_fn=output,
         )
         run.params({"encoding": estimator.encoding, "model": name, "output": output})
@@ -147,6 +161,93 @@ def register(
         name, source=f"runs:/{run.run_id}/model", run_id=run.run_id
     )
     return f"models:/{name}/{version.version}"
+
+
+def load_registered(
+    model: str | os.PathLike[str],
+    store: RunStore | None = None,
+    *,
+    device: str | torch.device = "auto",
+) -> SeriesReader:
+    """Load an estimator that `register` stored, without running anything that is stored with it.
+
+    MLflow's own loaders read the format and the types to trust from the model's ``MLmodel``, so
+    that a model from a stranger may ask for pickle and run any code. This one reads what `register`
+    writes and nothing else.
+
+    Parameters
+    ----------
+    model : str or path
+        An address such as ``"models:/NAME/1"``, or a folder with an ``MLmodel``.
+    store : RunStore, optional
+        The store that an address is of.
+    device : str or torch.device, default="auto"
+        The device of the model.
+
+    Returns
+    -------
+    fitted estimator
+
+    Raises
+    ------
+    ValueError
+        If the model is not one that `register` stored, or an address comes without a store.
+    FileNotFoundError
+        If there is no model.
+    ImportError
+        If mlflow is missing.
+    """
+    skops = require("skops.io", extra="tracking", purpose="loading a registered model")
+    text = os.fspath(model)
+    if not text.startswith("models:/"):
+        return _loaded(Path(text), skops, device)
+    if store is None:
+        raise ValueError(f"{text} is an address in a store; pass store=")
+    name, _, version = text.removeprefix("models:/").rpartition("/")
+    client = store.client()
+    run_id = client.get_model_version(name, version).run_id
+    with tempfile.TemporaryDirectory() as folder:
+        return _loaded(Path(client.download_artifacts(run_id, "model", folder)), skops, device)
+
+
+def _loaded(folder: Path, skops: ModuleType, device: str | torch.device) -> SeriesReader:
+    """Load the estimator in a folder that MLflow wrote."""
+    flavor = _sklearn_flavor(folder / "MLmodel")
+    if flavor.get("serialization_format") != "skops":
+        raise ValueError(
+            f"{folder / 'MLmodel'} says that the model is stored as "
+            f"{flavor.get('serialization_format')!r}, which may run any code when it is loaded; "
+            "tsformer stores models as 'skops'"
+        )
+    path = folder / Path(str(flavor.get("pickled_model"))).name  # never outside the folder
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no registered model at {path}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(each.file_size for each in archive.infolist())
+        if unpacked > path.stat().st_size:
+            raise ValueError(f"it would unpack to {unpacked:,} bytes, and `register` packs nothing")
+        wrapped = skops.load(path, trusted=[_TRUSTED])
+        if not isinstance(wrapped, RegisteredEstimator):
+            raise ValueError(f"it holds a {type(wrapped).__name__}")
+        return wrapped.loaded(device)
+    except Exception as error:  # of any kind: what a stranger has written may fail in any way
+        raise ValueError(f"{path} is not a model that `register` stored: {error}") from error
+
+
+def _sklearn_flavor(path: Path) -> Mapping[str, Any]:
+    yaml = require("yaml", extra="tracking", purpose="loading a registered model")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no registered model at {path.parent}: {path.name} is missing"
+        )
+    try:
+        flavor = yaml.safe_load(path.read_text(encoding="utf-8"))["flavors"]["sklearn"]
+    except (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} does not describe a model of MLflow's sklearn flavor") from error
+    if not isinstance(flavor, Mapping):
+        raise ValueError(f"{path} does not describe a model of MLflow's sklearn flavor")
+    return flavor
 
 
 def _signature(n_channels: int) -> ModelSignature:

@@ -52,6 +52,8 @@ class TrackedRun:
         Id of the run.
     flush_seconds : float, default=5.0
         Minimum time between two batches of metrics.
+    started : int, optional
+        When the run began, in milliseconds since 1970; now by default.
 
     Attributes
     ----------
@@ -59,11 +61,20 @@ class TrackedRun:
         Whether the store failed.
     """
 
-    def __init__(self, client: MlflowClient | None, run_id: str, *, flush_seconds: float = 5.0):
+    def __init__(
+        self,
+        client: MlflowClient | None,
+        run_id: str,
+        *,
+        flush_seconds: float = 5.0,
+        started: int | None = None,
+    ):
         self.client = client
         self.run_id = run_id
         self.flush_seconds = flush_seconds
         self.lost = client is None
+        self._started = int(time.time() * 1000) if started is None else started
+        self._begun = time.monotonic()
         self._waiting: list[Any] = []
         self._next_flush = time.monotonic() + flush_seconds
 
@@ -97,7 +108,7 @@ class TrackedRun:
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Buffer metrics for the next batch; non-finite values are dropped."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
-        now = int(time.time() * 1000)
+        now = self._now()
         self._waiting += [
             entities.Metric(name, float(value), now, step)
             for name, value in values.items()
@@ -198,7 +209,12 @@ class TrackedRun:
     def end(self, status: str) -> None:
         """Flush and end the run with status "FINISHED", "FAILED" or "KILLED"."""
         self.flush()
-        self._send("set_terminated", status)
+        self._send("set_terminated", status, end_time=self._now())
+
+    def _now(self) -> int:
+        """Return milliseconds since 1970, which do not go back if the system's clock does."""
+        passed = int(1000 * (time.monotonic() - self._begun))
+        return max(self._started + passed, int(time.time() * 1000))
 
     def _send(self, method: str, *args: Any, attempts: int = 1, **kwargs: Any) -> None:
         if self.lost:

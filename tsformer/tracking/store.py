@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,7 +163,7 @@ class RunStore:
         """
         for run in self.runs("RUNNING", tags):
             if run.data.tags.get("tsformer.key") in keys:
-                _client(self.uri).set_terminated(run.info.run_id, "KILLED")
+                _kill(_client(self.uri), run)
 
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
         """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.
@@ -173,7 +174,7 @@ class RunStore:
         for run in self.runs("FINISHED", tags):
             key = run.data.tags.get("tsformer.key")
             if key in keys and key in seen:
-                _client(self.uri).set_terminated(run.info.run_id, "KILLED")
+                _kill(_client(self.uri), run)
             seen.add(key)
 
     def count_lost(self, key: str, session: str) -> int:
@@ -189,7 +190,7 @@ class RunStore:
         client = _client(self.uri)
         for run in self.runs("RUNNING", {"tsformer.key": key}):
             client.set_tag(run.info.run_id, "tsformer.lost", session)
-            client.set_terminated(run.info.run_id, "KILLED")
+            _kill(client, run)
         return len(self.runs(tags={"tsformer.key": key, "tsformer.lost": session}))
 
     def start(
@@ -237,16 +238,19 @@ class RunStore:
             client = _client(self.uri)
             earlier = self.runs(tags={"tsformer.key": key}) if again else []
             if earlier:
-                run_id = earlier[-1].info.run_id
-                client.update_run(run_id, status="RUNNING")
+                info = earlier[-1].info
+                client.update_run(info.run_id, status="RUNNING")
             else:
-                run_id = client.create_run(
-                    self.experiment_id, tags=everything, run_name=name
-                ).info.run_id
+                info = client.create_run(self.experiment_id, tags=everything, run_name=name).info
         except Exception as error:  # tracking never fails what is tracked
             warn_untracked(name, error)
             return TrackedRun(None, "")
-        return TrackedRun(client, run_id, flush_seconds=flush_seconds)
+        return TrackedRun(
+            client,
+            info.run_id,
+            flush_seconds=flush_seconds,
+            started=max(info.start_time, int(time.time() * 1000)),
+        )
 
     def ui_command(self) -> str:
         """Return the shell command that shows the store; for a server, the address to open."""
@@ -258,6 +262,12 @@ class RunStore:
         program = "mlflow" if same or not beside.exists() else str(beside)
         line = [program, "ui", "--backend-store-uri", self.uri, "--host", "127.0.0.1"]
         return shlex.join(line)
+
+
+def _kill(client: MlflowClient, run: Run) -> None:
+    """Mark a run KILLED now; if the system's clock went back since it began, when it began."""
+    end_time = max(run.info.start_time, int(time.time() * 1000))
+    client.set_terminated(run.info.run_id, "KILLED", end_time=end_time)
 
 
 def _client(uri: str) -> Any:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
-import os
-import pickle
+import io
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tsformer._files import replacing
 from tsformer.data.panel import Panel
 from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan
@@ -149,13 +151,14 @@ class Checkpointer:
         saved = self.file.load()
         if saved is None:
             return
-        state.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.at.load_state_dict(saved["position"], saved["best_epoch"])
-        state.history += saved["history"][len(state.history) :]
-        state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
-        if self.ranks.size == 1:  # the generators of the other processes are not saved
-            self._set_random(saved["random"])
+        with self.file.to_be_read():
+            self.optimizer.load_state_dict(saved["optimizer"])
+            self.at.load_state_dict(saved["position"], saved["best_epoch"])
+            state.history += saved["history"][len(state.history) :]
+            state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
+            if self.ranks.size == 1:  # the generators of the other processes are not saved
+                self._set_random(saved["random"])
+            state.model.load_state_dict(saved["model"])  # last: it may be the caller's
 
     def save_if_due(self) -> None:
         """Save the state after a step, if the last checkpoint is old enough."""
@@ -163,21 +166,28 @@ class Checkpointer:
             self.save()
 
     def save(self) -> None:
-        """Save the state now."""
+        """Save the state now; a disk that is full or gone is worth a warning, and not the run."""
         if self.file is None or not self.ranks.leads:
             return
         state = self.run.state
-        self.file.save(
-            {
-                "model": state.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "position": self.at.state_dict(),
-                "history": list(state.history),
-                "best_epoch": state.history.best_epoch,
-                "stop": state.stop,
-                "random": self._random(),
-            }
-        )
+        try:
+            self.file.save(
+                {
+                    "model": state.model.state_dict(),
+                    "optimizer": self.optimizer.state_dict(),
+                    "position": self.at.state_dict(),
+                    "history": list(state.history),
+                    "best_epoch": state.history.best_epoch,
+                    "stop": state.stop,
+                    "random": self._random(),
+                }
+            )
+        except OSError as error:
+            warnings.warn(
+                f"checkpoint {self.file.path} could not be written ({error}); training goes on, "
+                "and tries again when the next one is due",
+                stacklevel=2,
+            )
 
     def _random(self) -> dict[str, Tensor]:
         device = self.run.state.plan.device
@@ -226,16 +236,18 @@ class CheckpointFile:
         return time.monotonic() - self._saved >= 60 * self.minutes
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write the state atomically."""
-        unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            with unfinished.open("wb") as file:
-                torch.save(dict(state), file)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(self.path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        """Write the state atomically.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the state saved before is still there then.
+        """
+        self._saved = time.monotonic()
+        buffer = io.BytesIO()
+        torch.save(dict(state), buffer)  # to a file it would hide what the system says of it
+        with replacing(self.path) as file:
+            file.write(buffer.getbuffer())
         self._saved = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
@@ -256,16 +268,26 @@ class CheckpointFile:
                     stacklevel=2,
                 )
             return None
-        try:
+        with self.to_be_read():
+            with zipfile.ZipFile(self.path) as archive:
+                damaged = archive.testzip()
+            if damaged is not None:
+                raise ValueError(f"the checksum of {damaged} is wrong")
             # Tensors and plain values only: no code in a checkpoint is executed.
             state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
-        except (RuntimeError, EOFError, OSError, KeyError, pickle.UnpicklingError) as error:
+        return state
+
+    @contextmanager
+    def to_be_read(self) -> Iterator[None]:
+        """Raise ValueError that names the file for any error in the block, which reads it."""
+        try:
+            yield
+        except Exception as error:  # of any kind: a damaged file may fail in any way
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
                 f"checkpoint {self.path} cannot be read ({why}); delete it to start from "
                 "scratch, or set resume=False"
             ) from error
-        return state
 
 
 def fingerprint(

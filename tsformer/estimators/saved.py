@@ -1,0 +1,357 @@
+"""What a saved estimator must be: a file may come from a stranger, and be wrong in any way.
+
+Its description is checked field by field, and the shapes of its tensors before anything of their
+size is made: a few bytes must not ask for gigabytes.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from tsformer._names import shortened, unknown
+from tsformer.data.preprocessor import GAPS, SCALINGS
+from tsformer.model.norms import HEAD_NORMS
+from tsformer.model.pooling import POOLINGS
+from tsformer.model.stems import STEMS
+
+__all__ = [
+    "CONVOLUTIONS",
+    "ENSEMBLE",
+    "ESTIMATOR",
+    "HISTORY",
+    "MEMBERS",
+    "MODEL",
+    "PREPROCESSOR",
+    "REGRESSION",
+    "check_fields",
+    "described_labels",
+    "described_weights",
+    "load_checked",
+    "made_as_saved",
+    "restored_labels",
+    "restored_parameters",
+    "restored_weights",
+]
+
+#: Whether a value is allowed, and what is.
+Field = tuple[Callable[[Any], bool], str]
+
+Made = TypeVar("Made", bound=nn.Module)
+
+#: Bytes of what modules make themselves and do not save, such as the noise of an encoding.
+_MOST_UNSAVED = 2**26
+#: Bytes of all class labels.
+_MOST_LABELS = 2**26
+
+
+def _whole(low: int) -> Field:
+    return lambda v: type(v) is int and low <= v < 2**31, f"an int >= {low}"
+
+
+def _number(v: Any) -> bool:
+    return type(v) in (int, float)
+
+
+def _is_label(v: Any) -> bool:
+    return type(v) in (bool, int, float, str)
+
+
+def _finite(low: float = -math.inf) -> Field:
+    above = "" if low == -math.inf else f" > {low:g}"
+
+    def allowed(v: Any) -> bool:
+        return (
+            _number(v) and low < v and abs(v) <= (sys.float_info.max if type(v) is float else 2**53)
+        )
+
+    return allowed, f"a finite number{above}"
+
+
+def _choice(*choices: Any) -> Field:
+    def allowed(value: Any) -> bool:
+        return any(
+            value is choice or (isinstance(value, str) and value == choice) for choice in choices
+        )
+
+    return allowed, f"one of {', '.join(map(repr, choices))}"
+
+
+def _or_none(field: Field) -> Field:
+    return lambda v: v is None or field[0](v), f"{field[1]}, or null"
+
+
+def _list_of(of: Callable[[Any], bool], what: str) -> Field:
+    return lambda v: isinstance(v, list) and all(map(of, v)), f"a list of {what}"
+
+
+def _is_row(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and {"epoch", "seconds"} <= set(row)
+        and all(map(_number, row.values()))
+    )
+
+
+_BOOLEAN: Field = (lambda v: isinstance(v, bool), "true or false")
+_MAPPING: Field = (lambda v: isinstance(v, dict), "an object")
+_TEXT: Field = (lambda v: isinstance(v, str), "a string")
+
+#: The fields of every estimator...
+ESTIMATOR: dict[str, Field] = {
+    "parameters": _MAPPING,
+    "columns_are_steps": _BOOLEAN,
+    "n_features_in": _whole(1),
+    "n_channels": _whole(1),
+    "clock": _choice(None, "numbers", "dates"),
+    "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
+}
+REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
+#: ...of those with models of their own...
+PREPROCESSOR: dict[str, Field] = {
+    "scaling": _choice(*SCALINGS),
+    "flagged": _list_of(lambda v: isinstance(v, bool), "true or false"),
+    "time_step": _or_none(_finite(0)),
+    "gaps": _choice(*GAPS),
+    "gap_flag": _or_none(_finite()),
+    "views": _TEXT,
+    "view_params": (
+        lambda v: (
+            isinstance(v, dict) and set(v) <= {"scale"} and all(map(_finite(0)[0], v.values()))
+        ),
+        "an object that may have a scale > 0",
+    ),
+}
+#: ...of the ensemble...
+ENSEMBLE: dict[str, Field] = {
+    "weights": (
+        lambda v: isinstance(v, dict) and all(map(_finite(0)[0], v.values())),
+        "an object of numbers > 0",
+    ),
+    "seconds": (
+        lambda v: isinstance(v, dict) and all(map(_finite()[0], v.values())),
+        "an object of numbers",
+    ),
+    "parts": _MAPPING,
+}
+#: ...and of what describes a model and its training.
+MODEL: dict[str, Field] = {
+    "encoding": _TEXT,
+    "encoding_params": _MAPPING,
+    "d_model": _whole(1),
+    "n_heads": _whole(1),
+    "n_layers": _whole(0),
+    "d_ff": _or_none(_whole(1)),
+    "dropout": (lambda v: _number(v) and 0 <= v < 1, "a number >= 0 and < 1"),
+    "norm_first": _BOOLEAN,
+    "n_channels": _whole(1),
+    "n_outputs": _whole(1),
+    "max_len": _whole(1),
+    "stem": _choice(*STEMS),
+    "stem_params": _MAPPING,
+    "pooling": _choice(*POOLINGS),
+    "head_norm": _choice(*HEAD_NORMS, None),
+}
+HISTORY: dict[str, Field] = {
+    "history": _list_of(_is_row, "objects of numbers with epoch and seconds"),
+    "best_epoch": _or_none(_whole(0)),
+    "interrupted": _BOOLEAN,
+}
+MEMBERS: dict[str, Field] = {"members": _list_of(lambda v: isinstance(v, dict), "objects")}
+CONVOLUTIONS: dict[str, Field] = {"n_features": _whole(0), "n_groups": _whole(0)}
+
+
+def check_fields(
+    described: Any, fields: Mapping[str, Field], *, of: str = "", optional: Collection[str] = ()
+) -> None:
+    """Raise ValueError for the first field that is missing, or not what it must be.
+
+    Parameters
+    ----------
+    described : object
+        A part of the description, called `of` in errors.
+    fields : mapping
+        What is required.
+    optional : collection of str, optional
+        Fields that earlier versions did not write.
+    """
+    prefix = f"{of}." if of else ""
+    if not isinstance(described, dict):
+        raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
+    for name, (allowed, what) in fields.items():
+        if name not in described:
+            if name in optional:
+                continue
+            raise ValueError(f"{prefix}{name} is missing")
+        if not allowed(described[name]):
+            raise ValueError(f"{prefix}{name} must be {what}; got {shortened(described[name])}")
+
+
+def restored_parameters(
+    described: Mapping[str, Any], known: Collection[str], fixed: Mapping[str, Any], of: str
+) -> dict[str, Any]:
+    """Return the constructor's arguments that a description has.
+
+    Parameters
+    ----------
+    described : mapping
+        The arguments, called `of` in errors.
+    known : collection of str
+        The parameters of the constructor.
+    fixed : mapping
+        Those of the running program, such as where it writes, with the values that they have
+        whatever the description says.
+    """
+    for name in described:
+        if name not in known:
+            raise ValueError(unknown(f"parameter in {of}", name, known))
+    return {**described, **{name: value for name, value in fixed.items() if name in described}}
+
+
+def described_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return class labels ready for JSON; `restored_labels` reads them."""
+    # Dates as text, and durations as counts of their unit: as Python objects JSON has neither.
+    plain = labels.astype({"M": np.str_, "m": np.int64}.get(labels.dtype.kind, labels.dtype))
+    return {"dtype": labels.dtype.str, "values": plain.tolist()}
+
+
+def described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return class weights, of labels of this dtype, ready for JSON."""
+    # Pairs keep the types of the labels, where keys of JSON are strings.
+    labels: list[Any] = list(weights)
+    if dtype.kind in "Mm":
+        labels = described_labels(np.array(labels, dtype=dtype))["values"]
+    return {"pairs": [list(pair) for pair in zip(labels, weights.values(), strict=True)]}
+
+
+def restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
+    """Return the class weights that `described_weights` described."""
+    pairs = _list_of(
+        lambda v: isinstance(v, list) and len(v) == 2 and _is_label(v[0]) and _number(v[1]),
+        "pairs of a label and a number",
+    )
+    check_fields(described, {"pairs": pairs}, of="parameters.class_weight")
+    labels = [label for label, _ in described["pairs"]]
+    if dtype.kind in "Mm":
+        labels = np.array(labels, dtype=dtype).tolist()
+    return dict(zip(labels, (weight for _, weight in described["pairs"]), strict=True))
+
+
+def restored_labels(described: Any) -> npt.NDArray[Any]:
+    """Return the class labels that a description has.
+
+    Raises
+    ------
+    ValueError
+        If they are not distinct, sorted labels of a dtype that labels have.
+    """
+    fields = {"dtype": _TEXT, "values": _list_of(_is_label, "labels")}
+    check_fields(described, fields, of="classes")
+    values = described["values"]
+    try:
+        dtype = np.dtype(described["dtype"])
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise ValueError(f"classes.dtype is no dtype: {shortened(described['dtype'])}") from error
+    if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS:
+        raise ValueError(f"classes.dtype {shortened(described['dtype'])} is none that labels have")
+    try:
+        labels = np.array(values, dtype=dtype)
+        ordered = len(labels) > 0 and bool(np.all(labels[1:] > labels[:-1]))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"classes.values are not of dtype {dtype}: {error}") from error
+    if not ordered or described_labels(labels)["values"] != values:
+        raise ValueError(f"classes.values must be distinct labels of dtype {dtype}, sorted")
+    return labels
+
+
+def made_as_saved(make: Callable[[], Made], saved: Mapping[str, Tensor]) -> Made:
+    """Make a module whose parameters have the shapes of saved tensors.
+
+    It is made on the meta device first, which has no memory, and compared with what is saved.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the module.
+    saved : mapping
+        The saved `state_dict`.
+
+    Raises
+    ------
+    ValueError
+        If names, shapes or dtypes differ, or the module would make much that is not saved.
+    """
+    with torch.device("meta"), _at_most(len(saved)):
+        planned = make()
+    _compare(planned.state_dict(), saved)
+    unsaved = set(map(id, planned.buffers())) - set(
+        map(id, planned.state_dict(keep_vars=True).values())
+    )
+    n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) in unsaved)
+    if n_bytes > _MOST_UNSAVED:
+        raise ValueError(
+            f"the model would make {n_bytes:,} bytes of tables that are not in the file, more than "
+            f"{_MOST_UNSAVED:,}"
+        )
+    return make()
+
+
+def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Load saved tensors; raise ValueError for names or dtypes that are not the module's."""
+    _compare(module.state_dict(), saved, shapes=False)
+    module.load_state_dict(saved)
+
+
+def _compare(
+    own: Mapping[str, Tensor], saved: Mapping[str, Tensor], *, shapes: bool = True
+) -> None:
+    missing, strange = sorted(own.keys() - saved.keys()), sorted(saved.keys() - own.keys())
+    if missing or strange:
+        raise ValueError(
+            "the tensors are not those of the model that is described: "
+            + "; ".join(
+                f"{len(names)} {how}, such as {names[0]!r}"
+                for how, names in (("missing", missing), ("unknown", strange))
+                if names
+            )
+        )
+    for name, tensor in own.items():
+        theirs = saved[name]
+        if theirs.dtype != tensor.dtype or (shapes and theirs.shape != tensor.shape):
+            asked = f"{tuple(tensor.shape)} of {tensor.dtype}" if shapes else str(tensor.dtype)
+            raise ValueError(
+                f"tensor {name!r} must be {asked}, by the description; it is "
+                f"{tuple(theirs.shape)} of {theirs.dtype}"
+            )
+
+
+@contextmanager
+def _at_most(n_parameters: int) -> Iterator[None]:
+    """Raise ValueError once this thread makes modules of more parameters."""
+    thread, made = threading.get_ident(), 0
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal made
+        if threading.get_ident() != thread or parameter is None:
+            return
+        made += 1
+        if made > n_parameters:
+            raise ValueError(
+                f"the model that is described has more than the {n_parameters} tensors in the file"
+            )
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
