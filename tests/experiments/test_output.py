@@ -114,6 +114,10 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             )
         },
     ),
+    "experiments.accuracy.warping_rule": (
+        ["--datasets", "Adiac"],
+        {"measure": lambda dataset: {"dataset": dataset, "agreement_kept": 1.0}},
+    ),
     "experiments.accuracy.missing_values": (
         [],
         {
