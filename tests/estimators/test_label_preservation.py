@@ -137,3 +137,12 @@ def test_series_without_weight_do_not_decide(weight, chosen):
     clf = TSTransformerClassifier(**SMALL)
     clf.fit(X, y, sample_weight=np.where(y < 2, weight, 1.0))
     assert clf.augmentations_ == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "params", "p"),
+    [(2, None, 0.5), (10, None, 0.5), (20, None, 0.25), (20, {"cutmix": {"p": 0.5}}, 0.5)],
+)
+def test_with_many_classes_fewer_series_are_mixed(n_classes, params, p):
+    clf = fitted(SHAPE, np.arange(N) % n_classes, augmentation_params=params)
+    assert clf.augmentations_ == [Sum([Warp(), CutMix(p=p)])]

@@ -369,8 +369,8 @@ class TransformerEstimator(SeriesEstimator):
         return Scaler(self.scaling, views=views, view_params=self.view_params)
 
     def _make_augmentations(self, series: Padded, targets: Targets) -> list[Augmentation | None]:
-        """Return what each member is trained with; "auto" leaves out what would harm."""
-        harmless: dict[Augmentation, Augmentation | None] = {}
+        """Return what each member is trained with; "auto" is fitted to the data."""
+        suited: dict[Augmentation, Augmentation | None] = {}
         augmentations = []
         for member in range(self.n_estimators):
             own = self._member_parameters(member)
@@ -379,16 +379,23 @@ class TransformerEstimator(SeriesEstimator):
             if made is not None:
                 made.check(symbolic=self.stem == "embedding")
                 if isinstance(asked, str) and asked == "auto":
-                    if made not in harmless:
-                        harmless[made] = self._harmless(made, series, targets)
-                    made = harmless[made]
+                    if made not in suited:
+                        suited[made] = self._suited(made, params or {}, series, targets)
+                    made = suited[made]
             augmentations.append(made)
         return augmentations
 
-    def _harmless(
-        self, augmentation: Augmentation, series: Padded, targets: Targets
+    def _suited(
+        self,
+        augmentation: Augmentation,
+        params: Mapping[str, Any],
+        series: Padded,
+        targets: Targets,
     ) -> Augmentation | None:
-        """Return the parts of an augmentation that was not asked for by name which do no harm."""
+        """Return what is left of an augmentation that was not asked for by name, for these data.
+
+        `params` are the options that were asked for.
+        """
         return augmentation
 
     def _model_config(self, max_len: int, member: int) -> ModelConfig:
