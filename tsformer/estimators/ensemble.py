@@ -156,8 +156,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     Notes
     -----
-    A fit takes as long as its parts: seconds for the random convolutions, and for each member the
-    1000 optimizer steps of a transformer. Predicting takes as long as all of them together.
+    A fit takes as long as its parts: seconds for the random convolutions, and for each member what
+    a `TSTransformerClassifier` takes. Predicting takes as long as all of them together.
 
     Series of codes are not for it, as random convolutions compute with values: use
     ``TSTransformerClassifier(stem="embedding")``.
