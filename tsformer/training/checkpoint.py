@@ -155,7 +155,8 @@ class Checkpointer:
         state.history += saved["history"][len(state.history) :]
         state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
         if self.ranks.size == 1:  # the generators of the other processes are not saved
-            self._set_random(saved["random"])
+            # A device that was not trained on before goes on from its seed.
+            self.run.random.states |= saved["random"]
 
     def save_if_due(self) -> None:
         """Save the state after a step, if the last checkpoint is old enough."""
@@ -175,24 +176,9 @@ class Checkpointer:
                 "history": list(state.history),
                 "best_epoch": state.history.best_epoch,
                 "stop": state.stop,
-                "random": self._random(),
+                "random": self.run.random.states,
             }
         )
-
-    def _random(self) -> dict[str, Tensor]:
-        device = self.run.state.plan.device
-        states = {"cpu": torch.default_generator.get_state()}
-        if device.type in ("cuda", "mps"):
-            module: Any = getattr(torch, device.type)
-            states[device.type] = module.get_rng_state()
-        return states
-
-    def _set_random(self, states: dict[str, Tensor]) -> None:
-        device = self.run.state.plan.device
-        torch.default_generator.set_state(states["cpu"])
-        if device.type in states and device.type != "cpu":
-            module: Any = getattr(torch, device.type)
-            module.set_rng_state(states[device.type])
 
 
 class CheckpointFile:
