@@ -168,27 +168,37 @@ def test_a_stop_while_writing_leaves_the_old_one(saved, monkeypatch):
     assert os.listdir(saved.parent) == ["clf"]
 
 
+SAVES_AGAIN_AND_AGAIN = """
+import numpy as np, torch; torch.set_num_threads(1)
+from tsformer import TSTransformerClassifier
+clf = TSTransformerClassifier(d_model=64, max_epochs=1, device='cpu')
+clf.fit(np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4)
+while True:
+    clf.save('model')
+    print('saved', flush=True)
+"""
+
+
 @pytest.mark.processes
 def test_a_kill_leaves_a_whole_model_or_none(tmp_path):
     """A process that saves again and again is killed at some moment, for real."""
-    code = (
-        "import numpy as np, torch; torch.set_num_threads(1)\n"
-        "from tsformer import TSTransformerClassifier\n"
-        "clf = TSTransformerClassifier(d_model=64, max_epochs=1, device='cpu')\n"
-        "clf.fit(np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4)\n"
-        "print('saving', flush=True)\n"
-        "while True:\n"
-        "    clf.save('model')\n"
-    )
-    for delay in (0.0, 0.013, 0.031):
+    whole = 0
+    for delay in (0.0, 0.004, 0.011, 0.019):
         with subprocess.Popen(
-            [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", SAVES_AGAIN_AND_AGAIN],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
         ) as process:
-            assert process.stdout.readline() == "saving\n"
-            time.sleep(0.05 + delay)
+            for _ in range(3):  # so that there was a model before the save that is interrupted
+                assert process.stdout.readline() == "saved\n"
+            time.sleep(delay)
+            assert process.poll() is None, "it was still saving"
             process.kill()
         try:
             loaded = tsformer.load(tmp_path / "model")
-        except FileNotFoundError:
+        except FileNotFoundError:  # between the two renames
             continue
+        whole += 1
         assert np.isfinite(loaded.predict_proba(np.zeros((1, 12)))).all()
+    assert whole >= 2, "the moment between the renames is short"
