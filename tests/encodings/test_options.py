@@ -209,6 +209,16 @@ def test_xpos_fades_with_the_distance():
     torch.testing.assert_close((q @ k.mT)[0, 0], expected)
 
 
+def test_xpos_fades_over_the_trained_length_by_default():
+    default = resolve("xpos", d_model=8, n_heads=2, max_len=10)
+    same = resolve("xpos", d_model=8, n_heads=2, max_len=10, scale_base=10.0)
+    heads = torch.ones(1, 2, 7, 4)
+    for ours, theirs in zip(
+        *(e.rotate(heads, heads, steps(7)) for e in (default, same)), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
 def test_xpos_stays_finite_far_out():
     encoding = resolve("xpos", d_model=8, n_heads=2, max_len=100)
     heads = torch.ones(1, 2, 3, 4)

@@ -100,8 +100,8 @@ class LoopState:
 class Checkpointer:
     """Saves a training run every few minutes if its plan names a folder; otherwise does nothing.
 
-    Of several processes the first writes, and all read. The mean loss of an epoch that is resumed in
-    its middle then rests on the first one's series before the checkpoint; steps are not affected.
+    Of several processes the first writes, and all read. The mean loss of an epoch that is resumed
+    in its middle then rests on the first one's series up to there; steps are not affected.
 
     Parameters
     ----------
