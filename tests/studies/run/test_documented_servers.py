@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
 import ssl
 import subprocess
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ psutil = pytest.importorskip("psutil")
 ROOT = Path(__file__).parents[3]
 #: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
 PORTS = ("8786", "8787", "5000")
+#: MLflow's telemetry is off where one of these is set.
+TESTING = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS", "JENKINS_URL", "DO_NOT_TRACK")
 LOOPBACK = {"127.0.0.1", "::1"}
 
 
@@ -196,11 +200,16 @@ def test_pages_and_models_are_served_to_this_machine_only(
         f"{command('export MLFLOW_TRACKING_URI', page)}\n{command('tsformer register', page)}"
     )
     assert registering.wait(timeout=120) == 0, processes.said(registering)
-    ui = processes.shell(f"{command('tsformer ui', page)} --port {ports['5000']}")
+    # Outside tests, where MLflow would report on those who look at its pages.
+    outside = f"unset {' '.join(TESTING)} MLFLOW_DISABLE_TELEMETRY\n"
+    ui = processes.shell(f"{outside}{command('tsformer ui', page)} --port {ports['5000']}")
     serving = command("mlflow models serve", page).replace("5001", str(ports["8786"]))
     models = processes.shell(serving, MLFLOW_TRACKING_URI=uri)
     for process, port in ((ui, ports["5000"]), (models, ports["8786"])):
         wait_until(lambda p=process: p.poll() is not None or listening(p))
         assert listening(process) == {("127.0.0.1", port)}, processes.said(process)
-    # What a comparison and `tsformer register` print at their ends.
+    about = f"http://127.0.0.1:{ports['5000']}/ajax-api/3.0/mlflow/ui-telemetry"
+    with urllib.request.urlopen(about, timeout=60) as answer:
+        assert json.load(answer)["disable_ui_telemetry"] is True
+    # What a comparison prints at its end.
     assert "--host 127.0.0.1" in store.ui_command()
