@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-import tsformer
 from tsformer import TSTransformerClassifier, load
+from tsformer.persistence import check_destination, save_or_rescue
+
+GOLDEN = Path(__file__).parent / "golden"
 
 X = np.random.default_rng(0).normal(size=(12, 2, 20))
 Y = np.arange(12) % 2
@@ -27,6 +34,27 @@ def fitted(encoding="lspe", random_state=0) -> TSTransformerClassifier:
 
 def assert_same(loaded: TSTransformerClassifier, clf: TSTransformerClassifier) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+def weights_in(folder: Path) -> Path:
+    (file,) = folder.glob("weights-*.safetensors")
+    return file
+
+
+@pytest.fixture
+def full_disk():
+    """A block in which no file can grow beyond a thousand bytes: the system itself refuses."""
+
+    @contextmanager
+    def limited() -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
 
 
 @pytest.fixture
@@ -72,31 +100,31 @@ def test_nothing_there(tmp_path):
 
 
 def test_weights_missing(saved):
-    (saved / "weights.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"incomplete: weights.safetensors is missing"):
+    weights_in(saved).unlink()
+    with pytest.raises(ValueError, match=r"incomplete: weights-\w+.safetensors is missing"):
         load(saved)
 
 
-@pytest.mark.parametrize("part", ["estimator.json", "weights.safetensors"])
+@pytest.mark.parametrize("part", ["estimator.json", "weights-*.safetensors"])
 @pytest.mark.parametrize("left", [0, 5, 100, -1])
 def test_truncated(saved, part, left):
-    content = (saved / part).read_bytes().rstrip()
-    (saved / part).write_bytes(content[:left])
-    with pytest.raises(ValueError, match=f"{part} is corrupted"):
+    (file,) = saved.glob(part)
+    file.write_bytes(file.read_bytes().rstrip()[:left])
+    with pytest.raises(ValueError, match=f"{file.name} is corrupted"):
         load(saved)
 
 
 def test_a_flipped_bit_in_the_weights(saved):
-    content = bytearray((saved / "weights.safetensors").read_bytes())
+    content = bytearray(weights_in(saved).read_bytes())
     content[-3] ^= 64
-    (saved / "weights.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match=r"weights.safetensors is corrupted"):
+    weights_in(saved).write_bytes(content)
+    with pytest.raises(ValueError, match=r"weights-\w+.safetensors is corrupted"):
         load(saved)
 
 
 def test_weights_of_another_estimator(saved, tmp_path):
     fitted(random_state=1).save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "weights.safetensors", saved)
+    shutil.copy(weights_in(tmp_path / "other"), weights_in(saved))
     with pytest.raises(ValueError, match=r"not the file that estimator.json was written with"):
         load(saved)
 
@@ -108,6 +136,7 @@ def test_weights_of_another_estimator(saved, tmp_path):
         ({"format": 0}, "format 0 by tsformer"),
         ({"format": "2"}, "format '2' by tsformer"),
         ({"model": {}}, "is corrupted"),
+        ({"weights_sha256": "../../etc"}, "weights_sha256 is not a SHA-256 digest"),
         ({"class": "TSTransformerClasifier"}, "did you mean 'TSTransformerClassifier'"),
         ({"classes": 3}, "is corrupted"),
         ({"parameters": {"colour": "red"}}, "is corrupted"),
@@ -136,6 +165,74 @@ def test_an_earlier_save_is_replaced(saved):
     clf.save(saved)
     assert_same(load(saved), clf)
     assert os.listdir(saved.parent) == ["clf"], "something was left behind"
+    assert len(os.listdir(saved)) == 2
+
+
+def test_a_folder_of_version_0_1_is_replaced(tmp_path):
+    shutil.copytree(GOLDEN / "0.1.0" / "classifier", tmp_path / "model")
+    clf = fitted()
+    clf.save(tmp_path / "model")
+    assert_same(load(tmp_path / "model"), clf)
+    assert {file.name for file in (tmp_path / "model").iterdir()} == {
+        "estimator.json",
+        weights_in(tmp_path / "model").name,
+    }
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("strange", ["notes.txt", ".git/HEAD", "weights.bin", "weights-1/x"])
+def test_what_save_did_not_write_makes_it_refuse(saved, strange):
+    (saved / strange).parent.mkdir(exist_ok=True)
+    (saved / strange).write_text("mine")
+    before = contents(saved)
+    for attempt in (fitted("rope").save, check_destination):
+        with pytest.raises(ValueError, match=rf"more than .*: {strange.split('/')[0]}; .* move"):
+            attempt(saved)
+    assert contents(saved) == before
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"estimator.json": '{"name": "of another tool"}'},
+        {"estimator.json": "[1, 2]"},
+        {"estimator.json": "not JSON"},
+        {"weights.safetensors": "of another tool"},
+    ],
+    ids=lambda files: "".join(files.values()),
+)
+def test_files_of_another_tool_are_not_overwritten(files, path):
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    before = contents(path)
+    with pytest.raises(ValueError, match="exists and is not a saved estimator"):
+        fitted().save(path)
+    assert contents(path) == before
+
+
+def test_a_link_is_followed(saved, tmp_path):
+    link = tmp_path / "newest"
+    link.symlink_to(saved)
+    clf = fitted("rope", random_state=5)
+    clf.save(link)
+    assert link.is_symlink()
+    assert_same(load(saved), clf)
+    link.unlink()
+    link.symlink_to(tmp_path / "not yet")
+    clf.save(link)
+    assert_same(load(tmp_path / "not yet"), clf)
+    assert sorted(os.listdir(tmp_path)) == ["models", "newest", "not yet"]
+
+
+def test_the_working_directory_is_a_folder_like_any_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for clf in (fitted(), fitted("rope")):
+        clf.save(".")
+        assert_same(load("."), clf)
 
 
 @pytest.mark.parametrize("at_call", [1, 2])
@@ -143,62 +240,163 @@ def test_an_earlier_save_is_replaced(saved):
 def test_a_stop_while_renaming_leaves_the_old_one(saved, monkeypatch, at_call, error):
     old, calls = load(saved), []
 
-    def stopped(*args, real=os.replace):
+    def stopped(*args, real=Path.replace):
         calls.append(args)
         if len(calls) == at_call:
             raise error
-        real(*args)
+        return real(*args)
 
-    monkeypatch.setattr(os, "replace", stopped)
+    monkeypatch.setattr(Path, "replace", stopped)
     with pytest.raises(error):
         fitted("rope").save(saved)
+    monkeypatch.undo()
     assert len(calls) == at_call
     assert_same(load(saved), old)
+    fitted("rope").save(saved)
 
 
-def test_a_stop_while_writing_leaves_the_old_one(saved, monkeypatch):
-    def full(*args):
-        raise OSError("No space left on device")
-
+def test_a_full_disk_leaves_the_old_one(saved, full_disk):
     old = load(saved)
-    monkeypatch.setattr(tsformer.persistence, "save_file", full)
-    with pytest.raises(OSError, match="No space"):
+    with full_disk(), pytest.raises(OSError, match="File too large"):
         fitted("rope").save(saved)
     assert_same(load(saved), old)
+    assert len(os.listdir(saved)) == 2
     assert os.listdir(saved.parent) == ["clf"]
 
 
-SAVES_AGAIN_AND_AGAIN = """
+def test_what_a_killed_process_left_is_removed_in_time(saved):
+    left = ["weights-0123456789abcdef.safetensors", ".estimator.json.0123456789ab"]
+    for name in left:
+        (saved / name).touch()
+    fitted().save(saved)
+    assert set(left) < set(os.listdir(saved)), "another process may be saving at this moment"
+    for name in left:
+        os.utime(saved / name, (0, 0))
+    fitted().save(saved)
+    assert len(os.listdir(saved)) == 2
+
+
+def test_leftovers_alone_are_an_empty_folder(path):
+    path.mkdir(parents=True)
+    (path / ".weights-0123456789abcdef.safetensors.0123456789ab").touch()
+    fitted().save(path)
+    load(path)
+
+
+# Before a long fit, and after it
+
+
+def test_a_place_for_a_model_is_tried(path, saved, tmp_path):
+    for place in (tmp_path / "new" / "model", saved):
+        check_destination(place)
+    assert not list((tmp_path / "new" / "model").iterdir())
+    load(saved)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before(tmp_path, full_disk):
+    with pytest.raises(OSError, match=r"a model cannot be saved there: .*'/proc/model'"):
+        check_destination("/proc/model")
+    with full_disk(), pytest.raises(OSError, match=r"cannot be saved there: File too large"):
+        check_destination(tmp_path / "model")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for taken in ("file", "link"):
+        with pytest.raises(ValueError, match="exists and is not a saved estimator"):
+            check_destination(tmp_path / taken)
+
+
+def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeypatch):
+    clf = fitted()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    for path, beside in ((tmp_path / "taken", "taken-*"), (Path("/proc/model"), "model-*")):
+        with pytest.raises(OSError, match=r"could not be saved in .* it is saved in ") as raised:
+            save_or_rescue(clf.save, path)
+        (rescued,) = tmp_path.glob(beside)
+        assert str(raised.value).endswith(f"saved in {rescued}")
+        assert_same(load(rescued), clf)
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_model_that_can_be_saved_nowhere_leaves_no_folders(tmp_path, full_disk, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        save_or_rescue(fitted().save, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
+
+
+SAVING = """
 import numpy as np, torch; torch.set_num_threads(1)
 from tsformer import TSTransformerClassifier
-clf = TSTransformerClassifier(d_model=64, max_epochs=1, device='cpu')
-clf.fit(np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4)
+X, y = np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4
+one, other = (
+    TSTransformerClassifier(d_model=64, max_epochs=1, random_state=seed, device="cpu").fit(X, y)
+    for seed in range(2)
+)
+one.save("model")
+print("saved", flush=True)
 while True:
-    clf.save('model')
-    print('saved', flush=True)
+    other.save("model")
+    one.save("model")
 """
 
 
 @pytest.mark.processes
-def test_a_kill_leaves_a_whole_model_or_none(tmp_path):
+def test_a_kill_leaves_a_whole_model(tmp_path):
     """A process that saves again and again is killed at some moment, for real."""
-    whole = 0
-    for delay in (0.0, 0.004, 0.011, 0.019):
+    for delay in (0.0, 0.013, 0.031):
         with subprocess.Popen(
-            [sys.executable, "-c", SAVES_AGAIN_AND_AGAIN],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", SAVING], cwd=tmp_path, stdout=subprocess.PIPE, text=True
         ) as process:
-            for _ in range(3):  # so that there was a model before the save that is interrupted
-                assert process.stdout.readline() == "saved\n"
-            time.sleep(delay)
-            assert process.poll() is None, "it was still saving"
+            assert process.stdout.readline() == "saved\n"
+            time.sleep(0.05 + delay)
             process.kill()
-        try:
-            loaded = tsformer.load(tmp_path / "model")
-        except FileNotFoundError:  # between the two renames
-            continue
-        whole += 1
+        loaded = load(tmp_path / "model")
         assert np.isfinite(loaded.predict_proba(np.zeros((1, 12)))).all()
-    assert whole >= 2, "the moment between the renames is short"
+
+
+@pytest.mark.processes
+def test_real_disks(tmp_path):
+    """A mount point is a folder like any other; a full one and a read-only one are refused."""
+    script = """
+set -e
+mkdir mounted full frozen
+mount -t tmpfs none mounted
+mount -t tmpfs -o size=64k none full
+mount --bind frozen frozen
+mount -o remount,ro,bind frozen
+exec "$0" -c '
+import numpy as np
+from tsformer import TSTransformerClassifier, load
+from tsformer.persistence import check_destination
+X, y = np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4
+clf = TSTransformerClassifier(max_epochs=1, random_state=0).fit(X, y)
+for _ in range(2):
+    check_destination("mounted")
+    clf.save("mounted")
+    load("mounted")
+for place in ("full", "full/model", "frozen", "frozen/model"):
+    for attempt in (check_destination, clf.save):
+        try:
+            attempt(place)
+        except OSError as error:
+            print(place, error.strerror.split(": ")[-1])
+'
+"""
+    unshared = ["unshare", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*unshared, "true"]).returncode:
+        pytest.skip("this system lets nobody mount disks of their own")
+    done = subprocess.run(
+        [*unshared, "bash", "-c", script, sys.executable],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = {"full": "No space left on device", "frozen": "Read-only file system"}
+    assert done.stdout.splitlines() == [
+        f"{place} {expected[place.split('/')[0]]}"
+        for place in ("full", "full/model", "frozen", "frozen/model")
+        for _ in range(2)
+    ]

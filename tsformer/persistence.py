@@ -1,7 +1,7 @@
 """Folders with a JSON file and a safetensors file. No pickle: reading them runs no code.
 
-``estimator.json`` describes what was saved, and ``weights.safetensors`` holds its tensors. The
-caller decides what goes into them: this module only knows files.
+``estimator.json`` describes what was saved, and ``weights-<digest>.safetensors`` holds its tensors.
+The caller decides what goes into them: this module only knows files.
 """
 
 from __future__ import annotations
@@ -9,28 +9,43 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 import tsformer
 from tsformer._deprecation import renamed_in_module, warn_renamed
+from tsformer._files import replacing
 
-__all__ = ["check_destination", "read_folder", "write_folder"]
+__all__ = ["check_destination", "read_folder", "save_or_rescue", "write_folder"]
 
 __getattr__ = renamed_in_module(__name__, {"load": "tsformer.load"})
 
 #: Version 0.1 wrote format 1, which is still read. The caller sees which it was.
 FORMAT = 2
-_JSON, _WEIGHTS = "estimator.json", "weights.safetensors"
+_JSON = "estimator.json"
+#: The weights of versions before 0.2, whose folders had to be replaced as a whole.
+_WEIGHTS_BEFORE = "weights.safetensors"
+#: What a process that was killed may leave: weights without a description, unfinished files...
+_LEFTOVER = re.compile(
+    r"weights-[0-9a-f]{16}\.safetensors|\.(estimator|weights)[-.].*\.[0-9a-f]{12}"
+)
+#: ...of which those that are older than this many seconds belong to no process that still runs.
+_STALE = 3600
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: A disk with less space than this is full: models take some hundred kilobytes.
+_SPACE = 2**20
 
 
 def write_folder(
@@ -38,13 +53,15 @@ def write_folder(
 ) -> None:
     """Write a description and tensors to a folder, atomically.
 
-    The folder is written under a temporary name next to `path` and then renamed: if the process is
-    killed, the old folder or none is left, never a partial one.
+    The weights are written under a name that no other weights have, and the description, which
+    names them, replaces the old one in one step: if the process is killed, the folder holds the old
+    model or the new one.
 
     Parameters
     ----------
     path : str or path
-        A new folder, or one written by an earlier call, which is replaced.
+        A new folder, an empty one, or one that holds what an earlier call wrote and nothing else,
+        whose model is replaced; or a symbolic link to such a folder.
     state : mapping
         The description, which must be serialisable as JSON.
     tensors : mapping
@@ -54,39 +71,31 @@ def write_folder(
     ------
     ValueError
         If `path` is anything else, or `state` cannot be written as JSON.
+    OSError
+        If the files cannot be written; an earlier model is still there then.
     """
-    path = Path(path)
-    check_destination(path)
+    folder = _destination(path)
+    # Members trained together may be views of one tensor, which safetensors refuses.
+    own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    weights = serialised({name: tensor.contiguous() for name, tensor in own.items()})
     state = {
         "format": FORMAT,
         "tsformer": tsformer.__version__,
         "torch": torch.__version__,
         **state,
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    json.dumps(state, default=_refuse)  # before anything is written
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
-        # Members trained together may be views of one tensor, which safetensors refuses.
-        own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-        save_file({name: tensor.contiguous() for name, tensor in own.items()}, temporary / _WEIGHTS)
-        state["weights_sha256"] = _digest(temporary / _WEIGHTS)
-        text = json.dumps(state, indent=2, default=_refuse)
-        (temporary / _JSON).write_text(text + "\n", encoding="utf-8")
-        temporary.chmod(0o755)  # mkdtemp creates folders that only their owner can read
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
-            os.replace(path, old)
-            try:
-                os.replace(temporary, path)
-            except BaseException:
-                os.rename(old, path)
-                raise
-            shutil.rmtree(old)
-        else:
-            os.replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # already renamed on success
+    text = json.dumps(state, indent=2, default=_refuse)  # before anything is written
+    folder.mkdir(parents=True, exist_ok=True)
+    before = _weights_file(folder, _described(folder))
+    new = folder / _weights_name(state)
+    with replacing(new) as file:
+        file.write(weights)
+    with replacing(folder / _JSON) as file:
+        file.write(f"{text}\n".encode())
+    old = [] if before in (None, new) else [before]
+    for each in [*old, *_leftovers(folder, beside=new)]:
+        each.unlink(missing_ok=True)
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -96,13 +105,71 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if `write_folder` would refuse `path`; useful before a long fit."""
+    """Raise what `write_folder` would raise for `path`; useful before a long fit.
+
+    The folder is created, and a file as large as a model is written to it and removed.
+
+    Raises
+    ------
+    ValueError
+        If `path` is something else than a place for a model.
+    OSError
+        If it cannot be written to.
+    """
+    folder = _destination(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_SPACE))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        reason = f"a model cannot be saved there: {error.strerror}"
+        raise OSError(error.errno, reason, os.fspath(path)) from error
+
+
+def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -> None:
+    """Call ``save(path)``; if that fails, save to a new folder elsewhere, and say where.
+
+    Parameters
+    ----------
+    save : callable
+        The `save` of a fitted estimator.
+    path : str or path
+        The folder to write. The folder to turn to is beside it, or in the working directory, or
+        among the temporary files of the system, whichever can be written to.
+
+    Raises
+    ------
+    OSError
+        If that fails; the message says where the estimator is saved instead, if anywhere.
+    ValueError
+        If it fails everywhere, as the estimator cannot be saved.
+    """
     path = Path(path)
-    ours = (path / _JSON).is_file()
-    if path.exists() and not ours and (not path.is_dir() or any(path.iterdir())):
-        raise ValueError(
-            f"{path} exists and is not a saved estimator; choose another path, or remove it first"
-        )
+    try:
+        save(path)
+    except (OSError, ValueError) as error:
+        for parent in (path.absolute().parent, Path.cwd(), Path(tempfile.gettempdir())):
+            rescued = _saved_in_new_folder(save, parent, prefix=f"{path.name or 'model'}-")
+            if rescued is not None:
+                raise OSError(
+                    f"the model could not be saved in {path} ({error}): it is saved in {rescued}"
+                ) from error
+        raise
+
+
+def _saved_in_new_folder(save: Callable[[Path], None], parent: Path, prefix: str) -> Path | None:
+    """Return the new folder, or None if it cannot be written."""
+    folder = None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        save(folder)
+    except (OSError, ValueError):
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return folder
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -141,21 +208,74 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
             f"is {tsformer.__version__}, which reads formats up to {FORMAT}: install the newer "
             "version"
         )
-    if not (path / _WEIGHTS).is_file():
-        raise ValueError(f"{path} is incomplete: {_WEIGHTS} is missing")
-    if _digest(path / _WEIGHTS) != state.get("weights_sha256"):
+    if not _DIGEST.fullmatch(str(state.get("weights_sha256"))):
+        raise ValueError(f"{path / _JSON} is corrupted: weights_sha256 is not a SHA-256 digest")
+    weights = _weights_file(path, state)
+    if weights is None:
+        raise ValueError(f"{path} is incomplete: {_weights_name(state)} is missing")
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != state["weights_sha256"]:
         raise ValueError(
-            f"{path / _WEIGHTS} is corrupted or truncated: it is not the file that {_JSON} was "
+            f"{weights} is corrupted or truncated: it is not the file that {_JSON} was "
             "written with; save the estimator again"
         )
     try:
-        return state, load_file(path / _WEIGHTS)
+        return state, load_file(weights)
     except SafetensorError as error:
-        raise ValueError(f"{path / _WEIGHTS} is corrupted: {error}") from error
+        raise ValueError(f"{weights} is corrupted: {error}") from error
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _destination(path: str | os.PathLike[str]) -> Path:
+    """Return the folder to write to, links followed; raise ValueError if it is something else."""
+    folder = Path(os.path.realpath(path))
+    if not folder.exists():
+        return folder
+    strange = _strange(folder) if folder.is_dir() else None
+    if strange is None or (strange and _described(folder) is None):
+        raise ValueError(
+            f"{path} exists and is not a saved estimator; choose another path, or remove it first"
+        )
+    if strange:
+        raise ValueError(
+            f"{path} holds more than a saved estimator: {', '.join(strange[:10])}; choose another "
+            "path, or move these first"
+        )
+    return folder
+
+
+def _strange(folder: Path) -> list[str]:
+    """Return the names in a folder that `write_folder` did not write."""
+    ours = set() if _described(folder) is None else {_JSON, _WEIGHTS_BEFORE}
+    names = sorted(each.name for each in folder.iterdir())
+    return [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
+
+
+def _leftovers(folder: Path, beside: Path) -> list[Path]:
+    """Return what a process left that was killed; what is newer may be of one that saves now."""
+    since = time.time() - _STALE
+    left = (each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name) and each != beside)
+    return [each for each in left if each.stat().st_mtime < since]
+
+
+def _described(folder: Path) -> dict[str, Any] | None:
+    """Return the description of the model in a folder, or None if there is none of ours."""
+    try:
+        state = json.loads((folder / _JSON).read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    ours = isinstance(state, dict) and _DIGEST.fullmatch(str(state.get("weights_sha256")))
+    return state if ours else None
+
+
+def _weights_name(state: Mapping[str, Any]) -> str:
+    return f"weights-{state['weights_sha256'][:16]}.safetensors"
+
+
+def _weights_file(folder: Path, state: Mapping[str, Any] | None) -> Path | None:
+    """Return the weights that a description belongs to, if they are there."""
+    if state is None:
+        return None
+    named = (folder / name for name in (_weights_name(state), _WEIGHTS_BEFORE))
+    return next((file for file in named if file.is_file()), None)
 
 
 def _refuse(value: object) -> Any:

@@ -169,3 +169,24 @@ def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
     options = {"d_model": 8, "n_heads": 2, "t5": {"init_std": 1}}
     assert calls == [(("rope+t5", 9), options), Path("new.png")]
     assert capsys.readouterr().out == "rope+t5 drawn to new.png\n"
+
+
+def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(error, monkeypatch, tmp_path):
+    """The folder is looked at before training, and somebody may take it meanwhile."""
+    import tsformer
+
+    read = tsformer.load_dataset
+
+    def meanwhile(*args):
+        (tmp_path / "model").rmdir()
+        (tmp_path / "model").write_text("mine")
+        return read(*args)
+
+    monkeypatch.setattr(tsformer, "load_dataset", meanwhile)
+    small = ("--max-epochs", 1, "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
+    message = error("fit", "ItalyPowerDemand", *small)
+    (rescued,) = tmp_path.glob("model-*")
+    assert message.startswith("the model could not be saved in model (model exists and is not")
+    assert message.endswith(f"it is saved in {rescued}"), message
+    assert tsformer.load(rescued).encoding == "lspe"
+    assert (tmp_path / "model").read_text() == "mine"

@@ -55,7 +55,7 @@ def fit(
       torchrun --nproc-per-node=2 -m tsformer fit FordA --checkpoint state
     """
     from tsformer import TSTransformerClassifier, load_dataset
-    from tsformer.persistence import check_destination
+    from tsformer.persistence import check_destination, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
 
@@ -71,7 +71,6 @@ def fit(
         if name not in known:
             raise ValueError(unknown("parameter", name, known))
     check_destination(out)  # fail before training rather than after it
-    out.mkdir(parents=True, exist_ok=True)
     classifier = TSTransformerClassifier(**{"verbose": 1, **options})
     with process_group(resolve_device(classifier.device)) as ranks:
         with ranks.first():  # download only once
@@ -79,7 +78,7 @@ def fit(
         classifier.fit(X, y)
         if not ranks.leads:
             return
-        classifier.save(out)
+        save_or_rescue(classifier.save, out)
     history = classifier.history_
     n_parameters = sum(w.numel() for model in classifier.models_ for w in model.parameters())
     typer.echo(

@@ -37,6 +37,7 @@ from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
     Callback,
     History,
+    NonFiniteLossError,
     ProgressBar,
     TrainingPlan,
     Validation,
@@ -212,12 +213,15 @@ class TransformerEstimator(SeriesEstimator):
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments; nothing is trained then.
+            For invalid arguments. The estimator is as it was before, fitted or not.
         tsformer.training.NonFiniteLossError
             If the loss is no longer finite. The estimator is fitted nevertheless, with the
             weights of the last good epoch.
         """
-        self._train(self._prepare(X, y, sample_weight, times, X_val, y_val, times_val))
+        with self._refit() as fitted:
+            job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
+            self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
+            self._train(job)
         return self
 
     def _prepare(
@@ -280,7 +284,6 @@ class TransformerEstimator(SeriesEstimator):
         validation = None
         if held_out is not None:
             validation = self._validation(*held_out, val_weights, plan.device)
-        # Set before training, so that an error in the middle leaves a fitted estimator.
         self.models_, self.device_, self.histories_ = models, plan.device, histories
         return TrainingJob(
             models=models,
@@ -305,6 +308,9 @@ class TransformerEstimator(SeriesEstimator):
                 "are dropped",
                 stacklevel=3,
             )
+
+    def _learned_before(self, error: BaseException) -> bool:
+        return isinstance(error, NonFiniteLossError) or any(self.histories_)
 
     def _given_validation(
         self, X_val: Any, y_val: Any, times_val: Any

@@ -29,7 +29,7 @@ from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.series import SeriesReader, drawn_seed
 from tsformer.estimators.time_limit import Deadline, epoch_seconds, what_fits
-from tsformer.training import History, TrainingPlan
+from tsformer.training import History, NonFiniteLossError, TrainingPlan
 from tsformer.training.plan import resolve_device
 
 __all__ = ["QUALITIES", "WEIGHTS", "EnsembleParameters", "TSEnsembleClassifier"]
@@ -207,44 +207,47 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments; nothing is trained then.
+            For invalid arguments. The estimator is as it was before, fitted or not.
         tsformer.training.NonFiniteLossError
             If the loss of the transformer is no longer finite. The estimator is fitted
             nevertheless, with what was trained.
         """
         begun = perf_counter()
-        convolutions, transformer = self._unfitted()
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        series = self._read(X, times, reset=True)
-        targets = self._targets(y, "y", reset=True)
-        check_consistent_length(series.values, targets)
-        labels = self.classes_[targets]
-        # All of its fit but training comes first, for what it refuses.
-        job = transformer._prepare(X, labels, sample_weight, times)
-        self.__dict__.pop("random_convolutions_", None)  # should this fit fail, none is fitted
+        with self._refit() as fitted:
+            convolutions, transformer = fitted._unfitted()
+            if y is None:
+                raise ValueError("fit requires y to be passed, but the target y is None")
+            series = fitted._read(X, times, reset=True)
+            targets = fitted._targets(y, "y", reset=True)
+            check_consistent_length(series.values, targets)
+            labels = fitted.classes_[targets]
+            # All of its fit but training comes first, for what it refuses.
+            job = transformer._prepare(X, labels, sample_weight, times)
 
-        bar = EnsembleBar(len(job.models)) if self.verbose else None
-        shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
-        with shown:
-            start = perf_counter()
-            convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
-            self.seconds_ = {"random_convolutions": perf_counter() - start}
-            # Set before the transformer is trained, so that an error leaves a fitted estimator.
-            self.random_convolutions_, self.transformer_ = convolutions, None
-            self.weights_ = {"random_convolutions": 1.0}
-            short = None
-            try:
-                if self.time_limit is None:
-                    self._train(transformer, job, bar)
-                else:
-                    short = self._train_until(begun + self.time_limit, transformer, job, bar)
-            except KeyboardInterrupt:
-                short = "training was interrupted"
+            bar = EnsembleBar(len(job.models)) if self.verbose else None
+            shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
+            with shown:
+                start = perf_counter()
+                convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
+                fitted.seconds_ = {"random_convolutions": perf_counter() - start}
+                fitted.random_convolutions_, fitted.transformer_ = convolutions, None
+                fitted.weights_ = {"random_convolutions": 1.0}
+                self._adopt(fitted)
+                short = None
+                try:
+                    if self.time_limit is None:
+                        self._train(transformer, job, bar)
+                    else:
+                        short = self._train_until(begun + self.time_limit, transformer, job, bar)
+                except KeyboardInterrupt:
+                    short = "training was interrupted"
         if short is not None:
             alone = "; there is no transformer, and the ensemble is its random convolutions alone"
             warnings.warn(short if self.transformer_ else short + alone, stacklevel=2)
         return self
+
+    def _learned_before(self, error: BaseException) -> bool:
+        return isinstance(error, NonFiniteLossError) or self.transformer_ is not None
 
     def _train(
         self,
@@ -443,10 +446,6 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         """Return the fitted parts by name."""
         parts = {name: getattr(self, f"{name}_") for name in _PARTS}
         return {name: part for name, part in parts.items() if part is not None}
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is a part: a `fit` that raised may leave other attributes."""
-        return hasattr(self, "random_convolutions_")
 
     # Saving.
 

@@ -158,8 +158,15 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments.
+            For invalid arguments. The estimator is as it was before, fitted or not.
         """
+        with self._refit() as fitted:
+            fitted._learn(X, y, sample_weight, times)
+            self._adopt(fitted)
+        return self
+
+    def _learn(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any) -> None:
+        """Do all of `fit`."""
         self._check_parameters()
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
@@ -183,7 +190,6 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             losses = [float(model(scaler, _SHARE_OF_TRIAL).ridge.loss) for scaler in scalers]
         self.preprocessor_ = scalers[int(np.argmin(losses))]
         self.models_ = [model(self.preprocessor_, 1.0).to(self.device_).eval()]
-        return self
 
     def _panel(self, preprocessor: Preprocessor, series: Padded) -> Panel:
         return regular(super()._panel(preprocessor, series))

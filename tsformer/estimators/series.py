@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
@@ -41,6 +43,7 @@ class SeriesReader(BaseEstimator):
     # Constructor parameters, which the subclasses assign.
     timestamps: str | None
     device: str | torch.device
+    random_state: Any
 
     #: Parameters that make sense in the running program only, with the values saved instead.
     _not_saved: ClassVar[dict[str, Any]] = {"device": "auto"}
@@ -69,6 +72,38 @@ class SeriesReader(BaseEstimator):
         KeyError, TypeError, RuntimeError, ValueError
             If `state` and `tensors` do not describe one.
         """
+
+    # Fitting.
+
+    @contextmanager
+    def _refit(self) -> Iterator[Self]:
+        """Yield a copy for `fit` to learn with; the block adopts it when all checks have passed.
+
+        If the block raises before that, or before the adopted state has learned anything, this
+        estimator is exactly as it was: one that answered with some of its old state and some of the
+        new would be wrong without a sign of it. A RandomState, too, is where it was.
+        """
+        earlier = self.__dict__
+        generator = self.random_state
+        drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
+        fitted = object.__new__(type(self))
+        fitted.__dict__.update(earlier)
+        try:
+            yield fitted
+        except BaseException as error:
+            if self.__dict__ is earlier or not self._learned_before(error):
+                self.__dict__ = earlier
+                if drawn is not None:
+                    generator.set_state(drawn)
+            raise
+
+    def _adopt(self, fitted: Self) -> None:
+        """Take over the state of a copy that `_refit` yielded: the one place that assigns it."""
+        self.__dict__ = fitted.__dict__
+
+    def _learned_before(self, error: BaseException) -> bool:
+        """Whether what was learned before this error ended a `fit` is worth keeping."""
+        return False
 
     # Reading.
 
@@ -133,13 +168,14 @@ class SeriesReader(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-        The write is atomic: if the process is killed, the old folder or none is left.
+        The write is atomic: if the process is killed, the folder holds the old model or the new.
 
         Parameters
         ----------
         path : str or path
-            A new folder, or one written by an earlier `save`, which is replaced. What concerns the
-            running program only is not: `device`, `callbacks`, `checkpoint_dir` and `resume`.
+            A new folder, or one written by an earlier `save`, whose model is replaced. What
+            concerns the running program only is not saved: `device`, `callbacks`, `checkpoint_dir`
+            and `resume`.
 
         Raises
         ------
@@ -148,6 +184,8 @@ class SeriesReader(BaseEstimator):
         ValueError
             If `path` is anything else, or a parameter cannot be written as JSON. An encoding
             class is saved under its registered name; a factory cannot be saved.
+        OSError
+            If the files cannot be written; an earlier model is still there then.
         """
         check_is_fitted(self)
         persistence.write_folder(path, *self._fitted_state())
@@ -248,10 +286,6 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
     def _autocast(self) -> bool:
         """Whether the modules run in bf16 autocast."""
         return False
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether there are models: a `fit` that raised may leave other attributes."""
-        return hasattr(self, "models_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

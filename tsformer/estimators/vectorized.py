@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy.typing as npt
@@ -61,27 +62,31 @@ def fit_vectorized(
                 "estimators fitted together may differ in random_state and callbacks only; "
                 f"these differ in {', '.join(differing)}"
             )
-    prepared = [estimator._prepare(X, y, sample_weight) for estimator in estimators]
-    if any(each.validation is not None for each in prepared):
-        for estimator in estimators:
-            estimator.fit(X, y, sample_weight=sample_weight)
-        return
-    data = prepared[0]
-    try:
-        train_ensemble(
-            [model for each in prepared for model in each.models],
-            data.panel,
-            data.targets,
-            first._loss,
-            [plan for each in prepared for plan in each.plans],
-            weights=data.weights,
-            callbacks=[own for each in prepared for own in each.callbacks],
-            histories=[history for each in prepared for history in each.histories],
-            n_jobs=first.n_jobs,
-        )
-    finally:
-        for estimator in estimators:
-            estimator._drop_untrained()
+    with ExitStack() as stack:
+        copies = [stack.enter_context(estimator._refit()) for estimator in estimators]
+        prepared = [copy._prepare(X, y, sample_weight) for copy in copies]
+        if any(each.validation is not None for each in prepared):
+            for estimator in estimators:
+                estimator.fit(X, y, sample_weight=sample_weight)
+            return
+        for estimator, copy in zip(estimators, copies, strict=True):
+            estimator._adopt(copy)
+        data = prepared[0]
+        try:
+            train_ensemble(
+                [model for each in prepared for model in each.models],
+                data.panel,
+                data.targets,
+                first._loss,
+                [plan for each in prepared for plan in each.plans],
+                weights=data.weights,
+                callbacks=[own for each in prepared for own in each.callbacks],
+                histories=[history for each in prepared for history in each.histories],
+                n_jobs=first.n_jobs,
+            )
+        finally:
+            for estimator in estimators:
+                estimator._drop_untrained()
 
 
 def _differing(first: TransformerEstimator, other: TransformerEstimator) -> list[str]:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from tsformer.encodings.base import Hooks
 from tsformer.model.attention import SelfAttention
+from tsformer.model.dropout import Dropout
 
 __all__ = ["TransformerBlock"]
 
@@ -41,11 +42,11 @@ class TransformerBlock(nn.Module):
         self.norm_first = norm_first
         self.attention = SelfAttention(d_model, n_heads, causal)
         self.feed_forward = nn.Sequential(
-            nn.Linear(d_model, d_ff), nn.GELU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model)
+            nn.Linear(d_model, d_ff), nn.GELU(), Dropout(dropout), nn.Linear(d_ff, d_model)
         )
         self.norm_attention = nn.LayerNorm(d_model)
         self.norm_feed_forward = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tsformer._deprecation import warn_renamed
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.model.blocks import TransformerBlock
+from tsformer.model.dropout import Dropout
 
 __all__ = ["EncoderConfig", "TransformerEncoder"]
 
@@ -62,7 +63,7 @@ class TransformerEncoder(nn.Module):
     def _add_blocks(self, config: EncoderConfig, *, causal: bool = False) -> None:
         D = config.d_model
         d_ff = 2 * D if config.d_ff is None else config.d_ff
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             TransformerBlock(D, config.n_heads, d_ff, config.dropout, config.norm_first, causal)
             for _ in range(config.n_layers)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import pandas as pd
 from pandas.api.types import is_object_dtype
+
+from tsformer._files import replacing
 
 __all__ = ["to_csv", "write_atomically"]
 
@@ -22,12 +22,5 @@ def to_csv(results: pd.DataFrame) -> str:
 
 def write_atomically(text: str, path: Path) -> None:
     """Write a text file in one step: a reader sees the old text or the new, never a part."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        part.chmod(0o644)  # mkstemp's files are readable by their owner only
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(text.encode())

@@ -1,0 +1,226 @@
+"""A `fit` that is refused, by whatever check, leaves the estimator exactly as it was."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+)
+from tsformer.estimators.vectorized import fit_vectorized
+from tsformer.training import Callback
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 2, 20))
+Y = np.array(["no", "yes"] * 6)
+#: What is refused differs from what was learned in all that could be mixed up.
+OTHER_X = 100 + RNG.normal(size=(9, 3, 30))
+OTHER_Y = np.array(["x", "y", "z"] * 3)
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 1}
+FEW = {"n_features": 168, "n_groups": 2}
+ESTIMATORS = {
+    "classifier": TSTransformerClassifier(**SMALL),
+    "regressor": TSTransformerRegressor(**SMALL),
+    "convolutions": RandomConvolutionClassifier(**FEW),
+    "ensemble": TSEnsembleClassifier(
+        "fast", transformer_params=SMALL, convolution_params={**FEW, "scaling": "series"}
+    ),
+}
+
+
+class Raises(Callback):
+    def on_train_begin(self, state):
+        raise ImportError("a bar needs rich")
+
+
+def targets(name: str, labels: np.ndarray) -> np.ndarray:
+    """Return labels, or for a regressor their numbers."""
+    numbers = np.unique(labels, return_inverse=True)[1]
+    return 1000.0 + numbers if name == "regressor" else labels
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Any]:
+    return {
+        name: copy.deepcopy(estimator)
+        .set_params(random_state=np.random.RandomState(0))
+        .fit(X, targets(name, Y))
+        for name, estimator in ESTIMATORS.items()
+    }
+
+
+def state(estimator: Any) -> tuple[dict[str, int], bytes]:
+    """Return which objects an estimator holds, and a digest of all that is in them."""
+    held = {name: id(value) for name, value in vars(estimator).items()}
+    return held, hashlib.sha256(pickle.dumps(estimator)).digest()
+
+
+def refuse(estimator: Any, *args: Any, **kwargs: Any) -> str:
+    before = state(estimator)
+    with pytest.raises((ValueError, TypeError, ImportError, OSError)) as raised:
+        estimator.fit(*args, **kwargs)
+    assert state(estimator) == before, raised.value
+    return str(raised.value)
+
+
+#: Values that are refused where anything else of their type is not.
+NONSENSE: dict[str, list[Any]] = {
+    "n_heads": [3, 0],
+    "encoding": ["lpse"],
+    "encoding_params": [{"nonsense": 1}],
+    "stem": ["embedding"],
+    "stem_params": [{"nonsense": 1}],
+    "view_params": [{"nonsense": 1}],
+    "views": ["value"],
+    "augmentation": ["wrap"],
+    "augmentation_params": [{"nonsense": 1}],
+    "compile": ["cuda-graphs"],
+    "resume": [True],
+    "class_weight": [{"nonsense": 1.0}, {"z": 0.0, "y": 0.0, "x": 0.0}],
+    "checkpoint_dir": ["/dev/null", "/proc/state"],
+    "callbacks": [[object()], [Raises()]],
+    "device": ["gpu"],
+    "n_groups": [3],
+    "transformer_params": [
+        {"nonsense": 1},
+        {**SMALL, "n_heads": 3},
+        {**SMALL, "checkpoint_dir": "/dev/null"},
+        {**SMALL, "callbacks": [Raises()]},
+    ],
+    "convolution_params": [{"nonsense": 1}, {"n_groups": 3}],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        (name, parameter)
+        for name, estimator in ESTIMATORS.items()
+        for parameter in estimator.get_params(deep=False)
+    ],
+)
+def test_of_parameters(name, parameter, fitted):
+    """Every parameter, set to something of no type that it may have, and to near misses."""
+    for value in (object(), *NONSENSE.get(parameter, [])):
+        clf = copy.deepcopy(fitted[name]).set_params(**{parameter: value})
+        refuse(clf, OTHER_X, targets(name, OTHER_Y))
+
+
+#: For each estimator, what else is passed to its `fit`.
+DATA: dict[str, tuple[Any, ...]] = {
+    "no y": (OTHER_X, None),
+    "another number of y": (OTHER_X, OTHER_Y[:-1]),
+    "missing y": (OTHER_X, np.array([*"ab", np.nan] * 3, dtype=object)),
+    "y of two columns": (OTHER_X, np.stack([OTHER_Y, OTHER_Y], axis=1)),
+    "text": ("BasicMotions", OTHER_Y),
+    "no series": (OTHER_X[:0], OTHER_Y[:0]),
+    "infinite": (np.where(OTHER_X > 101, np.inf, OTHER_X), OTHER_Y),
+    "a series without values": (np.where(np.arange(9)[:, None, None] == 1, np.nan, OTHER_X), Y[:9]),
+    "too large": (OTHER_X * 1e200, OTHER_Y),
+    "channels that differ": ([*OTHER_X[:8], OTHER_X[8, :1]], OTHER_Y),
+    "negative weights": (OTHER_X, OTHER_Y, {"sample_weight": -np.ones(9)}),
+    "weights of zero": (OTHER_X, OTHER_Y, {"sample_weight": np.zeros(9)}),
+    "too few weights": (OTHER_X, OTHER_Y, {"sample_weight": np.ones(3)}),
+    "times that go back": (OTHER_X, OTHER_Y, {"times": -np.arange(30)}),
+    "too few times": (OTHER_X, OTHER_Y, {"times": np.arange(3)}),
+}
+VALIDATION: dict[str, dict[str, Any]] = {
+    "without y_val": {"X_val": OTHER_X},
+    "without X_val": {"y_val": OTHER_Y},
+    "times of nothing": {"times_val": np.arange(30)},
+    "other channels": {"X_val": X, "y_val": OTHER_Y},
+    "unknown labels": {"X_val": OTHER_X, "y_val": np.array(["new"] * 9)},
+    "infinite": {"X_val": np.where(OTHER_X > 101, np.inf, OTHER_X), "y_val": OTHER_Y},
+    "with times": {"X_val": OTHER_X, "y_val": OTHER_Y, "times_val": np.arange(30)},
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("case", DATA)
+def test_of_data(name, case, fitted):
+    series, y, *more = DATA[case]
+    y = targets(name, y) if y is OTHER_Y else y
+    refuse(copy.deepcopy(fitted[name]), series, y, **(more[0] if more else {}))
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+@pytest.mark.parametrize("case", VALIDATION)
+def test_of_validation_data(name, case, fitted):
+    given = dict(VALIDATION[case])
+    if name == "regressor" and "y_val" in given:
+        known = given["y_val"] is OTHER_Y
+        given["y_val"] = targets(name, OTHER_Y) if known else np.full(9, np.nan)
+    refuse(copy.deepcopy(fitted[name]), OTHER_X, targets(name, OTHER_Y), **given)
+
+
+def test_of_nothing_to_hold_out(fitted):
+    clf = copy.deepcopy(fitted["classifier"]).set_params(early_stopping=True)
+    assert "none of the 3 classes has two members" in refuse(clf, OTHER_X[:3], OTHER_Y[:3])
+
+
+def test_of_codes_that_are_none(fitted):
+    clf = copy.deepcopy(fitted["classifier"]).set_params(stem="embedding")
+    assert "needs codes that are integers" in refuse(clf, OTHER_X[:, :1], OTHER_Y)
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor", "ensemble"])
+def test_of_what_training_meets_before_its_first_epoch(name, fitted, tmp_path: Path):
+    clf, y = copy.deepcopy(fitted[name]), targets(name, OTHER_Y)
+    state = {"checkpoint_dir": tmp_path, "resume": True}
+    asked = {"transformer_params": {**SMALL, **state}} if name == "ensemble" else state
+    copy.deepcopy(clf).set_params(random_state=5, **asked).fit(OTHER_X, y)
+    (checkpoint,) = tmp_path.glob("training-*.pt")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    refused = refuse(clf.set_params(random_state=5, **asked), OTHER_X, y)
+    assert "cannot be read" in refused
+
+
+def test_of_callbacks_in_other_processes(fitted):
+    clf = copy.deepcopy(fitted["classifier"])
+    clf.set_params(n_estimators=2, n_jobs=2, callbacks=[Callback()])
+    assert "callbacks would be called on copies" in refuse(clf, OTHER_X, OTHER_Y)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_what_was_not_fitted_is_not(name):
+    clf = copy.deepcopy(ESTIMATORS[name])
+    refuse(clf, OTHER_X, targets(name, OTHER_Y), sample_weight=np.zeros(9))
+    with pytest.raises(NotFittedError):
+        clf.predict(OTHER_X)
+
+
+def test_of_several_at_once(fitted):
+    several = [copy.deepcopy(fitted["classifier"]) for _ in range(2)]
+    for each in several:
+        each.callbacks = [Raises()]
+    before = [state(each) for each in several]
+    for y, refused in ((OTHER_Y[:-1], ValueError), (OTHER_Y, ImportError)):
+        with pytest.raises(refused):
+            fit_vectorized(several, OTHER_X, y)
+        assert [state(each) for each in several] == before
+
+
+def test_an_interrupted_fit_of_convolutions_leaves_the_fit_before(fitted, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    for name in ("convolutions", "ensemble"):
+        clf = copy.deepcopy(fitted[name])
+        before = state(clf)
+        monkeypatch.setattr(RandomConvolutionClassifier, "_fitted", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(OTHER_X, OTHER_Y)
+        monkeypatch.undo()
+        assert state(clf) == before

@@ -1,0 +1,42 @@
+"""Dropout whose masks are cheap to draw on a CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Dropout"]
+
+#: A mask compares 16 random bits per value, four values to a draw, with the rate in these units.
+_LEVELS = 2**16
+
+
+class Dropout(nn.Dropout):
+    """`torch.nn.Dropout`, with a rate that is rounded to a multiple of 2^-16 on a CPU.
+
+    There torch draws one random number per value, which took an eighth of the time of a training
+    step of the default model; drawing 64 bits for every four values takes a quarter of that.
+
+    Parameters
+    ----------
+    p : float
+        Probability that a value becomes zero; the others are divided by ``1 - p``.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> Dropout(0.5)(torch.ones(6))
+    tensor([0., 0., 2., 2., 0., 0.])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map a tensor to one of the same shape and type."""
+        if not self.training or x.device.type != "cpu" or torch.compiler.is_compiling():
+            return super().forward(x)
+        dropped = round(self.p * _LEVELS)
+        if dropped in (0, _LEVELS):
+            return super().forward(x)
+        draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 4),), dtype=torch.int64)
+        bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
+        kept = (bits >= dropped - _LEVELS // 2).to(x.dtype)
+        return x * (kept * (_LEVELS / (_LEVELS - dropped)))
