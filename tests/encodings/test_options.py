@@ -209,6 +209,15 @@ def test_xpos_fades_with_the_distance():
     torch.testing.assert_close((q @ k.mT)[0, 0], expected)
 
 
+@pytest.mark.parametrize("name", ["learnable", "shaw", "t5", "tupe"])
+def test_tables_are_drawn_with_their_deviation(name):
+    torch.manual_seed(0)
+    sizes = {"d_model": 64, "n_heads": 8, "max_len": 200}
+    for std in (0.02, 1.5):
+        table = resolve(name, **sizes, init_std=std).table
+        assert table.std().item() == pytest.approx(std, rel=0.2)
+
+
 def test_xpos_fades_over_the_trained_length_by_default():
     default = resolve("xpos", d_model=8, n_heads=2, max_len=10)
     same = resolve("xpos", d_model=8, n_heads=2, max_len=10, scale_base=10.0)
