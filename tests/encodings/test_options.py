@@ -115,6 +115,11 @@ def test_time2vec_starts_with_periods_from_two_tokens_to_the_trained_length():
     assert 48 < period.max() <= 50
 
 
+def test_t5_tells_distances_apart_up_to_those_of_the_trained_length():
+    found = {n: resolve("t5", d_model=8, n_heads=2, max_len=n).max_distance for n in (1, 12, 500)}
+    assert found == {1: 1, 12: 11, 500: 128}
+
+
 def test_t5_buckets_are_those_of_its_authors():
     """Expected: relative_position_bucket of the authors' code, 32 buckets, both ways, up to 128."""
     encoding = resolve("t5", d_model=8, n_heads=2, max_len=500)
