@@ -52,6 +52,11 @@ coverage: install ## measure line and branch coverage of tsformer/ by all tests 
 	$(BIN)/python -m pytest -n 2 -m "not processes" --cov --cov-report=
 	$(BIN)/python -m coverage report
 
+.PHONY: mutants
+mutants: export OMP_NUM_THREADS := 1
+mutants: install ## break single lines of the package and see whether the tests notice, in half an hour
+	$(BIN)/python tools/mutants.py --minutes 30
+
 .PHONY: docs-tables docs-pictures
 docs-tables: install ## rewrite the generated tables and pages of docs/ from the committed results
 	$(BIN)/python tools/write_docs.py

@@ -49,7 +49,7 @@ def test_padding_is_zero_after_scaling(how):
 
 
 @pytest.mark.parametrize("how", ["channel", "series"])
-@pytest.mark.parametrize("level", [0.0, 0.1, 1e9])
+@pytest.mark.parametrize("level", [0.0, 0.1, 1e9, 123456789.123, -123456789.123])
 def test_a_constant_becomes_zero_not_noise(how, level):
     series = to_padded(np.full((3, 1, 50), level))
     panel = Scaler(how).fit(series).transform(series)

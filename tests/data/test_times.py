@@ -94,5 +94,7 @@ def test_one_unit_is_the_median_step_of_training():
     assert scaler.time_step == 10.0
     panel = scaler.transform(series)
     np.testing.assert_allclose(panel.times, [[0, 1, 2, 50], [0, 0, 1, 2]])
+    often_at_once = to_padded(X, [[0, 0, 0, 5], [1, 1, 1, 6]])
+    assert Scaler("channel").fit(often_at_once).time_step == 5.0, "steps of no length do not count"
     assert Scaler("channel").fit(to_padded(X)).time_step is None
     assert Scaler("channel").fit(to_padded(X[:, :1], [5])).time_step == 1.0, "nothing to go by"

@@ -115,6 +115,11 @@ def test_time2vec_starts_with_periods_from_two_tokens_to_the_trained_length():
     assert 48 < period.max() <= 50
 
 
+def test_t5_tells_distances_apart_up_to_those_of_the_trained_length():
+    found = {n: resolve("t5", d_model=8, n_heads=2, max_len=n).max_distance for n in (1, 12, 500)}
+    assert found == {1: 1, 12: 11, 500: 128}
+
+
 def test_t5_buckets_are_those_of_its_authors():
     """Expected: relative_position_bucket of the authors' code, 32 buckets, both ways, up to 128."""
     encoding = resolve("t5", d_model=8, n_heads=2, max_len=500)
@@ -207,6 +212,25 @@ def test_xpos_fades_with_the_distance():
     turn = steps(9).T - steps(9)
     expected = 2 * turn.cos() * fade ** (turn / 4)
     torch.testing.assert_close((q @ k.mT)[0, 0], expected)
+
+
+@pytest.mark.parametrize("name", ["learnable", "shaw", "t5", "tupe"])
+def test_tables_are_drawn_with_their_deviation(name):
+    torch.manual_seed(0)
+    sizes = {"d_model": 64, "n_heads": 8, "max_len": 200}
+    for std in (0.02, 1.5):
+        table = resolve(name, **sizes, init_std=std).table
+        assert table.std().item() == pytest.approx(std, rel=0.2)
+
+
+def test_xpos_fades_over_the_trained_length_by_default():
+    default = resolve("xpos", d_model=8, n_heads=2, max_len=10)
+    same = resolve("xpos", d_model=8, n_heads=2, max_len=10, scale_base=10.0)
+    heads = torch.ones(1, 2, 7, 4)
+    for ours, theirs in zip(
+        *(e.rotate(heads, heads, steps(7)) for e in (default, same)), strict=True
+    ):
+        assert torch.equal(ours, theirs)
 
 
 def test_xpos_stays_finite_far_out():

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from tsformer.estimators import base
 from tsformer.estimators.base import AUTO_EARLY_STOPPING_CASES
+from tsformer.training import Validation
 
 
 def same_weights(a, b) -> bool:
@@ -72,6 +74,21 @@ def test_mismatched_validation_data_are_refused(make, motions):
         make().fit(X, y, X_val=X, y_val=y[1:])
     with pytest.raises(ValueError, match=r"X has 5 channels, but .* fitted with 6"):
         make().fit(X, y, X_val=X[:, 1:], y_val=y)
+
+
+def test_series_that_are_held_out_keep_their_weights(make, italy, monkeypatch):
+    made = []
+    monkeypatch.setattr(base, "Validation", lambda *args: made.append(args) or Validation(*args))
+    X, y = italy
+    weight = 1.0 + np.arange(len(y))
+    clf = make(class_weight={"1": 100.0, "2": 1.0}, early_stopping=True, scaling=None)
+    clf.fit(X, y, sample_weight=weight)
+    ((panel, targets, _, weights),) = made
+    held_out = panel.values[..., 0].numpy()
+    places = [int(np.abs(X[:, 0] - x).sum(axis=1).argmin()) for x in held_out]
+    np.testing.assert_allclose(held_out, X[places, 0], rtol=1e-6)
+    expected = weight[places] * np.where(targets == 0, 100.0, 1.0)
+    np.testing.assert_allclose(weights, expected / expected.mean(), rtol=1e-5)
 
 
 def test_the_validation_loss_is_weighted_like_the_training_loss(make, italy):

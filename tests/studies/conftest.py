@@ -53,9 +53,21 @@ class Processes:
 
     def start(self, *command: object, **variables: str) -> subprocess.Popen[bytes]:
         """Start Python with these arguments; what it says goes to a file named by its number."""
+        return self._start([sys.executable, *map(str, command)], variables)
+
+    def shell(self, lines: str, **variables: str) -> subprocess.Popen[bytes]:
+        """Start lines of a page in a shell that finds the programs beside this Python."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return self._start(["bash", "-euc", lines], {"PATH": path, **variables})
+
+    def said(self, process: subprocess.Popen[bytes]) -> str:
+        """Return what a process has printed so far."""
+        return (self.folder / f"process-{self._started.index(process)}.log").read_text()
+
+    def _start(self, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"process-{len(self._started)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, *map(str, command)],
+                command,
                 cwd=self.folder,
                 env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
                 stdin=subprocess.DEVNULL,

@@ -31,6 +31,16 @@ def test_runs_are_found_by_key(store: RunStore) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
 
 
+def test_of_several_runs_of_a_key_the_newest_is_reopened(store: RunStore) -> None:
+    for _ in range(2):
+        with store.start("study", kind="study", key="reopened") as newest:
+            pass
+    with store.start("study", kind="study", key="reopened", again=True) as again:
+        assert again.run_id == newest.run_id
+        assert not again.ended()
+    assert len(store.runs(tags={"tsformer.key": "reopened"})) == 2
+
+
 def test_more_runs_than_a_page(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     client = mlflow.MlflowClient(store.uri)
     search = client.search_runs

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,12 +106,14 @@ def test_without_resume_it_starts_from_scratch(tmp_path):
     assert len(history) == EPOCHS
 
 
-@pytest.mark.parametrize("change", ["seed", "learning_rate", "data", "weights", "history"])
+@pytest.mark.parametrize("change", ["seed", "learning_rate", "data", "times", "weights", "history"])
 def test_another_run_is_not_resumed(change, tmp_path):
     """Runs that share a folder, such as those of a grid search, have one file each."""
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     options = {"seed": {"seed": 7}, "learning_rate": {"learning_rate": 1e-3}}.get(change, {})
     panel = make_panel(seed=int(change == "data"))
+    if change == "times":
+        panel = replace(panel[0], times=1.5 * torch.arange(12.0).expand(20, 12)), panel[1]
     weights = torch.linspace(0.5, 1.5, 20) if change == "weights" else None
     model = make_model()
     if change == "history":  # its initial weights are not those of the other run

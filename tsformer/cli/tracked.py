@@ -84,8 +84,8 @@ def register(
     address = register(estimator, name, store, output=output)
     typer.echo(f"{model} is {address}")
     typer.echo(
-        f"serve it: MLFLOW_TRACKING_URI={store.uri} mlflow models serve --env-manager local "
-        f"-m {address}"
+        f"serve it: MLFLOW_DISABLE_TELEMETRY=true MLFLOW_TRACKING_URI={store.uri} "
+        f"mlflow models serve --env-manager local -m {address}"
     )
 
 

@@ -151,8 +151,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         CPU the final weights equal those of an uninterrupted run, bit for bit.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, shuffling, dropout, augmentation and the validation split. The
-        same int gives the same predictions on the same machine, bit for bit. Global random
-        generators are neither used nor changed.
+        same int gives the same predictions on the same machine, bit for bit. Torch's global
+        generators are left as they were. Fits in several threads take turns, step by step: each
+        gives the model that it gives alone, and all together take as long as one after another.
     verbose : int, default=0
         1 shows a progress bar.
 

@@ -125,7 +125,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
     random_state : int, RandomState or None, default=None
         Seed of both parts, which get it as their `random_state` if it is an int. The same int gives
         the same predictions on the same machine, bit for bit, unless there is a `time_limit`.
-        Global random generators are neither used nor changed.
+        Torch's global generators are left as they were, and fits in several threads take turns, as
+        those of `TSTransformerClassifier` do.
     verbose : int, default=0
         1 shows a progress bar over all parts.
 

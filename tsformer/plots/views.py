@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tsformer.encodings import resolve
 from tsformer.encodings.base import overridden_hooks
+from tsformer.training.seeds import seeded
 
 __all__ = ["View", "encoding_name", "encoding_views"]
 
@@ -97,8 +98,7 @@ def encoding_views(
         )
     by_name = isinstance(encoding, str)
     if by_name:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)  # a name always gives the same figure
+        with seeded(0, torch.device("cpu")):  # a name always gives the same figure
             encoding = resolve(
                 encoding, d_model=d_model, n_heads=n_heads, max_len=n_positions, **encoding_params
             )

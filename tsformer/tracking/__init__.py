@@ -1,5 +1,11 @@
 """Tracking in MLflow: a callback for one fit, and a store of runs for many."""
 
+import os
+
+# MLflow reports how it is used to its makers, unless this is set before it is imported. Processes
+# that are started from here inherit it.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
 from tsformer.tracking.tracker import MLflowTracker

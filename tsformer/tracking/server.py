@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tsformer._names import unknown
 from tsformer._optional import require
+from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.views import make_views, view_address
 
 __all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
 
-_SQLITE = "sqlite:///"
 #: With one worker and without job execution the server takes half a gigabyte, not several.
 SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
@@ -39,9 +39,9 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
     """
     require("mlflow", extra="tracking", purpose="reading tracked runs")
     uri = resolve_uri(uri)
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():
+    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
         raise FileNotFoundError(
-            f"there is no {uri.removeprefix(_SQLITE)}; go to the folder where `tsformer compare` "
+            f"there is no {uri.removeprefix(SQLITE)}; go to the folder where `tsformer compare` "
             "ran, or name the store with --tracking-uri"
         )
     client = RunStore(uri, "").client()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import tsformer
 from tsformer._optional import require
+from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.run import TrackedRun, reason, warn_untracked
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 __all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
-
-_SQLITE = "sqlite:///"
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -43,22 +42,22 @@ def resolve_uri(uri: str | None = None) -> str:
     ValueError
         If it is not an address; MLflow would treat it as a folder, a deprecated kind of store.
     """
-    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}mlflow.db"
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if "://" not in uri:
         raise ValueError(
             f"a tracking store must be an address; got {uri!r}. Give a file, "
             "'sqlite:///mlflow.db', or a server, 'http://127.0.0.1:5000'"
         )
-    if uri.startswith(_SQLITE):
-        return _SQLITE + str(Path(uri.removeprefix(_SQLITE)).absolute())
+    if uri.startswith(SQLITE):
+        return SQLITE + str(Path(uri.removeprefix(SQLITE)).absolute())
     return uri
 
 
 def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
     """Create the tables and the experiment if they are missing, before anything is tracked.
 
-    The first use of an empty SQLite file creates its tables, which takes seconds; two processes
-    doing so at once corrupt the file. So one process, the driver, calls this before others start.
+    The first use of an empty SQLite file creates its tables, which takes seconds. Two processes
+    doing so at once would corrupt the file, so that the second waits for the first.
 
     Parameters
     ----------
@@ -77,15 +76,16 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     require("mlflow", extra="tracking", purpose="tracking")
     uri = resolve_uri(uri)
     artifacts = None  # a server has its own location for them
-    if uri.startswith(_SQLITE):
-        folder = Path(uri.removeprefix(_SQLITE)).parent
+    if uri.startswith(SQLITE):
+        folder = Path(uri.removeprefix(SQLITE)).parent
         folder.mkdir(parents=True, exist_ok=True)
         artifacts = (folder / "mlruns" / experiment).as_uri()
     try:
         client = _client(uri)
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
-            return RunStore(uri, client.create_experiment(experiment, artifacts))
+        with creating(uri):
+            found = client.get_experiment_by_name(experiment)
+            if found is None:
+                return RunStore(uri, client.create_experiment(experiment, artifacts))
     except Exception as error:
         raise ConnectionError(
             f"the tracking store {uri} cannot be used. Start its server, or name another store, "
@@ -254,7 +254,7 @@ class RunStore:
 
     def ui_command(self) -> str:
         """Return the shell command that shows the store; for a server, the address to open."""
-        if not self.uri.startswith(_SQLITE):
+        if not self.uri.startswith(SQLITE):
             return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}"
         beside = Path(sys.executable).with_name("mlflow")
         on_path = shutil.which("mlflow")
@@ -282,7 +282,8 @@ def _client(uri: str) -> Any:
 @functools.lru_cache(maxsize=8)
 def _cached_client(uri: str) -> MlflowClient:
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    client: MlflowClient = mlflow.MlflowClient(tracking_uri=uri)
+    with creating(uri):
+        client: MlflowClient = mlflow.MlflowClient(tracking_uri=uri)
     return client
 
 

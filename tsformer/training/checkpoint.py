@@ -102,7 +102,8 @@ class LoopState:
 class Checkpointer:
     """Saves a training run every few minutes if its plan names a folder; otherwise does nothing.
 
-    Of several processes the first writes, and all read.
+    Of several processes the first writes, and all read. The mean loss of an epoch that is resumed
+    in its middle then rests on the first one's series up to there; steps are not affected.
 
     Parameters
     ----------
@@ -157,7 +158,9 @@ class Checkpointer:
             state.history += saved["history"][len(state.history) :]
             state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
             if self.ranks.size == 1:  # the generators of the other processes are not saved
-                self._set_random(saved["random"])
+                # A device that was not trained on before goes on from its seed.
+                torch.Generator().set_state(saved["random"]["cpu"])  # raises if it is damaged
+                self.run.random.states |= saved["random"]
             state.model.load_state_dict(saved["model"])  # last: it may be the caller's
 
     def save_if_due(self) -> None:
@@ -179,7 +182,7 @@ class Checkpointer:
                     "history": list(state.history),
                     "best_epoch": state.history.best_epoch,
                     "stop": state.stop,
-                    "random": self._random(),
+                    "random": self.run.random.states,
                 }
             )
         except OSError as error:
@@ -188,21 +191,6 @@ class Checkpointer:
                 "and tries again when the next one is due",
                 stacklevel=2,
             )
-
-    def _random(self) -> dict[str, Tensor]:
-        device = self.run.state.plan.device
-        states = {"cpu": torch.default_generator.get_state()}
-        if device.type in ("cuda", "mps"):
-            module: Any = getattr(torch, device.type)
-            states[device.type] = module.get_rng_state()
-        return states
-
-    def _set_random(self, states: dict[str, Tensor]) -> None:
-        device = self.run.state.plan.device
-        torch.default_generator.set_state(states["cpu"])
-        if device.type in states and device.type != "cpu":
-            module: Any = getattr(torch, device.type)
-            module.set_rng_state(states[device.type])
 
 
 class CheckpointFile:

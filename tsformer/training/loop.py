@@ -114,7 +114,8 @@ def _epochs(
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
             for i in range(at.batch, len(batches)):
                 set_learning_rate(optimizer, plan.rate(at.step, n_steps))
-                at.total += step(batches[i], rows[i], number=at.step)
+                with run.random.drawing():
+                    at.total += step(batches[i], rows[i], number=at.step)
                 at.step, at.batch = at.step + 1, i + 1
                 checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)

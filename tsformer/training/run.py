@@ -17,7 +17,7 @@ from tsformer.training.callbacks import Callback, History, TrainingState, runnin
 from tsformer.training.early_stopping import EarlyStopping
 from tsformer.training.inference import forward
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.seeds import seeded
+from tsformer.training.seeds import RandomStream
 from tsformer.training.step import Loss
 from tsformer.training.validation import Validation
 
@@ -81,6 +81,9 @@ class TrainingRun:
     ----------
     stopping : EarlyStopping
         Decides where there are validation data and the plan has `n_iter_no_change`.
+    random : RandomStream
+        What steps and validation draw from; set by `supervised`, and shared by models that train at
+        a time. Callbacks draw from torch's generators as the user's program left them.
     """
 
     state: TrainingState
@@ -88,6 +91,7 @@ class TrainingRun:
     validation: Validation | None = None
     callbacks: Sequence[Callback] = ()
     stopping: EarlyStopping = field(init=False)
+    random: RandomStream = field(init=False)
 
     def __post_init__(self) -> None:
         patience = None if self.validation is None else self.state.plan.n_iter_no_change
@@ -112,7 +116,8 @@ class TrainingRun:
         state = self.state
         row = {"epoch": state.epoch + 1, "loss": loss, "lr": lr, "seconds": 0.0}
         if self.validation is not None:
-            row |= self.validation.evaluate(state.model, self.loss, state.plan)
+            with self.random.drawing():
+                row |= self.validation.evaluate(state.model, self.loss, state.plan)
         row["seconds"] = (perf_counter() - start) / sharing
         state.history.append(row)
         if self.validation is not None:
@@ -139,7 +144,8 @@ class TrainingRun:
             Which of several models this is.
         """
         state = self.state
-        epoch = _return_to_last_finite(state.model, kept, panel, state.plan)
+        with self.random.drawing():
+            epoch = _return_to_last_finite(state.model, kept, panel, state.plan)
         of = "" if member is None else f" of member {member}"
         whose = "the" if member is None else "its"
         others = "" if member is None else ", and those of the others as they are"
@@ -169,9 +175,9 @@ def _return_to_last_finite(
 def supervised(runs: Sequence[TrainingRun], panel: Panel, seed: int) -> Iterator[None]:
     """Run the epochs of models that train at a time, inside the block.
 
-    Around it are the seeds and the callbacks' begin and end. Ctrl-C ends the block with a warning.
-    After it, batch norms get averages that belong to the final weights, except where validation
-    chose an epoch: those weights are kept as they were judged. Models end in eval mode.
+    Around it are the callbacks' begin and end. Ctrl-C ends the block with a warning. After it,
+    batch norms get averages that belong to the final weights, except where validation chose an
+    epoch: those weights are kept as they were judged. Models end in eval mode.
 
     Parameters
     ----------
@@ -180,12 +186,13 @@ def supervised(runs: Sequence[TrainingRun], panel: Panel, seed: int) -> Iterator
     panel : Panel
         The training series.
     seed : int
-        Of all that is drawn in the block.
+        Of all that the models' steps and validation draw.
     """
     states = [run.state for run in runs]
+    random = RandomStream(seed, states[0].plan.device)
     with ExitStack() as stack:
-        stack.enter_context(seeded(seed, states[0].plan.device))
         for run in runs:
+            run.random = random
             stack.enter_context(running(run.callbacks, run.state))
         try:
             for state in states:
@@ -197,9 +204,10 @@ def supervised(runs: Sequence[TrainingRun], panel: Panel, seed: int) -> Iterator
                 progress = f"{states[0].epoch} of {states[0].n_epochs} epochs{members}"
                 # Up through this generator, contextlib and the loop to the loop's caller.
                 mark_interrupted((state.history for state in states), progress, stacklevel=5)
-            for state in states:
-                if state.history.best_epoch is None:
-                    update_bn(state.model, panel, state.plan)
+            with random.drawing():
+                for state in states:
+                    if state.history.best_epoch is None:
+                        update_bn(state.model, panel, state.plan)
         finally:
             for state in states:
                 state.model.eval()

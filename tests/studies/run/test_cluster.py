@@ -101,7 +101,9 @@ def test_a_worker_of_a_cluster_is_killed(
 @pytest.mark.slow
 def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
     pytest.importorskip("distributed", reason='needs the extra "dask"')
-    with pytest.raises(ConnectionError, match=f"no Dask scheduler answers at 'tcp://.*{port}'"):
+    with pytest.raises(
+        ConnectionError, match=f"no Dask scheduler lets this process in at 'tcp://.*{port}'"
+    ):
         compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
     assert list(tmp_path.iterdir()) == []
 

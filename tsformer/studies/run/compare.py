@@ -26,6 +26,7 @@ from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.locks import driving
 from tsformer.tracking.views import make_views, view_address
 
 __all__ = ["Comparison", "compare"]
@@ -96,8 +97,9 @@ def compare(
     back, not repeated, so that the same call resumes after any interruption, whether a worker,
     this process or the tracking server was killed. A fit that raises, or during which the worker
     process ends three times, is recorded as FAILED and the others continue. Ctrl-C ends current
-    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV. Run one driver
-    at a time for a study, and for studies that share fits.
+    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV. Of two calls
+    that write to one SQLite file at a time, the second is refused. On a server, run one call at a
+    time for a study, and for studies that share fits.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ def compare(
     tsformer.data.DatasetError
         For a data set that cannot be loaded; before any fit, as are the next four.
     ConnectionError
-        If the store or the scheduler cannot be used.
+        If the store or the scheduler cannot be used, or another call is writing to the same file.
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
@@ -146,6 +148,7 @@ def compare(
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
         folder = Path(out)
+        stack.enter_context(driving(store.uri, f"comparison in {folder.absolute()}"))
         folder.mkdir(parents=True, exist_ok=True)
         result_store = ResultStore(study, store, folder / "results.csv")
         result_store.open()

@@ -96,22 +96,24 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
 
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Any]:
-    """Connect to a Dask scheduler, "tcp://host:port".
+    """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates.
 
     Raises
     ------
     ConnectionError
-        If it does not answer.
+        If it does not answer, or refuses a client without its certificate.
     ImportError
         If the extra `dask` is missing.
     """
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
     try:
         client = distributed.Client(scheduler, timeout=5, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
         raise ConnectionError(
-            f"no Dask scheduler answers at {scheduler!r}; start one with `dask scheduler` and "
-            f"give its address, such as tcp://127.0.0.1:8786. ({type(error).__name__}: {error})"
+            f"no Dask scheduler lets this process in at {scheduler!r}; start one as "
+            "docs/cluster.md shows and give its address, such as tcp://127.0.0.1:8786, or "
+            "tls://host:8786, for which DASK_CONFIG must name the folder of the cluster's "
+            f"certificate. ({type(error).__name__}: {error})"
         ) from error
     with client:
         yield client

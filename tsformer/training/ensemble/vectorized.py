@@ -130,7 +130,8 @@ class _VectorizedLoop:
                 totals = torch.zeros(len(self.runs), device=plan.device)
                 for shares in self.data.shares(plan.batch_size, generators):
                     set_learning_rate(self.optimizer, plan.rate(step, n_steps))
-                    self.step(shares, totals, step)
+                    with self.runs[0].random.drawing():
+                        self.step(shares, totals, step)
                     step += 1
                 epoch += 1
                 losses = (totals / len(self.data.panel)).tolist()

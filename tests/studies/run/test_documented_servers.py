@@ -1,0 +1,215 @@
+"""The servers that the pages start, as written there: who can reach them, and who gets in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer import TSTransformerClassifier, load_dataset
+from tsformer.tracking import prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+pytest.importorskip("distributed", reason='needs the extra "dask"')
+psutil = pytest.importorskip("psutil")
+
+ROOT = Path(__file__).parents[3]
+#: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
+PORTS = ("8786", "8787", "5000")
+#: MLflow's telemetry is off where one of these is set.
+TESTING = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS", "JENKINS_URL", "DO_NOT_TRACK")
+LOOPBACK = {"127.0.0.1", "::1"}
+
+
+def commands(page: str, section: str = "") -> str:
+    """Return the lines of the code blocks of a page, or of one of its sections."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    indented = re.findall(r"^ {4}(.*)$", text, re.MULTILINE)
+    fenced = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return "\n".join([*indented, *fenced]).replace("\\\n", " ")
+
+
+def command(start: str, page: str, section: str = "") -> str:
+    """Return the one command of a page that starts with these words."""
+    (found,) = re.findall(rf"^{re.escape(start)}\b.*$", commands(page, section), re.MULTILINE)
+    return str(found).removesuffix(" &")
+
+
+def elsewhere(line: str, ports: dict[str, int]) -> str:
+    """Replace the ports of a line."""
+    for old, new in ports.items():
+        line = line.replace(old, str(new))
+    return line
+
+
+def listening(process: subprocess.Popen[bytes]) -> set[tuple[str, int]]:
+    """Return the addresses and ports at which a process and its children listen."""
+    found = set()
+    parent = psutil.Process(process.pid)
+    for each in [parent, *parent.children(recursive=True)]:
+        try:
+            sockets = each.net_connections(kind="inet")
+        except psutil.NoSuchProcess:
+            continue
+        found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
+    return found
+
+
+def interfaces(process: subprocess.Popen[bytes]) -> set[str]:
+    return {address for address, _ in listening(process)}
+
+
+@pytest.fixture
+def ports() -> dict[str, int]:
+    """A free port for each that the pages name."""
+    probes = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
+    try:
+        return {name: probe.getsockname()[1] for name, probe in probes.items()}
+    finally:
+        for probe in probes.values():
+            probe.close()
+
+
+def start_workers(
+    line: str, processes: Any, wait_until: Callable[..., None], **variables: str
+) -> subprocess.Popen[bytes]:
+    """Start two workers, and wait until both are known to the scheduler."""
+    assert "--nworkers 4" in line
+    workers = processes.shell(line.replace("--nworkers 4", "--nworkers 2"), **variables)
+    wait_until(
+        lambda: workers.poll() is not None or processes.said(workers).count("Registered to:") == 2
+    )
+    assert workers.poll() is None, processes.said(workers)
+    return workers
+
+
+@pytest.mark.processes
+def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(
+    processes: Any, ports: dict[str, int], wait_until: Callable[..., None]
+) -> None:
+    page = "docs/cluster.md"
+    server = processes.shell(elsewhere(commands(page, "Where the runs go"), ports))
+    line = elsewhere(command("dask scheduler", page, "The three commands"), ports)
+    scheduler = processes.shell(line)
+    line = elsewhere(command("dask worker", page, "The three commands"), ports)
+    workers = start_workers(line, processes, wait_until)
+    wait_until(lambda: server.poll() is not None or listening(server), seconds=60)
+    assert interfaces(server) == {"127.0.0.1"}
+    assert {port for _, port in listening(scheduler)} == {ports["8786"], ports["8787"]}
+    assert interfaces(scheduler) == {"127.0.0.1"}
+    # A nanny, a worker and a dashboard for each.
+    assert len(listening(workers)) == 6
+    assert interfaces(workers) == {"127.0.0.1"}
+
+
+@pytest.mark.processes
+def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
+    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    page = "docs/cluster.md"
+    lines = commands(page, "Several machines")
+    made = processes.shell(lines.partition("\ndask scheduler")[0] + "\nenv", HOME=str(tmp_path))
+    assert made.wait(timeout=30) == 0, processes.said(made)
+    folder = tmp_path / "dask-tls"
+    assert f"DASK_CONFIG={folder}\n" in processes.said(made)
+    assert (folder / "key.pem").stat().st_mode & 0o077 == 0
+    inside = {"DASK_CONFIG": str(folder)}
+
+    def local(line: str) -> str:
+        return elsewhere(line, ports).replace("login-node", "127.0.0.1")
+
+    line = local(command("dask scheduler", page, "Several machines"))
+    scheduler = processes.shell(line, **inside)
+    line = local(command("dask worker", page, "Several machines"))
+    workers = start_workers(line, processes, wait_until, **inside)
+    dashboards = {(at, port) for at, port in listening(scheduler) if port == ports["8787"]}
+    assert dashboards == {("127.0.0.1", ports["8787"])}
+
+    # Every port that other machines can reach wants to see the certificate.
+    open_ports = {
+        port
+        for process in (scheduler, workers)
+        for address, port in listening(process)
+        if address not in LOOPBACK
+    }
+    assert len(open_ports) == 3, "the scheduler and two workers"
+    for port in open_ports:
+        assert refusal(port) == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        assert refusal(port, tls=False) == "closed"
+
+    line = local(command("tsformer compare", page, "Several machines"))
+    small = "--datasets ItalyPowerDemand --encodings none --seeds 1 --max-epochs 1"
+    line = re.sub(r"--study \S+", small, line)
+    line = re.sub(r"--tracking-uri \S+", f"--tracking-uri sqlite:///{tmp_path}/mlflow.db", line)
+    refused = processes.shell(line)
+    assert refused.wait(timeout=60) == 2
+    assert "DASK_CONFIG must name the folder" in processes.said(refused)
+    plain = processes.shell(line.replace("tls://", "tcp://"))
+    assert plain.wait(timeout=60) == 2
+    assert "no Dask scheduler lets this process in" in processes.said(plain)
+    assert not (tmp_path / "mlflow.db").exists()
+    welcome = processes.shell(line, **inside)
+    assert welcome.wait(timeout=180) == 0, processes.said(welcome)
+    assert (tmp_path / "results/compare/results.csv").read_text().count("\n") == 2
+
+
+def refusal(port: int, *, tls: bool = True) -> str:
+    """Return how a port ends a conversation with somebody who has no certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+        try:
+            if not tls:
+                plain.sendall(bytes(64))
+                return "open" if plain.recv(1) else "closed"
+            with context.wrap_socket(plain) as wrapped:
+                return "open" if wrapped.recv(1) else "closed"
+        except ssl.SSLError as error:
+            return str(error.reason)
+        except ConnectionError:
+            return "closed"
+
+
+@pytest.mark.processes
+def test_pages_and_models_are_served_to_this_machine_only(
+    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    store = prepare_store(uri)
+    with store.start("fit", kind="fit") as run:
+        run.params({"encoding": "none"})
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(X, y).save(
+        tmp_path / "model"
+    )
+    page = "README.md"
+    registering = processes.shell(
+        f"{command('export MLFLOW_TRACKING_URI', page)}\n{command('tsformer register', page)}"
+    )
+    assert registering.wait(timeout=120) == 0, processes.said(registering)
+    # Outside tests, where MLflow would report on those who look at its pages.
+    outside = f"unset {' '.join(TESTING)} MLFLOW_DISABLE_TELEMETRY\n"
+    ui = processes.shell(f"{outside}{command('tsformer ui', page)} --port {ports['5000']}")
+    serving = command("mlflow models serve", page).replace("5001", str(ports["8786"]))
+    models = processes.shell(serving, MLFLOW_TRACKING_URI=uri)
+    for process, port in ((ui, ports["5000"]), (models, ports["8786"])):
+        wait_until(lambda p=process: p.poll() is not None or listening(p))
+        assert listening(process) == {("127.0.0.1", port)}, processes.said(process)
+    about = f"http://127.0.0.1:{ports['5000']}/ajax-api/3.0/mlflow/ui-telemetry"
+    with urllib.request.urlopen(about, timeout=60) as answer:
+        assert json.load(answer)["disable_ui_telemetry"] is True
+    # What a comparison prints at its end.
+    assert "--host 127.0.0.1" in store.ui_command()

@@ -1,0 +1,60 @@
+"""ResultStore: which earlier results it may replace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer.studies import Study
+from tsformer.studies.run.results import ResultStore
+
+STUDY = Study(("ItalyPowerDemand",), ("none",), seeds=1)
+
+
+class Store:
+    """A store that knows some runs, none of them of this study."""
+
+    uri = "sqlite:///mlflow.db"
+
+    def __init__(self, *known: str):
+        self.known = known
+
+    def has(self, run_id: str) -> bool:
+        return run_id in self.known
+
+    def finished(self, *args: Any) -> dict[str, Any]:
+        return {}
+
+    kill_stale = kill_doubled = finished
+
+
+def earlier(folder: Path, *run_ids: str) -> Path:
+    path = folder / "results.csv"
+    path.write_text("accuracy,run_id\n" + "".join(f"0.9,{each}\n" for each in run_ids))
+    return path
+
+
+@pytest.mark.parametrize(
+    "known", [(), ("a",), ("b",), ("a", "b")], ids=lambda known: "+".join(known) or "none"
+)
+def test_results_are_replaced_only_if_the_store_knows_all_of_them(
+    known: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = earlier(tmp_path, "a", "b")
+    there = path.read_text()
+    results = ResultStore(STUDY, Store(*known), path)  # type: ignore[arg-type]
+    if set(known) == {"a", "b"}:
+        results.open()
+        assert path.read_text().count("\n") == 1, "a header; the fits are those of another study"
+        return
+    with pytest.raises(FileExistsError, match=r"has 2 fits, some of which .* does not know"):
+        results.open()
+    assert path.read_text() == there
+
+
+def test_fits_that_were_not_recorded_are_no_loss(tmp_path: Path) -> None:
+    path = earlier(tmp_path, "", "b")
+    ResultStore(STUDY, Store("b"), path).open()  # type: ignore[arg-type]
+    assert path.read_text().count("\n") == 1

@@ -1,0 +1,70 @@
+"""Nothing phones home: no process that tracks, registers or trains looks up another machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+pytest.importorskip("skops.io", reason='needs the extra "tracking"')
+
+#: MLflow's telemetry is off where one of these is set, as it is in tests and on CI servers.
+TESTING = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS", "JENKINS_URL", "DO_NOT_TRACK")
+WORKS = """
+import sys
+
+def watched(event, arguments):
+    # Raised by the interpreter itself, whichever library asks for another machine.
+    if event == "socket.getaddrinfo" and arguments[0] not in ("localhost", "127.0.0.1", None):
+        print("asked for", arguments[0], flush=True)
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        if not arguments[1][0].startswith(("127.", "::1")):
+            print("asked for", arguments[1][0], flush=True)
+
+sys.addaudithook(watched)
+import numpy as np
+from tsformer import TSTransformerClassifier, load
+from tsformer.tracking import MLflowTracker, prepare_store
+from tsformer.tracking.register import register
+
+X = np.random.default_rng(0).normal(size=(8, 1, 12))
+store = prepare_store(f"sqlite:///{sys.argv[1]}/mlflow.db")
+with store.start("fit", kind="fit") as run:
+    clf = TSTransformerClassifier(d_model=8, n_heads=1, max_epochs=1, random_state=0,
+                                  callbacks=[MLflowTracker(mlflow_run=run)])
+    clf.fit(X, [0, 1] * 4)
+clf.set_params(callbacks=None).save(sys.argv[1] + "/model")
+register(load(sys.argv[1] + "/model"), "model", store)
+from mlflow.telemetry.client import get_telemetry_client
+print("telemetry", get_telemetry_client() is not None)
+"""
+
+
+def said(folder: Path, **variables: str) -> list[str]:
+    environment = {k: v for k, v in os.environ.items() if k not in TESTING}
+    environment.pop("MLFLOW_DISABLE_TELEMETRY", None)
+    done = subprocess.run(
+        [sys.executable, "-c", WORKS, str(folder)],
+        env=environment | {"HOME": str(folder)} | variables,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.processes
+def test_no_other_machine_is_asked_for(tmp_path: Path) -> None:
+    assert said(tmp_path) == ["telemetry False"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "mlflow.db", "mlflow.db.creating.lock", "mlruns", "model",
+    }  # fmt: skip
+
+
+@pytest.mark.processes
+def test_the_watch_sees_what_mlflow_does_otherwise(tmp_path: Path) -> None:
+    lines = said(tmp_path, MLFLOW_DISABLE_TELEMETRY="false")
+    assert "asked for config.mlflow-telemetry.io" in lines, "who wants to report may"
