@@ -14,7 +14,12 @@ from pathlib import Path
 import numpy as np
 
 import tsformer
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, TSTransformerRegressor
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+)
 
 HERE = Path(__file__).parent
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
@@ -47,6 +52,14 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
         ),
         "random_convolutions": (
             RandomConvolutionClassifier(336, n_groups=2, random_state=0).fit(gaps, y),
+            *(gaps, None),
+        ),
+        "ensemble": (
+            TSEnsembleClassifier(
+                transformer_params={"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2},
+                convolution_params={"n_features": 168, "n_groups": 2},
+                random_state=0,
+            ).fit(gaps, y),
             *(gaps, None),
         ),
         "symbolic": (

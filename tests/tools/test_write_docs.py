@@ -52,17 +52,20 @@ no warping,NATOPS,1,0.9,9
 
 
 def test_the_accuracy_table_compares_each_with_the_default_on_its_own_problems(tmp_path):
-    ours, others, ridge = (tmp_path / f"{name}.csv" for name in ("ours", "others", "ridge"))
+    names = ("ours", "others", "ridge", "both")
+    ours, others, ridge, both = (tmp_path / f"{name}.csv" for name in names)
+    both.write_text("dataset,seed,average\nFish,0,0.8\nFish,1,1.0\n", encoding="utf-8")
     ridge.write_text("dataset,seed,accuracy\nFish,0,0.8\nFish,1,0.9\n", encoding="utf-8")
     ours.write_text(ROWS, encoding="utf-8")
     others.write_text(
         "dataset,method,accuracy\nFish,ROCKET,0.98\nNATOPS,ROCKET,0.91\nFish,HC2,0.7\n",
         encoding="utf-8",
     )
-    assert write_docs.accuracy_table(ours, ridge, others).splitlines()[2:] == [
+    assert write_docs.accuracy_table(ours, ridge, both, others).splitlines()[2:] == [
         "| `TSTransformerClassifier()` | 2 | 0.875 | – | – |",
         "| `TSTransformerClassifier()` of version 0.1.0 | 2 | 0.825 | +5.0 ± 5.0 | 1 / 1 / 0 |",
         "| `RandomConvolutionClassifier()` | 1 | 0.850 | -5.0 ± nan | 0 / 0 / 1 |",
+        "| the average of the two | 1 | 0.900 | -10.0 ± nan | 0 / 0 / 1 |",
         "| HC2, published | 1 | 0.700 | +10.0 ± nan | 1 / 0 / 0 |",
         "| ROCKET, published | 2 | 0.945 | -7.0 ± 11.0 | 1 / 0 / 1 |",
     ]
