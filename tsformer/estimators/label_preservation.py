@@ -21,8 +21,8 @@ from tsformer.training.seeds import seeded
 __all__ = ["LEAST_KEPT", "agreement_kept"]
 
 #: ``augmentation="auto"``: the agreement that must be left on augmented series. Of the development
-#: problems one is below: ACSF1 keeps .14, and warping costs the network up to 15 points there. The
-#: next, with .38 and .46, lose nothing or gain by it.
+#: problems one is below: ACSF1, where warping costs the network much accuracy. The next in
+#: ``experiments/results/warping_rule.csv`` lost nothing or gained by it.
 LEAST_KEPT = 0.25
 
 #: Fewest series that say anything, and most that are looked at.
@@ -48,8 +48,7 @@ def agreement_kept(
     left is chance.
 
     Nothing here depends on `random_state`, so that members of an ensemble decide alike; of more
-    than 256 series, as many are drawn. It takes about as long as 30 training steps of the default
-    model.
+    than 256 series, as many are drawn.
 
     Parameters
     ----------
