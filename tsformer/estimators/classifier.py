@@ -23,7 +23,8 @@ from tsformer.estimators.series import Targets
 __all__ = ["MIXED", "TSTransformerClassifier"]
 
 #: ``augmentation="auto"``: the probability of cutmix times the number of classes is at most this.
-#: Mixing every second series gained on problems of up to ten classes, and lost on those of 26 and 37.
+#: Mixing every second series gained on problems of up to ten classes, and lost on the two of 26 and
+#: 37.
 MIXED = 5.0
 
 
