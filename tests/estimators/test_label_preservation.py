@@ -93,6 +93,19 @@ def test_unequal_lengths_gaps_and_times():
     assert agreement_kept(Warp(p=1.0), Padded(values, lengths), Y, scaling="channel") > 0.8
 
 
+class Sees(Augmentation):
+    def __call__(self, batch):
+        self.mask = batch.mask
+        return batch
+
+
+def test_padding_is_masked_where_series_are_augmented():
+    values, lengths, sees = SHAPE.transpose(0, 2, 1).copy(), RNG.integers(130, LENGTH, N), Sees()
+    values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
+    agreement_kept(sees, Padded(values, lengths), Y, scaling="channel")
+    np.testing.assert_array_equal(sees.mask.sum(dim=1), lengths)
+
+
 def test_global_generators_are_left_alone():
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     assert kept(SHAPE) == kept(SHAPE)
