@@ -117,11 +117,15 @@ def check(draw: Any) -> str:
     pandas or torch could not do with the input.
     """
     n, n_channels = draw(st.integers(1, 8)), draw(st.integers(1, 3))
-    chosen = draw(st.lists(st.sampled_from(sorted(PARAMETERS)), max_size=3, unique=True))
+    # What is tame and is asked for series of its own kind is mostly answered: without a share of
+    # those, how many are depends on what else hypothesis finds in the modules that are loaded.
+    tame = draw(st.booleans())
+    most = 0 if tame else 3
+    chosen = draw(st.lists(st.sampled_from(sorted(PARAMETERS)), max_size=most, unique=True))
     parameters = FIRST | {name: draw(st.sampled_from(PARAMETERS[name])) for name in chosen}
-    X = draw(series(n, n_channels, wild=draw(st.booleans())))
+    X = draw(series(n, n_channels, wild=not tame and draw(st.booleans())))
     container = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](X)
-    if draw(st.integers(0, 5)) == 0:
+    if not tame and draw(st.integers(0, 5)) == 0:
         container = spoilt(draw, X)
     y = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     arguments: dict[str, Any] = {}
@@ -135,7 +139,8 @@ def check(draw: Any) -> str:
                 ]
             )
         )
-    other = draw(series(draw(st.integers(1, 4)), draw(st.sampled_from([n_channels, 2])), wild=True))
+    channels = n_channels if tame else draw(st.sampled_from([n_channels, 2]))
+    other = draw(series(draw(st.integers(1, 4)), channels, wild=not tame))
     asked = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](other)
     before = [copy.deepcopy(each) for each in (container, asked, y, arguments)]
     clf = TSTransformerClassifier(

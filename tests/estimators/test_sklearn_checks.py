@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tsformer import (
@@ -12,12 +14,9 @@ from tsformer import (
 )
 
 SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
-# One check compares a series alone with the same series among others to 1e-7, which is what float32
-# rounds to. After 18 epochs instead of 25, two probabilities of 60 miss it; so does a regression
-# after 25 epochs instead of 28.
 DEFAULT = TSTransformerClassifier(**SMALL, max_epochs=25)
 OTHERS = [
-    TSTransformerClassifier(**SMALL, head_norm=None, max_epochs=18),
+    TSTransformerClassifier(**SMALL, head_norm=None, max_epochs=25),
     TSTransformerClassifier(
         "tape+erpe", **SMALL, stem="patch", pooling="attention", norm_first=False, max_epochs=25
     ),
@@ -25,7 +24,7 @@ OTHERS = [
         "rope", **SMALL, stem="linear", pooling="max", early_stopping=True, max_epochs=25
     ),
     TSTransformerClassifier(**SMALL, n_estimators=2, stem="patch", max_epochs=25),
-    TSTransformerRegressor(**SMALL, max_epochs=28),
+    TSTransformerRegressor(**SMALL, max_epochs=25),
     TSTransformerRegressor("fixed", **SMALL, stem="linear", dropout=0.0, max_epochs=25),
 ]
 SYMBOLIC = TSTransformerClassifier(**SMALL, stem="embedding", max_epochs=15)
@@ -33,7 +32,11 @@ SYMBOLIC = TSTransformerClassifier(**SMALL, stem="embedding", max_epochs=15)
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
         "a weight of two is not a repetition: the repeated series are drawn into other batches"
-    )
+    ),
+    "check_methods_subset_invariance": (
+        "it asks for 1e-7, to which float32 rounds, and a matrix product rounds one row alone "
+        "otherwise than among others; test_a_series_alone_is_answered_as_among_others asks for 1e-5"
+    ),
 }
 EXPECTED_OF_HEAD_NORM = {
     "check_class_weight_classifiers": (
@@ -76,6 +79,18 @@ def test_scikit_learns_checks(estimator, check):
 )
 def test_scikit_learns_checks_of_random_convolutions(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [DEFAULT, *OTHERS], ids=str)
+def test_a_series_alone_is_answered_as_among_others(estimator):
+    X = 3 * np.random.default_rng(0).normal(size=(20, 3))
+    y = (X[:, 0] > 0).astype(int)
+    fitted = clone(estimator).set_params(random_state=0).fit(X, y)
+    for method in ("predict_proba", "transform") if is_classifier(fitted) else ("predict",):
+        answer = getattr(fitted, method)
+        together = answer(X)
+        alone = np.concatenate([answer(row[None]) for row in X])
+        np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-5 * np.ptp(together))
 
 
 @pytest.mark.slow

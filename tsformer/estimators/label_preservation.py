@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from sklearn.linear_model import RidgeClassifierCV
-from sklearn.metrics import cohen_kappa_score
 
 from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import Floats, Padded, Panel
@@ -72,6 +70,10 @@ def agreement_kept(
     .. [1] Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
        Measurement 20, 1960.
     """
+    # They load rich, which no import of this package may.
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.metrics import cohen_kappa_score
+
     generator = np.random.default_rng(_SEED)
     fewest, most = _SERIES
     if len(targets) > most:
