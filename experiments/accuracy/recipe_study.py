@@ -84,7 +84,11 @@ def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str,
     members = classifier.predict_proba_members(X_test)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(folder / f"{variant}-{dataset}-{seed}.npz", members=members)
+        np.savez_compressed(
+            folder / f"{variant}-{dataset}-{seed}.npz",
+            members=members,
+            temperatures=classifier.temperatures_,
+        )
     proba = members.mean(axis=0)
     return {
         "variant": variant,

@@ -115,7 +115,7 @@ def test_an_ensemble_averages_with_it():
     made = {**SMALL, "temperature": 0.5}
     made.pop("random_state")
     ensemble = TSEnsembleClassifier(
-        "fast", transformer_params=made, convolution_params={"n_features": 168, "n_groups": 1},
+        "fast", transformer_params=made, convolution_params={"n_features": 168, "n_groups": 2},
         random_state=0,
     ).fit(X, Y)  # fmt: skip
     parts = ensemble.predict_proba_parts(X)

@@ -41,6 +41,7 @@ WRITE_NO_RESULTS = {
 #: What a script needs on its command line.
 NEEDED = {
     "experiments.accuracy.averages": ["transformers", "convolutions"],
+    "experiments.accuracy.calibration": ["fits"],
     "tools.ui_screenshot": ["sqlite:///mlflow.db"],
 }
 
@@ -121,6 +122,14 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         {
             "averages": lambda transformers, convolutions: pd.DataFrame(
                 [{"dataset": "Adiac", "seed": 0, "average": 0.5}]
+            )
+        },
+    ),
+    "experiments.accuracy.calibration": (
+        ["fits"],
+        {
+            "calibration": lambda fits: pd.DataFrame(
+                [{"dataset": "Adiac", "seed": 0, "temperature": 1.0, "log_loss": 0.5}]
             )
         },
     ),

@@ -60,9 +60,16 @@ def plot_reliability(
     upper.bar(
         centers, bins["accuracy"], width, color="#56B4E9", edgecolor="white", label="accuracy"
     )
-    upper.plot(bins["confidence"], bins["accuracy"], "o", color="#0072B2", label="mean confidence")
+    upper.plot(
+        bins["confidence"],
+        bins["accuracy"],
+        "o",
+        color="#0072B2",
+        clip_on=False,
+        label="mean confidence",
+    )
     upper.plot([0, 1], [0, 1], "--", color="#7F7F7F", label="calibrated")
-    upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="accuracy", yticks=np.linspace(0, 1, 6))
+    upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy", yticks=np.linspace(0, 1, 6))
     upper.legend(loc="upper left", fontsize=9, frameon=False)
     upper.set_title(f"expected calibration error {error:.3f}", fontsize=11)
     lower.bar(centers, bins["count"], width, color="#7F7F7F", edgecolor="white")
