@@ -166,8 +166,8 @@ def check_commit(path: Path) -> None:
     if earlier:
         raise SystemExit(
             f"{path} has scores of commit {', '.join(sorted(earlier))[:100]}, but the package is "
-            f"at {commit()}: these problems are scored once. Check that commit out to resume, or move "
-            "the file away and report a second scoring as a second one"
+            f"at {commit()}: these problems are scored once. Check that commit out to resume, or "
+            "move the file away and report a second scoring as a second one"
         )
 
 
