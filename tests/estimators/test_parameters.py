@@ -65,7 +65,7 @@ WRONG = [
     ("d_ff", 0, ValueError, "d_ff must be an int >= 1, or None; got 0"),
     ("dropout", 1.0, ValueError, "dropout must be .* < 1.*got 1.0"),
     ("dropout", -0.1, ValueError, "dropout must be .*got -0.1"),
-    ("norm_first", "yes", ValueError, "unknown norm_first 'yes'; Choose from: True, False"),
+    ("norm_first", "yes", ValueError, "unknown norm_first 'yes'; choose from: True, False"),
     ("pooling", "maen", ValueError, "unknown pooling 'maen': did you mean 'mean'"),
     ("scaling", "chanel", ValueError, "unknown scaling 'chanel': did you mean 'channel'"),
     ("head_norm", "bach", ValueError, "unknown head_norm 'bach': did you mean 'batch'"),
