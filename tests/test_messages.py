@@ -26,9 +26,8 @@ def texts(source: str) -> Iterator[str]:
             skipped |= {id(part) for part in node.values}
             parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
             yield "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in skipped:
-                yield node.value
+        elif isinstance(node, ast.Constant) and id(node) not in skipped:
+            yield str(node.value)
 
 
 def test_lower_case_after_a_semicolon():
