@@ -24,6 +24,7 @@ from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.parameters import check_number, check_parameters
 from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
@@ -56,9 +57,10 @@ _RESERVED = {
 }
 
 
-class EnsembleParameters:
+class EnsembleParameters(NamedParameters):
     """Stores the constructor's arguments for the ensemble and its adapters; `fit` checks them."""
 
+    @names_its_parameters
     def __init__(
         self,
         quality: str = "good",

@@ -16,6 +16,7 @@ from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
@@ -32,9 +33,10 @@ _ALIKE = 0.1
 _SHARE_OF_TRIAL = 1 / 8
 
 
-class RandomConvolutionParameters:
+class RandomConvolutionParameters(NamedParameters):
     """Stores the constructor's arguments for the classifier and its adapters; `fit` checks them."""
 
+    @names_its_parameters
     def __init__(
         self,
         n_features: int = 10_000,

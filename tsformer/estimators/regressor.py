@@ -17,6 +17,7 @@ from torch import Tensor
 from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import Targets
 from tsformer.estimators.weights import series_weights
@@ -28,7 +29,7 @@ __all__ = ["TSTransformerRegressor"]
 _SMALLEST_STD = 1e-150
 
 
-class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
+class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimator):
     r"""Time-series extrinsic regression: predict one number from each series.
 
     The model is that of `TSTransformerClassifier` with a single output. It minimises the squared
@@ -72,6 +73,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     (3,)
     """
 
+    @names_its_parameters
     def __init__(
         self,
         encoding: EncodingSpec = "lspe",
