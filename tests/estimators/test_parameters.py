@@ -167,7 +167,7 @@ def test_parameters_are_not_written_to(make, italy):
     [
         (None, "requires y to be passed, but the target y is None"),
         ([0.5, 1.7] * 10, "Unknown label type"),
-        (["a", "b"], "inconsistent numbers of samples"),
+        (["a", "b"], "X holds 20 series, but y 2 values; there must be one value for each"),
         ([[0, 1]] * 20, "y should be a 1d array"),
         ([0, np.nan] * 10, "NaN"),
     ],

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer._deprecation import renamed_attribute
@@ -41,6 +40,7 @@ from tsformer.estimators.saved import (
     made_as_saved,
 )
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
+from tsformer.estimators.targets import check_length
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
     Callback,
@@ -255,7 +255,7 @@ class TransformerEstimator(SeriesEstimator):
 
         series = self._read(X, times, reset=reset)
         targets = self._targets(y, "y", reset=reset)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y")
         weights = self._weights(sample_weight, targets)
         seeds = self._seeds()
 
@@ -341,7 +341,7 @@ class TransformerEstimator(SeriesEstimator):
             return None
         series = self._read(X_val, times_val, reset=False)
         targets = self._targets(y_val, "y_val", reset=False)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y_val", of="X_val")
         return series, targets
 
     def _validation(

@@ -16,7 +16,7 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._names import unknown
@@ -30,6 +30,7 @@ from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import SeriesReader, drawn_seed
+from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.time_limit import Deadline, epoch_seconds, what_fits
 from tsformer.training import History, NonFiniteLossError, TrainingPlan
 from tsformer.training.plan import resolve_device
@@ -222,7 +223,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
                 raise ValueError("fit requires y to be passed, but the target y is None")
             series = fitted._read(X, times, reset=True)
             targets = fitted._targets(y, "y", reset=True)
-            check_consistent_length(series.values, targets)
+            check_length(len(series), targets, "y")
             labels = fitted.classes_[targets]
             # All of its fit but training comes first, for what it refuses.
             job = transformer._prepare(X, labels, sample_weight, times)
@@ -414,14 +415,15 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         """
         from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
 
-        logs = self._logs(X, times)
+        labels, logs = read_targets(y, "y"), self._logs(X, times)
         predicted = {
             name: self.classes_[each.argmax(dim=1).numpy()]
             for name, each in {"ensemble": self._mean(logs), **logs}.items()
         }
+        check_length(len(predicted["ensemble"]), labels, "y")
         return {
-            name: float(accuracy_score(y, labels, sample_weight=sample_weight))
-            for name, labels in predicted.items()
+            name: float(accuracy_score(labels, each, sample_weight=sample_weight))
+            for name, each in predicted.items()
         }
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:

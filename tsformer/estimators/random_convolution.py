@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer._names import unknown
@@ -20,6 +19,7 @@ from tsformer.estimators.named_parameters import NamedParameters, names_its_para
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
+from tsformer.estimators.targets import check_length
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward
@@ -177,7 +177,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         self.device_ = resolve_device(self.device)
         series = self._read(X, times, reset=True)
         targets = self._targets(y, "y", reset=True)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y")
         weights = self._weights(sample_weight, targets)
         if weights is not None:
             kept = weights > 0

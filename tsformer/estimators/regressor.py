@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from tsformer.augmentation import AugmentationSpec
@@ -20,6 +19,7 @@ from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import Targets
+from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
 
@@ -203,10 +203,12 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         """
         from sklearn.metrics import r2_score  # here, as in scikit-learn: importing it is slow
 
-        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
+        targets, predicted = read_targets(y, "y"), self.predict(X, times)
+        check_length(len(predicted), targets, "y")
+        return float(r2_score(targets, predicted, sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        targets = column_or_1d(y, warn=True)
+        targets = read_targets(y, name)
         try:
             targets = targets.astype(np.float64)
         except (TypeError, ValueError) as error:
