@@ -195,8 +195,8 @@ def test_wrong_labels(y, message, make, motions):
         ("motions.ts", "got str. tsformer.load_dataset reads"),
         (None, "another container of series; got NoneType"),
         ({"a": 1}, "got dict"),
-        (pd.DataFrame({"a": ["x"] * 20}), "could not convert string"),
-        (np.full((20, 2, 3), "a"), "could not convert string|dtype"),
+        (pd.DataFrame({"a": ["x"] * 20}), r"no numbers: \['a'\], such as 'x'.*from_long"),
+        (np.full((20, 2, 3), "a"), "X holds text, such as 'a'; for symbols use their codes"),
         (np.zeros((20, 2, 3), complex), "[Cc]omplex"),
     ],
 )

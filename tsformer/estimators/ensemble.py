@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._names import unknown
+from tsformer.data.layout import layout_is_checked
 from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
@@ -226,13 +227,15 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             check_length(len(series), targets, "y")
             labels = fitted.classes_[targets]
             # All of its fit but training comes first, for what it refuses.
-            job = transformer._prepare(X, labels, sample_weight, times)
+            with layout_is_checked():
+                job = transformer._prepare(X, labels, sample_weight, times)
 
             bar = EnsembleBar(len(job.models)) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
                 start = perf_counter()
-                convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
+                with layout_is_checked():
+                    convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
                 fitted.seconds_ = {"random_convolutions": perf_counter() - start}
                 fitted.random_convolutions_, fitted.transformer_ = convolutions, None
                 fitted.weights_ = {"random_convolutions": 1.0}
