@@ -232,9 +232,12 @@ def test_unequal_lengths_in_every_container(name):
         [pd.Series(x[0]) for x in RAGGED],
         [x[0].tolist() for x in RAGGED],
         pd.DataFrame({"only": [pd.Series(x[0]) for x in RAGGED]}),
+        pd.DataFrame({"only": [x[0].tolist() for x in RAGGED]}),  # as read from JSON
+        pd.Series([x[0] for x in RAGGED]),
+        pd.Series([x[0].tolist() for x in RAGGED]),
         _objects([x[0] for x in RAGGED]),
     ],
-    ids=["series", "lists", "cells", "objects"],
+    ids=["series", "lists", "cells", "cells of lists", "column", "column of lists", "objects"],
 )
 def test_one_channel_of_unequal_lengths(X):
     np.testing.assert_array_equal(to_padded(X).values, to_padded([x[:1] for x in RAGGED]).values)

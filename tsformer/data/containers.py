@@ -97,22 +97,25 @@ def _refuse_no_container(X: Any) -> None:
 def _refuse_text(X: Any) -> None:
     """Raise ValueError if `X` is made of strings, and say what they could be instead."""
     if isinstance(X, pd.DataFrame):
-        if not isinstance(X.index, pd.MultiIndex):
+        if not isinstance(X.index, pd.MultiIndex) and not _has_cells(X):
             _refuse_columns_of_text(X)
         return
-    if not isinstance(X, (list, tuple, np.ndarray, pd.Series)) or not len(X):
-        return
-    first = X.iloc[0] if isinstance(X, pd.Series) else X[0]
+    container = type(X).__name__
+    X = X.to_numpy() if isinstance(X, pd.Series) else X
+    items = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim > 0)
+    first: Any = X[0] if items and len(X) else None
     if isinstance(first, (str, bytes, os.PathLike, dict)):
         raise ValueError(
-            f"X is a {type(X).__name__} of {type(first).__name__}, such as {shortened(first, 40)}, "
+            f"X is a {container} of {type(first).__name__}, such as {shortened(first, 40)}, "
             "but a series is made of numbers. For a table with one row per observation use "
             "tsformer.data.from_long(table, case=..., time=..., value=...); for symbols use their "
             "codes, as in [[ord(symbol) for symbol in x] for x in X], and stem='embedding'; files "
             "must be read first"
         )
-    while isinstance(first, (list, tuple, np.ndarray)) and len(first):
+    while isinstance(first, (list, tuple)) and first:
         first = first[0]
+    if isinstance(first, np.ndarray) and first.size:
+        first = first.flat[0]
     if not isinstance(first, str):
         return
     convert = "for symbols use their codes, as from pandas.factorize, and stem='embedding'"
@@ -126,24 +129,21 @@ def _refuse_text(X: Any) -> None:
 
 def _refuse_columns_of_text(X: pd.DataFrame) -> None:
     """Raise ValueError if a table ``(n, length)`` has columns that are no numbers."""
-    others = {str(name): column for name, column in X.items() if not _is_numeric(column)}
-    if others:
-        first = next(iter(others.values())).iloc[0]
+    kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
+    unknown = [i for i, kind in enumerate(kinds) if kind not in "fiubc"]
+    others = [i for i in unknown if kinds[i] in "mM" or not _is_numeric(X.iloc[:, i])]
+    if others and len(X):
+        names = [str(X.columns[i]) for i in others]
         raise ValueError(
-            f"X has columns that hold no numbers: {list(others)[:10]}, such as "
-            f"{shortened(str(first), 40)}. A table without a two-level index has one row per "
-            "series, and each column is a step: drop other columns, such as labels. For a table "
-            "with one row per observation use tsformer.data.from_long(X, case=..., time=..., "
+            f"X has columns that hold no numbers: {names[:10]}, such as "
+            f"{shortened(str(X.iloc[0, others[0]]), 40)}. In a table without a two-level index "
+            "each row is a series, and each column a step: drop other columns, such as labels. For "
+            "a table with one row per observation use tsformer.data.from_long(X, case=..., time=..., "
             "value=...)"
         )
 
 
 def _is_numeric(column: pd.Series) -> bool:
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "fiub" or column.empty or _is_cell(column.iloc[0]):
-        return True
-    if kind in "mM":
-        return False
     try:
         column.to_numpy().astype(np.float64)
     except (TypeError, ValueError):
@@ -156,7 +156,7 @@ def _one_by_one(X: Any) -> list[Item] | None:
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
             return _by_first_level(X)
-        if len(X) and X.shape[1] and any(_is_cell(cell) for cell in X.iloc[0]):
+        if _has_cells(X):
             rows = X.itertuples(index=False, name=None)
             return [_from_cells(row, X.columns, i) for i, row in enumerate(rows)]
         return None
@@ -257,8 +257,10 @@ def _is_series(x: object) -> bool:
     return isinstance(x, (np.ndarray, torch.Tensor, pd.Series, pd.DataFrame)) and x.ndim > 0
 
 
-def _is_cell(x: object) -> bool:
-    return _is_series(x) or isinstance(x, (list, tuple))
+def _has_cells(X: pd.DataFrame) -> bool:
+    """Whether the cells of a table are series."""
+    first = X.iloc[0] if len(X) else ()
+    return any(_is_series(cell) or isinstance(cell, (list, tuple)) for cell in first)
 
 
 def _is_unequal(X: Sequence[Any]) -> bool:

@@ -204,7 +204,8 @@ class TransformerEstimator(SeriesEstimator):
             DataFrames, DataFrames with two index levels (series, step) and DataFrames whose cells
             are series are accepted as well. NaN marks a missing value: gaps are interpolated
             linearly and, if `fit` saw any, flagged in an additional channel; steps before the
-            first value and after the last are masked.
+            first value and after the last are masked. What looks like ``(n, length, channels)``,
+            or like a long table, gives a `tsformer.data.LayoutWarning`.
         y : array-like (n,)
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
             numbers.
