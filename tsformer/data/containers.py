@@ -134,12 +134,12 @@ def _refuse_columns_of_text(X: pd.DataFrame) -> None:
     others = [i for i in unknown if kinds[i] in "mM" or not _is_numeric(X.iloc[:, i])]
     if others and len(X):
         names = [str(X.columns[i]) for i in others]
+        first = shortened(str(X.iloc[0, others[0]]), 40)
         raise ValueError(
-            f"X has columns that hold no numbers: {names[:10]}, such as "
-            f"{shortened(str(X.iloc[0, others[0]]), 40)}. In a table without a two-level index "
-            "each row is a series, and each column a step: drop other columns, such as labels. For "
-            "a table with one row per observation use tsformer.data.from_long(X, case=..., time=..., "
-            "value=...)"
+            f"X has columns that hold no numbers: {names[:10]}, such as {first}. In a table "
+            "without a two-level index each row is a series, and each column a step: drop other "
+            "columns, such as labels. For a table with one row per observation use "
+            "tsformer.data.from_long(X, case=..., time=..., value=...)"
         )
 
 

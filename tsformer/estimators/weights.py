@@ -46,8 +46,9 @@ def series_weights(
     """
     if sample_weight is None and class_weight is None:
         return None
-    if sample_weight is not None and np.ndim(sample_weight) == 1:
-        check_length(len(targets), np.asarray(sample_weight), "sample_weight")
+    given = np.asarray(sample_weight)
+    if given.ndim == 1:
+        check_length(len(targets), given, "sample_weight")
     weights: npt.NDArray[np.float64] = _check_sample_weight(
         sample_weight, targets, dtype=np.float64, ensure_non_negative=True
     )
