@@ -75,7 +75,7 @@ def test_lengths_that_differ_are_lengths():
 
 
 def test_frames_name_their_axes():
-    frames = [pd.DataFrame(x, columns=["a", "b", "c"]) for x in NOISE.transpose(0, 2, 1)[:, :, :3]]
+    frames = [pd.DataFrame(x.T).add_prefix("channel ") for x in NOISE]
     assert warned(frames) == ""
     levels = pd.concat([pd.DataFrame(x.T) for x in NOISE], keys=range(len(NOISE)))
     assert warned(levels, flat=False) == ""
