@@ -17,6 +17,19 @@ _PUBLIC = {
     "load_dataset": "tsformer.data",
 }
 
+_ROOMS = (
+    "augmentation",
+    "data",
+    "encodings",
+    "estimators",
+    "export",
+    "model",
+    "plots",
+    "studies",
+    "tracking",
+    "training",
+)
+
 __all__ = [
     "ModelConfig",
     "RandomConvolutionClassifier",
@@ -39,10 +52,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:  # `import tsformer` alone suffices for tsformer.data.from_long
+        return import_module(f"tsformer.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tsformer' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

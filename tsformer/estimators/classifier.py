@@ -87,7 +87,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     scaling : {"channel", "series", None}, default="channel"
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
-        all. Codes are never scaled.
+        all. Codes are never scaled. It takes the place of scikit-learn's `StandardScaler`, which
+        standardises each step of a 2-D `X` by itself, and refuses a 3-D one.
     views : str, default="auto"
         What the model reads of each channel: "values", "difference", or both as
         "values+difference". The first difference, over time if there are times, is divided by its

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from tsformer import persistence
 from tsformer.data.containers import to_padded
+from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.estimators.saved import (
@@ -145,13 +146,16 @@ class SeriesReader(BaseEstimator):
             self._columns_are_steps = columns == [True]
             if not columns:
                 self.n_features_in_ = n_channels
+            warn_of_layout(X, series, flat=columns == [True])
         elif n_channels != self.n_channels_:
             alone = columns == [True] and len(series) == self.n_channels_
+            swapped = columns != [True] and series.values.shape[1] == self.n_channels_
             raise ValueError(
                 f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
                 f"{self.n_channels_}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
                 + ("; to pass a single series use X[None]" if alone else "")
+                + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
             )
         elif series.clock != self._clock:
             raise ValueError(
