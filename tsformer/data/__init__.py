@@ -11,6 +11,7 @@ _PUBLIC = {
     "load_dataset": "tsformer.data.archive",
     "make_order_task": "tsformer.data.synthetic",
     "read_ts": "tsformer.data.tsfile",
+    "to_long": "tsformer.data.long",
 }
 
 __all__ = [
@@ -20,11 +21,12 @@ __all__ = [
     "load_dataset",
     "make_order_task",
     "read_ts",
+    "to_long",
 ]
 
 if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
-    from tsformer.data.long import from_long
+    from tsformer.data.long import from_long, to_long
     from tsformer.data.synthetic import make_order_task
     from tsformer.data.tsfile import DatasetError, read_ts
 

@@ -14,7 +14,7 @@ import torch
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.times import pad_times
 
-__all__ = ["to_padded"]
+__all__ = ["to_items", "to_padded"]
 
 #: One series, with its times where it has a pandas index.
 Item = np.ndarray | pd.DataFrame | pd.Series
@@ -98,6 +98,26 @@ def _one_by_one(X: Any) -> list[Item] | None:
     if any(_is_series(x) for x in X) or _is_unequal(X):
         return [_one(x, f"series {i}") for i, x in enumerate(X)]
     return None
+
+
+def to_items(X: Any) -> Sequence[Item]:
+    """Return the series of a container one by one, with their pandas indices where they have any.
+
+    Raises
+    ------
+    ValueError
+        If there are no series, or a single array of them has not two or three dimensions.
+    """
+    items = _one_by_one(X)
+    if items is not None:
+        return items
+    array = np.asarray(_as_array(X))
+    if array.ndim not in (2, 3) or len(array) == 0:
+        raise ValueError(
+            "X must be (n, length), (n, channels, length), or a list of (channels, length) "
+            f"arrays, with at least one series; got an array of shape {array.shape}"
+        )
+    return list(array)
 
 
 def _as_array(X: Any) -> Any:
