@@ -185,12 +185,13 @@ def to_long(
                 f"all series must have the same channels: series 0 has {list(columns)[:10]}, "
                 f"series {i} has {list(frame.columns)[:10]}"
             )
-    if cases is None:
-        cases = y.index if isinstance(y, pd.Series) else range(len(frames))
-    for what, given in (("y", y), ("cases", cases)):
+    series: Any = cases
+    if series is None:
+        series = y.index if isinstance(y, pd.Series) else range(len(frames))
+    for what, given in (("y", y), ("cases", series)):
         if given is not None and len(given) != len(frames):
             raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
-    _check_distinct("cases", [_plain(name) for name in cases])
+    _check_distinct("cases", [_plain(name) for name in series])
     if channel is None:
         names = _names_of_channels(columns, value)
     else:
@@ -203,7 +204,7 @@ def to_long(
     lengths = [len(frame) for frame in frames]
     table = pd.concat([frame.set_axis(names, axis=1) for frame in frames])
     table = table.rename_axis(index=time, columns=None).reset_index()
-    table.insert(0, case, pd.Index(cases).repeat(lengths))
+    table.insert(0, case, pd.Index(series).repeat(lengths))
     if y is not None:
         table[label] = pd.Index(y).repeat(lengths)
     if channel is None:
