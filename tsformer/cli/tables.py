@@ -79,7 +79,8 @@ def described(source: str, found: Source) -> str:
     words = [f"{len(lengths)} series", f"{low if low == high else f'{low} to {high}'} steps"]
     if found.schema is not None and found.schema.time is not None:
         names = list(found.X[0].columns)
-        words.append(f"channels {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}")
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        words.append(f"channel{'s' * (len(names) > 1)} {shown}")
     if found.y is not None:
         words.append(f"{len(set(found.y))} classes")
     return f"{source}: {', '.join(words)}"

@@ -38,8 +38,8 @@ class Source(NamedTuple):
 
 
 def is_file(source: str) -> bool:
-    """Return whether a source is a file; names of data sets have no ending."""
-    return Path(source).suffix.lower() in (".ts", *TEXT, *PARQUET) or Path(source).is_file()
+    """Return whether a source is a file: it has an ending, and the name of a data set has none."""
+    return Path(source).suffix != ""
 
 
 def read_source(

@@ -62,7 +62,7 @@ class TableSchema:
     Raises
     ------
     ValueError
-        If two roles fall to one column, or what is said does not fit together.
+        If the separator is no character, or the decimal point neither a point nor a comma.
     """
 
     case: str | None = None
@@ -75,6 +75,15 @@ class TableSchema:
     time_format: str | None = None
 
     def __post_init__(self) -> None:
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
+            raise ValueError(
+                f"--sep takes a single character, or 'tab'; got {shortened(self.sep, 32)}"
+            )
+        if self.decimal not in (None, ".", ","):
+            raise ValueError(f"--decimal takes '.' or ','; got {shortened(self.decimal, 32)}")
+
+    def check(self) -> None:
+        """Raise ValueError if the roles of the columns do not fit together."""
         for name, count in Counter(self.columns).items():
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
@@ -86,17 +95,6 @@ class TableSchema:
                     f"--{flag.replace('_', '-')} is for long tables, whose column of times --time "
                     "names"
                 )
-        if self.channel is not None and self.value is not None and len(self.value) != 1:
-            raise ValueError(
-                f"with --channel one column has the values of all channels; --value names "
-                f"{len(self.value)}"
-            )
-        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
-            raise ValueError(
-                f"--sep takes a single character, or 'tab'; got {shortened(self.sep, 32)}"
-            )
-        if self.decimal not in (None, ".", ","):
-            raise ValueError(f"--decimal takes '.' or ','; got {self.decimal!r}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -187,6 +185,7 @@ def read_table(
     ImportError
         If it is Parquet and neither pyarrow nor fastparquet is installed.
     """
+    schema.check()
     labelled = schema.label is not None if labelled is None else labelled
     if labelled and schema.label is None:
         raise ValueError(f"name the column of {path} that has the labels, with --label")
@@ -200,7 +199,7 @@ def read_table(
     for name in (schema.case, schema.channel, schema.label if labelled else None):
         if name is not None:
             table[name] = table[name].where(table[name].isna(), table[name].astype(str))
-    table = table.assign(**_numbers(table, schema, path))
+    table = _numbers(table, schema, path)
     if labelled and table[schema.label].isna().any():
         row = table.index[table[schema.label].isna()][0]
         of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
@@ -281,11 +280,11 @@ def _complete(
     for name, count in Counter(names).items():
         if count > 1 and name:
             raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
-    optional = set() if labelled else {schema.label}
-    missing = [name for name in schema.columns if name not in {*names, *optional}]
+    named, known = set(schema.columns), {*names, *(() if labelled else (schema.label,))}
+    missing = [name for name in schema.columns if name not in known]
     if missing:
         _refuse_missing(missing, names, path, by_model)
-    others = [name for name in names if name not in schema.columns]
+    others = [name for name in names if name not in named]
     if schema.value is None:
         if "" in others:
             warnings.warn(
@@ -305,7 +304,7 @@ def _complete(
             )
     elif schema.time is None and by_model and [name for name in others if name]:
         warnings.warn(
-            f"{path} has columns that {by_model} was not trained on and that are left out: "
+            f"{path} has columns that the model was not trained on and that are left out: "
             f"{_listed([name for name in others if name])}",
             stacklevel=4,
         )
@@ -409,34 +408,39 @@ def _parquet(what: str) -> Iterator[None]:
         ) from error
 
 
-def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> dict[str, pd.Series]:
-    """Return the columns of values that were not read as numbers as such, or name the cell."""
-    columns = list(schema.value or ())
+def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:
+    """Return the table with numbers in the columns of values, or name the cell without one."""
+    values = table[list(schema.value or ())]
+    kinds = [getattr(dtype, "kind", "O") for dtype in values.dtypes]
     changed = {}
-    for name in columns:
-        column = table[name]
-        if getattr(column.dtype, "kind", "O") not in "fiub":
-            numbers = pd.to_numeric(column, errors="coerce")
-            wrong = numbers.isna() & column.notna()
-            if wrong.any():
-                row = table.index[wrong][0]
-                cell = column[row]
-                hint = "--value names the columns of values, --case, --time and --label others"
-                if isinstance(cell, str) and _is_number(cell.replace(",", ".", 1)):
-                    hint = "for decimal commas add --decimal ,"
-                raise ValueError(
-                    f"{path}, row {row}: {shortened(cell, 32)} in column {name!r} is not a number; "
-                    f"{hint}"
-                )
-            changed[name] = numbers
-            column = numbers
-        infinite = np.isinf(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        if infinite.any():
+    for name, kind in zip(values.columns, kinds, strict=True):
+        if kind in "fiub":
+            continue
+        column = values[name]
+        # With decimal commas a point is none: 1.234 might be meant as 1234.
+        plain = column.map(_with_points) if schema.decimal == "," else column
+        changed[name] = pd.to_numeric(plain, errors="coerce")
+        wrong = changed[name].isna() & column.notna()
+        if wrong.any():
+            row = table.index[wrong][0]
+            cell = column[row]
+            hint = "--value names the columns of values, --case, --time and --label others"
+            if isinstance(cell, str) and _is_number(cell.replace(",", ".", 1)):
+                point = "points" if schema.decimal == "," else "commas"
+                hint = f"for decimal {point} add --decimal {'.' if point == 'points' else ','}"
             raise ValueError(
-                f"{path}, row {table.index[infinite][0]}: the value in column {name!r} is "
-                "infinite; leave the cell empty if it is missing"
+                f"{path}, row {row}: {shortened(cell, 32)} in column {name!r} is not a number; "
+                f"{hint}"
             )
-    return changed
+    table = table.assign(**changed)
+    infinite = np.isinf(table[list(values)].to_numpy(dtype=np.float64, na_value=np.nan))
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0].tolist()
+        raise ValueError(
+            f"{path}, row {table.index[row]}: the value in column {values.columns[column]!r} is "
+            "infinite; leave the cell empty if it is missing"
+        )
+    return table
 
 
 def _times(column: pd.Series, time_format: str | None) -> pd.Series:
@@ -460,6 +464,10 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
         raise ValueError(
             f"row {row}: {shortened(column[row], 32)} in column {column.name!r} is {expected}"
         ) from error
+
+
+def _with_points(cell: Any) -> Any:
+    return cell.translate({ord(","): ".", ord("."): ","}) if isinstance(cell, str) else cell
 
 
 def _is_number(text: str) -> bool:
