@@ -175,7 +175,6 @@ def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
 def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(error, monkeypatch, tmp_path):
     """The folder is looked at before training, and somebody may take it meanwhile."""
     import tsformer
-
     from tsformer.data import sources
 
     read = sources.load_dataset

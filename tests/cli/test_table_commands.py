@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -174,7 +175,7 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     )
     assert labels.tolist() == y.tolist()
     for ours, theirs in zip(again, X, strict=True):
-        assert ours.to_numpy().T.tolist() == pytest.approx(theirs.tolist(), nan_ok=True, abs=0)
+        np.testing.assert_array_equal(ours.to_numpy().T, theirs)
     _, err = run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS, exits=2)
     assert "data/Own/Own_TEST.ts exists; choose another name, or remove it first" in err
 
