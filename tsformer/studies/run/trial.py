@@ -10,12 +10,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, log_loss
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    f1_score,
+    log_loss,
+)
 
 import tsformer
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.vectorized import fit_vectorized
-from tsformer.plots import encoding_color, plot_confusion
+from tsformer.metrics import expected_calibration_error
+from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
@@ -41,6 +48,8 @@ _METRICS = {
     "balanced_accuracy": "test/balanced_accuracy",
     "f1_macro": "test/f1_macro",
     "log_loss": "test/log_loss",
+    "brier_score": "test/brier_score",
+    "calibration_error": "test/calibration_error",
     "fit_seconds": "fit_seconds",
     "seconds_per_epoch": "seconds_per_epoch",
     "n_epochs": "n_epochs",
@@ -214,6 +223,10 @@ def _score(
         "balanced_accuracy": float(balanced_accuracy_score(problem.y_test, predicted)),
         "f1_macro": float(f1_score(problem.y_test, predicted, average="macro")),
         "log_loss": float(log_loss(problem.y_test, probabilities, labels=classes)),
+        "brier_score": float(
+            brier_score_loss(problem.y_test, probabilities, labels=classes, scale_by_half=False)
+        ),
+        "calibration_error": expected_calibration_error(problem.y_test, probabilities, classes),
     }
     run.metrics({_METRICS[name]: value for name, value in scores.items()})
     table = pd.DataFrame({"true": problem.y_test, "predicted": predicted})
@@ -221,6 +234,7 @@ def _score(
         table[f"p({label})"] = column
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
     run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
+    run.figure(lambda: plot_reliability(problem.y_test, probabilities, classes), "reliability.png")
     return scores
 
 
