@@ -3,13 +3,26 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["shortened", "unknown"]
+__all__ = ["nearest", "shortened", "unknown"]
 
 
 def shortened(value: object, most: int = 100) -> str:
     """Return the `repr` of a value for an error message, cut after `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def nearest(name: object, choices: Iterable[object]) -> list[str]:
+    """Return the choices that are spelled like `name`, at most five, the nearest first.
+
+    Examples
+    --------
+    >>> nearest("lpse", ["rope", "lspe"])
+    ['lspe', 'rope']
+    """
+    spelled = {str(choice).lower(): choice for choice in choices if isinstance(choice, str)}
+    near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5, cutoff=0.6)
+    return [spelled[key] for key in near]
 
 
 def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 40) -> str:
@@ -32,14 +45,13 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 4
     "unknown encoding 'lpse': did you mean 'lspe'? Choose from: 'lspe', 'rope'"
     """
     choices = list(choices)
-    spelled = {str(choice).lower(): choice for choice in choices if isinstance(choice, str)}
-    near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5, cutoff=0.6)
+    near = nearest(name, choices)
     message = f"unknown {kind} {shortened(name)}"
     if near:
-        message += f": did you mean {spelled[near[0]]!r}?"
+        message += f": did you mean {near[0]!r}?"
     if len(choices) <= most:
         chosen = ", ".join(map(repr, choices))
         return f"{message}{' Choose' if near else '; choose'} from: {chosen}"
     if len(near) > 1:
-        message += f" Near it: {', '.join(repr(spelled[key]) for key in near[1:])}."
+        message += f" Near it: {', '.join(repr(each) for each in near[1:])}."
     return f"{message} ({len(choices)} are known)"

@@ -35,7 +35,8 @@ def error(capsys, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_help_has_examples_and_is_quick(tmp_path):
     commands = [
-        "fit", "predict", "evaluate", "compare", "ui", "encodings", "plot-encoding", "datasets"
+        "fit", "predict", "evaluate", "compare", "ui", "encodings", "plot-encoding", "datasets",
+        "convert",
     ]  # fmt: skip
     overview = tsformer(cwd=tmp_path).stdout
     for command in commands:
@@ -174,15 +175,16 @@ def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
 def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(error, monkeypatch, tmp_path):
     """The folder is looked at before training, and somebody may take it meanwhile."""
     import tsformer
+    from tsformer.data import sources
 
-    read = tsformer.load_dataset
+    read = sources.load_dataset
 
     def meanwhile(*args):
         (tmp_path / "model").rmdir()
         (tmp_path / "model").write_text("mine")
         return read(*args)
 
-    monkeypatch.setattr(tsformer, "load_dataset", meanwhile)
+    monkeypatch.setattr(sources, "load_dataset", meanwhile)
     small = ("--max-epochs", 1, "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
     message = error("fit", "ItalyPowerDemand", *small)
     (rescued,) = tmp_path.glob("model-*")

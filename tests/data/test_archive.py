@@ -122,6 +122,35 @@ def test_your_own_data_set_needs_no_catalogue(tmp_path):
         load_dataset("My-Motions_2")
 
 
+def test_your_own_data_sets_are_listed_after_those_of_the_archives(monkeypatch, tmp_path):
+    put("data", name="Mine", source="JapaneseVowels")
+    put("data", name="Half")
+    (tmp_path / "data/Half/Half_TEST.ts").unlink()
+    put("data", name="Torn", edit=lambda lines: lines[:3])
+    put("data", name="not a name")
+    (tmp_path / "data/Empty").mkdir()
+    put("named", name="Other")
+    put("named", name="Mine")
+    monkeypatch.setenv("TSFORMER_DATA", "named")
+    table = list_datasets()
+    own = table[table["archive"] == "own"].set_index("name")
+    # The checkout has a folder data/ as well, in which there may be others.
+    names = ["Half", "Mine", "Other", "Torn"]
+    assert list(own.index.intersection([*names, "Empty", "not a name"])) == names
+    assert table["archive"].iloc[: len(table) - len(own)].isin(["UCR", "UEA"]).all()
+    assert own.loc[["Half", "Mine"], "available"].tolist() == ["data", "TSFORMER_DATA"]
+    sizes = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]
+    assert own.loc["Mine", sizes].tolist() == [40, 40, 6, 100, 100, 4]
+    assert own.loc["Half", sizes].isna().tolist() == [False, True, *[False] * 4]
+    assert own.loc["Torn", sizes].isna().all()
+    monkeypatch.delenv("TSFORMER_DATA")
+    again = list_datasets().set_index("name")
+    assert again.loc["Mine", sizes].tolist() == [270, 370, 12, 7, 29, 9]
+    assert again.dtypes["train_size"] == "Int64"
+    with pytest.raises(DatasetError, match="unknown data set 'Mime': did you mean 'Mine'"):
+        load_dataset("Mime")
+
+
 # ------------------------------------------------------------------------------- what it refuses
 
 

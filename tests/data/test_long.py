@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.data import from_long
+from tsformer.data import from_long, load_dataset, to_long
 
 TABLE = pd.DataFrame(
     {
@@ -86,3 +88,86 @@ def test_no_rows_and_no_table():
         from_long(TABLE[:0], **COLUMNS, value="x")
     with pytest.raises(TypeError, match=r"must be a DataFrame of pandas or polars.*got dict"):
         from_long({"case": [1]}, **COLUMNS, value="x")
+
+
+def test_the_case_of_a_number_is_spelled_as_one():
+    table = pd.DataFrame({"c": [7, 7], "t": [0, 1], "v": [1.0, 2.0], "kind": ["a", "b"]})
+    with pytest.raises(ValueError, match=r"^series 7 has several labels: \['a', 'b'\]"):
+        from_long(table, case="c", time="t", value="v", label="kind")
+
+
+@pytest.mark.slow
+def test_many_short_series_are_read_in_linear_time():
+    """Looking up the rows of one series after the other took minutes for these."""
+    n, length = 20_000, 5
+    table = pd.DataFrame(
+        {
+            "c": np.repeat(np.arange(n).astype(str), length),
+            "t": np.tile(np.arange(length), n),
+            "v": np.arange(n * length, dtype=float),
+        }
+    ).sample(frac=1, random_state=0)
+    begun = perf_counter()
+    X = from_long(table, case="c", time="t", value="v")
+    assert perf_counter() - begun < 60
+    first = table["c"].iloc[0]
+    assert X[0]["v"].tolist() == [int(first) * length + step for step in range(length)]
+
+
+# --- and back ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channel", [None, "what"])
+def test_there_and_back(channel):
+    X, y = from_long(TABLE, **COLUMNS, value=["x", "y"], label="kind")
+    names = {"value": ["x", "y"]} if channel is None else {"value": "it", "channel": channel}
+    table = to_long(X, y, **COLUMNS, label="kind", **names)
+    again, labels = from_long(table, **COLUMNS, label="kind", **names)
+    pd.testing.assert_series_equal(labels, y, check_names=False)
+    for ours, theirs in zip(again, X, strict=True):
+        pd.testing.assert_frame_equal(ours, theirs, check_dtype=False, check_freq=False)
+
+
+def test_a_long_table_is_in_the_order_of_series_and_steps():
+    X, y = from_long(TABLE, **COLUMNS, value=["x", "y"], label="kind")
+    expected = TABLE.iloc[[2, 0, 4, 1, 3]].reset_index(drop=True)
+    table = to_long(X, y, label="kind")
+    pd.testing.assert_frame_equal(table, expected[["case", "time", "x", "y", "kind"]])
+    assert list(to_long(X, cases=["b", "a"], channel="what")) == ["case", "time", "what", "value"]
+    rows = to_long(X, channel="what")
+    assert rows["what"].tolist() == ["x", "y"] * 5
+    np.testing.assert_array_equal(rows["value"], expected[["x", "y"]].to_numpy().ravel())
+    assert rows["case"].tolist() == [0] * 6 + [1] * 4
+
+
+@pytest.mark.parametrize("name", ["ItalyPowerDemand", "BasicMotions", "JapaneseVowels"])
+def test_problems_of_the_archive_there_and_back(name):
+    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
+    X, y = load_dataset(name, "train")
+    X, y = X[:20], y[:20]
+    table = to_long(X, y)
+    value = ["value"] if len(X[0]) == 1 else [f"value_{i}" for i in range(len(X[0]))]
+    assert list(table) == ["case", "time", *value, "label"]
+    again, labels = from_long(table, case="case", time="time", value=value, label="label")
+    assert labels.tolist() == y.tolist()
+    for ours, theirs in zip(again, X, strict=True):
+        np.testing.assert_array_equal(ours.to_numpy().T, theirs)
+
+
+@pytest.mark.parametrize(
+    ("X", "arguments", "message"),
+    [
+        ([np.zeros((1, 2))], {"y": "ab"}, "X has 1 series, but y has 2 entries"),
+        ([np.zeros((1, 2))], {"cases": "ab"}, "X has 1 series, but cases has 2 entries"),
+        ([np.zeros((1, 2))] * 2, {"cases": "aa"}, "cases must be distinct; 'a' occurs 2 times"),
+        (np.zeros((3, 2, 5)), {"value": "v"}, "the series have 2 channels, but value names 1"),
+        (np.zeros((3, 1, 5)), {"value": "time"}, "columns must be distinct; 'time' occurs"),
+        (np.zeros((3, 2, 5)), {"value": ["a", "b"], "channel": "c"}, "a single column of values"),
+        ([np.zeros((1, 2)), np.zeros((2, 2))], {}, "series 0 has .0., series 1 has .0, 1."),
+        ([np.zeros((1, 1, 2)), np.zeros(3)], {}, r"series 0 must be \(length,\) or"),
+        ([], {}, "with at least one series"),
+    ],
+)
+def test_what_cannot_be_a_long_table(X, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        to_long(X, **arguments)

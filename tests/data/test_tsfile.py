@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tsformer.data import DatasetError, read_ts
+from tsformer.data import DatasetError, load_dataset, read_ts, write_ts
+from tsformer.data.tsfile import TsSummary, summarise_ts, writable_labels
 
 HEADER = """# a comment
 @problemName Toy
@@ -188,3 +189,77 @@ def test_a_header_of_thousands_of_characters(tag, value, message, read):
     with pytest.raises(DatasetError, match=message) as raised:
         read(HEADER.replace(tag, value) + SERIES)
     assert len(str(raised.value)) < 500
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels", "ItalyPowerDemand"])
+def test_what_is_written_is_read_back_exactly_also_by_sktime(name, tmp_path):
+    datasets = pytest.importorskip("sktime.datasets", reason='needs the extra "data"')
+    X, y = load_dataset(name, "train")
+    X, y = X[:30], y[:30]
+    write_ts(tmp_path / "Own_TRAIN.ts", X, y, comment="from an archive\nof old")
+    again, labels = read_ts(tmp_path / "Own_TRAIN.ts")
+    assert labels.tolist() == y.tolist()
+    for ours, theirs in zip(again, X, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    frame, labels = datasets.load_from_tsfile_to_dataframe(str(tmp_path / "Own_TRAIN.ts"))
+    assert labels.tolist() == [label.lower() for label in y]
+    assert frame.shape == (len(X), len(X[0]))
+    np.testing.assert_array_equal(frame.iloc[3, -1], X[3][-1])
+    text = (tmp_path / "Own_TRAIN.ts").read_text()
+    assert text.startswith("# from an archive\n# of old\n@problemName Own\n")
+
+
+def test_gaps_extremes_and_no_labels_are_written(tmp_path):
+    X = [np.array([[np.nan, 1e-300, -0.0], [0.1 + 0.2, 1e308, 3]])]
+    write_ts(tmp_path / "x.ts", X)
+    again, labels = read_ts(tmp_path / "x.ts")
+    assert labels is None
+    np.testing.assert_array_equal(again, X)
+    assert "@missing true" in (tmp_path / "x.ts").read_text()
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.zeros((2, 1, 3)), "a", "X has 2 series, but y has 1 entries"),
+        (np.zeros((2, 1, 3)), ["a b", "c"], "'a b' cannot be a label of a .ts file"),
+        (np.zeros((2, 1, 3)), ["a", "b:c"], "'b:c' cannot be a label of a .ts file"),
+        (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
+        ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
+        ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "series 1 has 2"),
+        ([np.array([["x"]])], "a", "series 0 must contain real numbers"),
+    ],
+)
+def test_what_cannot_be_written_leaves_the_file_as_it_was(X, y, message, tmp_path):
+    (tmp_path / "x.ts").write_text("earlier")
+    with pytest.raises(ValueError, match=message):
+        write_ts(tmp_path / "x.ts", X, y)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.ts"]
+    assert (tmp_path / "x.ts").read_text() == "earlier"
+
+
+def test_labels_are_made_writable_with_a_warning():
+    with pytest.warns(UserWarning, match="'a b' is written as 'a_b', and 1 others likewise"):
+        assert writable_labels(["a b", "c", "d: e"]).tolist() == ["a_b", "c", "d_e"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert writable_labels([7, "007"]).tolist() == ["7", "007"]
+    with pytest.raises(ValueError, match="'a b' and 'a:b' would both be 'a_b'"):
+        writable_labels(["a b", "a:b"])
+
+
+def test_a_summary_counts_without_reading_values(read, tmp_path):
+    read(
+        HEADER.replace("@equalLength true", "@equalLength false")
+        + "1,2,3,4:1,2,3,4:run\n5:6:Walk\n"
+    )
+    summary = summarise_ts(tmp_path / "Toy_TRAIN.ts")
+    assert summary == TsSummary(2, 2, 1, 4, frozenset({"Walk", "run"}))
+    write_ts(tmp_path / "x.ts", np.zeros((3, 2, 5)))
+    assert summarise_ts(tmp_path / "x.ts") == TsSummary(3, 2, 5, 5, frozenset())
+    (tmp_path / "x.ts").write_text(HEADER)
+    with pytest.raises(DatasetError, match="no series after @data"):
+        summarise_ts(tmp_path / "x.ts")

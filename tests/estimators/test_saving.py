@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from tsformer import TSTransformerClassifier, load
+from tsformer.data.table import TableSchema
 from tsformer.encodings import PositionalEncoding, names, unregister
 from tsformer.training import Callback
 
@@ -232,3 +234,33 @@ def test_a_class_whose_name_was_taken_over_cannot_be_saved(ramp, path):
     type("Other", (PositionalEncoding,), {}, name="ramp", replace=True)
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         clf.save(path)
+
+
+# --- the columns of a table --------------------------------------------------------------------
+
+
+def test_the_columns_of_the_table_are_saved_with_the_model(tmp_path):
+    schema = TableSchema(case="id", time="t", value=("a",), label="y", sep=";")
+    clf = fitted()
+    clf.save(tmp_path / "plain")
+    assert "table" not in json.loads((tmp_path / "plain/estimator.json").read_text())
+    assert not hasattr(load(tmp_path / "plain"), "table_schema_")
+    clf.table_schema_ = schema
+    clf.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.table_schema_ == schema
+    again.save(tmp_path / "copy")
+    assert load(tmp_path / "copy").table_schema_ == schema
+    again.fit(np.zeros((4, 1, 5)), [0, 1, 0, 1])
+    assert not hasattr(again, "table_schema_"), "it was fitted on something else since"
+
+
+def test_columns_that_are_none_are_refused(tmp_path):
+    fitted().save(tmp_path / "model")
+    file = tmp_path / "model/estimator.json"
+    described = json.loads(file.read_text())
+    file.write_text(json.dumps(described | {"table": {"case": 3}}))
+    with pytest.raises(ValueError, match="is corrupted: table: case is not text: 3"):
+        load(tmp_path / "model")
+    file.write_text(json.dumps(described | {"added by a later version": {"case": 3}}))
+    load(tmp_path / "model")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import lists, models, pictures, report, statistics, studies, tracked
+from tsformer.cli import lists, models, pictures, report, statistics, studies, tables, tracked
 
 __all__ = ["app"]
 
@@ -29,6 +29,7 @@ for command in (
     lists.encodings,
     pictures.plot_encoding,
     lists.datasets,
+    tables.convert,
 ):
     app.command()(command)
 

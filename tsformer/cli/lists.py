@@ -52,10 +52,11 @@ def datasets(
         bool, typer.Option("--available", help="List only those found on this machine.")
     ] = False,
 ) -> None:
-    """List the classification data sets of the UCR and UEA archives.
+    """List the classification data sets of the UCR and UEA archives, and your own after them.
 
     A data set is read from the folder $TSFORMER_DATA, from data/, from
-    those bundled with sktime, or else downloaded into data/.
+    those bundled with sktime, or else downloaded into data/. Your own are
+    NAME/NAME_TRAIN.ts and NAME/NAME_TEST.ts there; tsformer convert writes them.
 
     [bold]Examples[/bold]
 

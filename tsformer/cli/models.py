@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tsformer._names import unknown
 from tsformer.cli import parsing
+from tsformer.cli.tables import described, with_columns
+
+if TYPE_CHECKING:
+    from tsformer.data.sources import Source
+    from tsformer.data.table import TableSchema
 
 __all__ = ["Set", "evaluate", "fit", "predict"]
 
@@ -25,8 +30,16 @@ Set = Annotated[
 Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.")]
 
 
+@with_columns
 def fit(
-    dataset: Annotated[str, typer.Argument(help="Name of a data set; see `tsformer datasets`.")],
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a data set, see `tsformer datasets`; or a table (CSV, Parquet) or .ts "
+            "file."
+        ),
+    ],
+    columns: TableSchema,
     encoding: Annotated[
         str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
     ] = "lspe",
@@ -44,17 +57,24 @@ def fit(
     ] = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
-    """Train on the train split of a data set and save the model.
+    """Train on the train split of a data set, or on a file of your own, and save the model.
+
+    A long table has one row per observation, a wide one has one series per
+    row. Its columns are kept with the model, for predict and evaluate.
+    Labels are text, as written: 007 is not 7.
 
     [bold]Examples[/bold]
 
       tsformer fit BasicMotions --encoding lspe --out model
+      tsformer fit long.csv --case id --time t --value a,b,c --label y
+      tsformer fit wide.csv --label y
       tsformer fit ECG200 --encoding tape+erpe --max-epochs 100 --set n_layers=1
       tsformer fit NATOPS --set stem=patch --set encoding_params.d_hidden=32
       tsformer fit FordA --checkpoint state --resume
       torchrun --nproc-per-node=2 -m tsformer fit FordA --checkpoint state
     """
-    from tsformer import TSTransformerClassifier, load_dataset
+    from tsformer import TSTransformerClassifier
+    from tsformer.data.sources import is_file, read_source
     from tsformer.persistence import check_destination, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
@@ -74,26 +94,36 @@ def fit(
     classifier = TSTransformerClassifier(**{"verbose": 1, **options})
     with process_group(resolve_device(classifier.device)) as ranks:
         with ranks.first():  # download only once
-            X, y = load_dataset(dataset, "train")
+            source = read_source(dataset, columns)
+        if is_file(dataset) and ranks.leads:
+            typer.echo(described(dataset, source))
+        X, y = source.X, source.y
         classifier.fit(X, y)
+        if source.schema is not None:
+            classifier.table_schema_ = source.schema
         if not ranks.leads:
             return
         save_or_rescue(classifier.save, out)
     history = classifier.history_
     n_parameters = sum(w.numel() for model in classifier.models_ for w in model.parameters())
     typer.echo(
-        f"{classifier.encoding} on {dataset}: {len(y)} series, {classifier.n_iter_} epochs in "
+        f"{classifier.encoding} on {dataset}: {len(X)} series, {classifier.n_iter_} epochs in "
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
         f"loss {history[-1]['loss']:.3f}"
     )
-    typer.echo(f"saved in {out}; next: tsformer evaluate {out} {dataset}")
+    following = f"predict {out} NEW" if is_file(dataset) else f"evaluate {out} {dataset}"
+    typer.echo(f"saved in {out}; next: tsformer {following}")
     if history.interrupted:
         raise KeyboardInterrupt
 
 
+@with_columns
 def predict(
     model: Model,
-    file: Annotated[Path, typer.Argument(help="Series in .ts format; labels are ignored.")],
+    file: Annotated[
+        str, typer.Argument(help="A table (CSV, Parquet) or a .ts file; labels are ignored.")
+    ],
+    columns: TableSchema,
     out: Annotated[
         Path | None, typer.Option(help="The CSV file to write; by default standard output.")
     ] = None,
@@ -101,44 +131,81 @@ def predict(
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
 ) -> None:
-    """Classify the series of a .ts file, writing one CSV row per series.
+    """Classify the series of a file, writing one CSV row per series.
+
+    A table is read as the one that the model was trained on; options are
+    needed only where its columns are called differently. A row begins with
+    the name of its series, or else its number.
 
     [bold]Examples[/bold]
 
-      tsformer predict model new.ts
+      tsformer predict model new.csv
       tsformer predict model new.ts --proba --out predictions.csv
     """
     import pandas as pd
 
-    import tsformer
-    from tsformer.data.tsfile import read_ts
-
-    classifier = tsformer.load(model)
-    series, _ = read_ts(file)
-    rows = pd.DataFrame({"label": classifier.predict(series)})
+    classifier, found = _read_for(model, file, columns, labelled=False)
+    rows = pd.DataFrame({"label": classifier.predict(found.X)}, index=found.cases)
     if proba:
-        columns = [f"p({label})" for label in classifier.classes_]
-        rows[columns] = classifier.predict_proba(series).round(6)
-    rows.to_csv(out or sys.stdout, index_label="series")
+        names = [f"p({label})" for label in classifier.classes_]
+        rows[names] = classifier.predict_proba(found.X).round(6)
+    named = found.schema is not None and found.schema.case
+    rows.to_csv(out or sys.stdout, index_label=named or "series")
     if out:
         typer.echo(f"{len(rows)} predictions written to {out}")
 
 
+@with_columns
 def evaluate(
     model: Model,
-    dataset: Annotated[str, typer.Argument(help="The data set whose test split is scored.")],
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="A data set, whose test split is scored; or a table (CSV, Parquet) or .ts file."
+        ),
+    ],
+    columns: TableSchema,
 ) -> None:
-    """Score a saved model on the test split of a data set.
+    """Score a saved model on the test split of a data set, or on a file of your own.
 
-    [bold]Example[/bold]
+    A table is read as the one that the model was trained on.
+
+    [bold]Examples[/bold]
 
       tsformer evaluate model BasicMotions
+      tsformer evaluate model test.csv
     """
+    import warnings
+
+    import numpy as np
     from sklearn.metrics import classification_report
 
+    from tsformer.data.sources import is_file
+
+    classifier, found = _read_for(model, dataset, columns, labelled=True)
+    classes = [str(label) for label in classifier.classes_]
+    strange = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
+    if strange:
+        warnings.warn(
+            f"{len(strange)} of the labels are none of the model's classes, and so never right: "
+            f"{', '.join(map(repr, strange[:5]))}; it knows {', '.join(map(repr, classes[:20]))}",
+            stacklevel=1,
+        )
+    test = "series" if is_file(dataset) else "test series"
+    typer.echo(f"{classifier.encoding} on the {len(found.X)} {test} of {dataset}")
+    predicted = np.asarray(classifier.predict(found.X)).astype(str)
+    typer.echo(classification_report(found.y, predicted, digits=4, zero_division=0))
+
+
+def _read_for(
+    model: Path, source: str, columns: TableSchema, *, labelled: bool
+) -> tuple[Any, Source]:
+    """Load a model, and read series as those that it was trained on."""
     import tsformer
+    from tsformer.data.sources import read_source
 
     classifier = tsformer.load(model)
-    X, y = tsformer.load_dataset(dataset, "test")
-    typer.echo(f"{classifier.encoding} on the {len(y)} test series of {dataset}")
-    typer.echo(classification_report(y, classifier.predict(X), digits=4, zero_division=0))
+    trained = getattr(classifier, "table_schema_", None)
+    return classifier, read_source(
+        source, columns, trained=trained, split="test", labelled=labelled
+    )

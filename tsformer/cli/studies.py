@@ -13,21 +13,45 @@ import typer
 from tsformer.cli import parsing
 from tsformer.cli.models import Set
 from tsformer.cli.printing import markdown, study_bar
+from tsformer.cli.tables import described, with_columns
 
 if TYPE_CHECKING:
+    from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Study
 
 __all__ = ["compare"]
 
 # Flags that define a study; the others say where and how it runs.
-_OF_A_STUDY = ("datasets", "encodings", "seeds", "max_epochs", "vary", "resamples", "set_")
+_OF_A_STUDY = (
+    "datasets",
+    "data",
+    "test",
+    "encodings",
+    "seeds",
+    "max_epochs",
+    "vary",
+    "resamples",
+    "set_",
+)
 
 
+@with_columns
 def compare(
     context: typer.Context,
+    columns: TableSchema,
     datasets: Annotated[
         str, typer.Option(metavar="A,B", help="Data sets; see `tsformer datasets`.")
     ] = "",
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A table (CSV, Parquet) or .ts file of your own."),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The series to test on; by default 30 % of each class of --data."
+        ),
+    ] = None,
     encodings: Annotated[
         str, typer.Option(metavar="A,B", help="Encodings; see `tsformer encodings`.")
     ] = "none,fixed,learnable,lspe",
@@ -69,26 +93,35 @@ def compare(
     Every fit is a tracked run in mlflow.db in this folder, or on the given server.
     An interrupted comparison resumes when the same command is run again.
 
+    Series of your own are written to data/ as a data set, without times.
+    Without --test, 30 % of each class are drawn to test on, always the same.
+    With few series, add --resamples. If several come from one person or
+    machine, split them by that, and name the test part with --test.
+
     [bold]Examples[/bold]
 
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe
       tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear --jobs 2
       tsformer compare --datasets NATOPS --vary stem=conv,linear --resamples 5
+      tsformer compare --data long.csv --case id --time t --label y --encodings none,tape+erpe
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
     from tsformer.studies import Study, compare
     from tsformer.studies.report.summary import to_markdown
 
+    if data is None and (columns or test is not None):
+        raise ValueError("--test and the options for columns are for a file named with --data")
     asked: Study
     if study is not None:
         _refuse_beside_a_study(context)
         asked = Study.from_toml(study)
-    elif datasets:
+    elif datasets or data is not None:
         options = parsing.settings(set_)
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
+        own = () if data is None else (_own(data, test, columns),)
         asked = Study(
-            parsing.names(datasets),
+            (*parsing.names(datasets), *own),
             parsing.names(encodings),
             parsing.seeds(seeds),
             options,
@@ -96,7 +129,10 @@ def compare(
             resamples,
         )
     else:
-        raise ValueError("name data sets with --datasets A,B, or a study with --study FILE.toml")
+        raise ValueError(
+            "name data sets with --datasets A,B, a file of your own with --data FILE, or a study "
+            "with --study FILE.toml"
+        )
     # MLflow logs every table that it creates in a new store, in the middle of the progress bar.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
@@ -124,6 +160,27 @@ def compare(
     typer.echo(f"runs    {comparison.ui_command}")
     if len(comparison.failures) or len(comparison.unrecorded):
         raise typer.Exit(2)
+
+
+def _own(data: str, test: str | None, columns: TableSchema) -> str:
+    """Make a problem of series in files, and return its name."""
+    from tsformer.data.sources import is_file, read_source
+    from tsformer.studies.run.own_problem import own_problem
+
+    for flag, file in (("--data", data), ("--test", test)):
+        if file is not None and not is_file(file):
+            raise ValueError(f"{flag} takes a file; to compare on a data set, --datasets {file}")
+    found = read_source(data, columns)
+    typer.echo(described(data, found))
+    apart = None
+    if test is not None:
+        apart = read_source(test, columns, trained=found.schema)
+        typer.echo(described(test, apart))
+    problem = own_problem(Path(data).stem, found, apart)
+    typer.echo(
+        f"{problem.n_train} series to train on and {problem.n_test} to test on, in {problem.home}"
+    )
+    return problem.name
 
 
 def _refuse_beside_a_study(context: typer.Context) -> None:

@@ -12,6 +12,8 @@ _PUBLIC = {
     "load_dataset": "tsformer.data.archive",
     "make_order_task": "tsformer.data.synthetic",
     "read_ts": "tsformer.data.tsfile",
+    "to_long": "tsformer.data.long",
+    "write_ts": "tsformer.data.tsfile",
 }
 
 __all__ = [
@@ -22,14 +24,16 @@ __all__ = [
     "load_dataset",
     "make_order_task",
     "read_ts",
+    "to_long",
+    "write_ts",
 ]
 
 if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
     from tsformer.data.layout import LayoutWarning
-    from tsformer.data.long import from_long
+    from tsformer.data.long import from_long, to_long
     from tsformer.data.synthetic import make_order_task
-    from tsformer.data.tsfile import DatasetError, read_ts
+    from tsformer.data.tsfile import DatasetError, read_ts, write_ts
 
 
 def __getattr__(name: str) -> Any:

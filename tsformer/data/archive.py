@@ -17,7 +17,7 @@ import pandas as pd
 
 from tsformer._names import shortened, unknown
 from tsformer._optional import require
-from tsformer.data.tsfile import DatasetError, read_ts
+from tsformer.data.tsfile import DatasetError, read_ts, summarise_ts
 
 __all__ = ["DatasetError", "list_datasets", "load_dataset"]
 
@@ -26,6 +26,7 @@ Labels = npt.NDArray[np.str_]
 
 _SPLITS = ("train", "test")
 _BOTH = "+".join(_SPLITS)
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def load_dataset(
@@ -69,7 +70,7 @@ def load_dataset(
     >>> X.shape, sorted(set(y.tolist()))
     ((40, 6, 100), ['Badminton', 'Running', 'Standing', 'Walking'])
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise DatasetError(
             f"{shortened(name)} is not a data set name: names "
             "have at most 100 characters, only letters, digits, '-' and '_', as in 'NATOPS'; pass "
@@ -83,8 +84,9 @@ def load_dataset(
     if found is not None:
         home = found[1]
     elif name not in _catalog().index:
+        known = [*_catalog().index, *(home.name for _, home in _own(places))]
         raise DatasetError(
-            f"{unknown('data set', name, _catalog().index)}; list_datasets() lists them. "
+            f"{unknown('data set', name, known)}; list_datasets() lists them. "
             f"For a data set of your own, create {_layout(Path(folder or 'data'), name)}"
         )
     elif folder is not None:
@@ -111,21 +113,28 @@ def load_dataset(
 
 
 def list_datasets() -> pd.DataFrame:
-    """List the data sets of the UCR and UEA archives.
+    """List the data sets of the UCR and UEA archives, and your own beside them.
 
     Returns
     -------
     DataFrame
-        The catalogue, one row per data set: `name`, `archive` (UCR or UEA), `train_size`,
-        `test_size`, `channels`, `length_min`, `length_max`, `classes`, `type`; and `available`, the
-        place where `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would
-        have to download it.
+        One row per data set: `name`, `archive` (UCR, UEA, or "own" for one in the folder
+        `TSFORMER_DATA` or ``data/`` that is of neither), `train_size`, `test_size`, `channels`,
+        `length_min`, `length_max`, `classes`, `type`; and `available`, the place where
+        `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would have to
+        download it. Numbers of the archives' data sets are those of the catalogue; those of your
+        own are counted, and missing if a file is damaged, which `load_dataset` says more about.
     """
-    table = _catalog().reset_index()
-    places = _places()
+    catalog, places = _catalog(), _places()
+    table = catalog.reset_index()
     found = [_find(name, places) for name in table["name"]]
     table["available"] = [place[0] if place is not None else "" for place in found]
-    return table
+    own = _own(places)
+    if not own:
+        return table
+    rows = [{"name": home.name, **_count(home), "available": place} for place, home in own]
+    counted = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
+    return pd.concat([table, counted.astype(table.dtypes)], ignore_index=True)
 
 
 @functools.cache
@@ -164,6 +173,44 @@ def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
         if any(_file(folder / name, split).is_file() for split in _SPLITS):
             return place, folder / name
     return None
+
+
+def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
+    """Return the data sets that are not in the catalogue, each with its place and its folder.
+
+    What sktime ships is not searched: some of it is no classification problem.
+    """
+    names = {
+        home.name
+        for place, folder in places
+        if place != "sktime" and folder.is_dir()
+        for home in folder.iterdir()
+        if _NAME.fullmatch(home.name) and home.name not in _catalog().index
+    }
+    found = (_find(name, places) for name in sorted(names))
+    return [each for each in found if each is not None]
+
+
+def _count(home: Path) -> dict[str, int]:
+    """Return the sizes of a data set of one's own, by column of the list."""
+    counted = {}
+    summaries = []
+    for split in _SPLITS:
+        if not _file(home, split).is_file():
+            continue
+        try:
+            summary = summarise_ts(_file(home, split))
+        except (DatasetError, OSError):
+            return {}
+        counted[f"{split}_size"] = summary.size
+        summaries.append(summary)
+    return {
+        **counted,
+        "channels": summaries[0].channels,
+        "length_min": min(each.length_min for each in summaries),
+        "length_max": max(each.length_max for each in summaries),
+        "classes": len(frozenset().union(*(each.labels for each in summaries))),
+    }
 
 
 def _file(home: Path, split: str) -> Path:

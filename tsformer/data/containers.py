@@ -16,7 +16,7 @@ from tsformer._names import shortened
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.times import pad_times
 
-__all__ = ["to_padded"]
+__all__ = ["to_arrays", "to_items", "to_padded"]
 
 #: One series, with its times where it has a pandas index.
 Item = np.ndarray | pd.DataFrame | pd.Series
@@ -169,6 +169,40 @@ def _one_by_one(X: Any) -> list[Item] | None:
     return None
 
 
+def to_items(X: Any) -> Sequence[Item]:
+    """Return the series of a container one by one, with their pandas indices where they have any.
+
+    Raises
+    ------
+    ValueError
+        If there are no series, or a single array of them has not two or three dimensions.
+    """
+    items = _one_by_one(X)
+    if items is not None:
+        return items
+    array = np.asarray(_as_array(X))
+    if array.ndim not in (2, 3) or len(array) == 0:
+        raise ValueError(
+            "X must be (n, length), (n, channels, length), or a list of (channels, length) "
+            f"arrays, with at least one series; got an array of shape {array.shape}"
+        )
+    return list(array)
+
+
+def to_arrays(X: Any) -> list[Floats]:
+    """Return the series of a container as arrays (channels, length), missing values as NaN.
+
+    Raises
+    ------
+    ValueError
+        As `to_items`, and if a series is empty, does not consist of real numbers, or has not as
+        many channels as the first.
+    """
+    arrays = [_as_channels(x, f"series {i}") for i, x in enumerate(to_items(X))]
+    _check_channels(arrays)
+    return arrays
+
+
 def _as_array(X: Any) -> Any:
     """Convert tensors to arrays and masked values to NaN, for scikit-learn to check."""
     if isinstance(X, torch.Tensor):
@@ -181,18 +215,7 @@ def _as_array(X: Any) -> Any:
 def _pad(items: Sequence[Item], times: Any, *, index: bool) -> Padded:
     series = [_as_channels(x, f"series {i}") for i, x in enumerate(items)]
     channels = _common_names(items)
-    for i, x in enumerate(series):
-        if len(x) != len(series[0]):
-            swapped = len({x.shape[1] for x in series}) == 1
-            raise ValueError(
-                f"all series must have the same channels: series 0 has {len(series[0])}, series "
-                f"{i} has {len(x)} (its shape {x.shape} is read as (channels, length))"
-                + ("; if they are (length, channels), pass [x.T for x in X]" if swapped else "")
-            )
-        if x.size == 0:
-            raise ValueError(
-                f"series {i} is empty; every series needs at least one channel and one time step"
-            )
+    _check_channels(series)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
@@ -251,6 +274,22 @@ def _finish(
     if padded_times is not None:
         padded_times = padded_times[:, :longest]
     return Padded(values[:, :longest], lengths, padded_times, clock, channels)
+
+
+def _check_channels(series: Sequence[Floats]) -> None:
+    """Raise ValueError for an empty series, or one with other channels than the first."""
+    for i, x in enumerate(series):
+        if len(x) != len(series[0]):
+            swapped = len({x.shape[1] for x in series}) == 1
+            raise ValueError(
+                f"all series must have the same channels: series 0 has {len(series[0])}, series "
+                f"{i} has {len(x)} (its shape {x.shape} is read as (channels, length))"
+                + ("; if they are (length, channels), pass [x.T for x in X]" if swapped else "")
+            )
+        if x.size == 0:
+            raise ValueError(
+                f"series {i} is empty; every series needs at least one channel and one time step"
+            )
 
 
 def _is_series(x: object) -> bool:

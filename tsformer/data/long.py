@@ -1,15 +1,19 @@
-"""from_long: series from a long table with one row per observation."""
+"""Long tables, with one row per observation: from_long and its inverse, to_long."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tsformer._names import unknown
+from tsformer.data.containers import to_items
 
-__all__ = ["from_long"]
+__all__ = ["from_long", "to_long"]
 
 
 def from_long(
@@ -97,10 +101,13 @@ def from_long(
         wide = wide.pivot(index=[case, time], columns=channel, values=values[0]).reset_index()
         wide.columns.name = None
         values = [name for name in wide.columns if name not in (case, time)]
-    # Sorted by time only, with a stable sort: groups keep the order of the original table.
-    by_time = wide.sort_values(time, kind="stable").groupby(case, sort=False)
-    order = table[case].drop_duplicates()
-    X = [by_time.get_group(name).set_index(time)[values] for name in order]
+    order = pd.Index(table[case].drop_duplicates())
+    wide = wide.sort_values(time)
+    codes = order.get_indexer(wide[case])
+    # Sorted once and cut: to select the rows of one series after the other is quadratic.
+    wide = wide.iloc[np.argsort(codes, kind="stable")].set_index(time)[values]
+    cuts = [0, *np.bincount(codes).cumsum().tolist()]
+    X = [wide.iloc[start:stop].copy() for start, stop in pairwise(cuts)]
     if label is None:
         return X
     labels = table.groupby(case, sort=False)[label]
@@ -108,8 +115,138 @@ def from_long(
     if several.any():
         name = several.index[several][0]
         found = labels.get_group(name).unique().tolist()[:10]
-        raise ValueError(f"series {name!r} has several labels: {found}")
+        raise ValueError(f"series {_plain(name)!r} has several labels: {found}")
     return X, labels.first().loc[order]
+
+
+def to_long(
+    X: Any,
+    y: Any = None,
+    *,
+    cases: Sequence[Any] | None = None,
+    case: str = "case",
+    time: str = "time",
+    value: str | Sequence[str] | None = None,
+    channel: str | None = None,
+    label: str = "label",
+) -> pd.DataFrame:
+    """Convert series to a long table, from which `from_long` restores them.
+
+    Parameters
+    ----------
+    X : list of DataFrame (length, channels), or any other container that `fit` accepts
+        The series. Steps without a pandas index are numbered 0, 1, 2, ...
+    y : sequence of n labels, optional
+        The label of each series, repeated in each of its rows.
+    cases : sequence of n distinct names, optional
+        The names of the series; by default the index of `y` if that is a Series, as `from_long`
+        returns it, else 0, 1, 2, ...
+    case, time, label : str
+        Columns to write. Without `y` there is no column of labels.
+    value : str or sequence of str, optional
+        Columns of values, one per channel; by default the columns of the series, or for channels
+        without names ``"value"`` or ``"value_0"``, ``"value_1"``, ... With `channel`, the one
+        column of all values, by default ``"value"``.
+    channel : str, optional
+        Write one row per channel, and the name of the channel into this column.
+
+    Returns
+    -------
+    DataFrame
+        One row per observation, in the order of the series and their steps.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many labels or names as series, or values as channels, a name occurs
+        twice, or the series differ in channels.
+    TypeError
+        If `X` is not a container of series.
+
+    Examples
+    --------
+    >>> X = [np.array([[64.0, 71.0]]), np.array([[80.0]])]
+    >>> table = to_long(X, ["well", "ill"], cases=["b", "a"], time="hour", value="pulse")
+    >>> table.to_dict("list") == {
+    ...     "case": ["b", "b", "a"],
+    ...     "hour": [0, 1, 0],
+    ...     "pulse": [64.0, 71.0, 80.0],
+    ...     "label": ["well", "well", "ill"],
+    ... }
+    True
+    >>> from_long(table, case="case", time="hour", value="pulse", label="label")[1].to_dict()
+    {'b': 'well', 'a': 'ill'}
+    """
+    frames = [_as_frame(x, f"series {i}") for i, x in enumerate(to_items(X))]
+    columns = frames[0].columns
+    for i, frame in enumerate(frames):
+        if not frame.columns.equals(columns):
+            raise ValueError(
+                f"all series must have the same channels: series 0 has {list(columns)[:10]}, "
+                f"series {i} has {list(frame.columns)[:10]}"
+            )
+    series: Any = cases
+    if series is None:
+        series = y.index if isinstance(y, pd.Series) else range(len(frames))
+    for what, given in (("y", y), ("cases", series)):
+        if given is not None and len(given) != len(frames):
+            raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
+    _check_distinct("cases", [_plain(name) for name in series])
+    if channel is None:
+        names = _names_of_channels(columns, value)
+    else:
+        names = [str(column) for column in columns]
+        value = "value" if value is None else value
+        if not isinstance(value, str):
+            raise ValueError(f"channel= needs a single column of values; got value={list(value)}")
+    ends = [case, time, *([] if y is None else [label])]
+    _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
+    lengths = [len(frame) for frame in frames]
+    table = pd.concat([frame.set_axis(names, axis=1) for frame in frames])
+    table = table.rename_axis(index=time, columns=None).reset_index()
+    table.insert(0, case, pd.Index(series).repeat(lengths))
+    if y is not None:
+        table[label] = pd.Index(y).repeat(lengths)
+    if channel is None:
+        return table
+    order = np.arange(len(table)).repeat(len(names))
+    rows = table[ends].iloc[order].reset_index(drop=True)
+    rows.insert(2, channel, np.tile(np.array(names, dtype=object), len(table)))
+    rows.insert(3, value, table[names].to_numpy().ravel())
+    return rows
+
+
+def _as_frame(x: Any, what: str) -> pd.DataFrame:
+    if isinstance(x, pd.DataFrame):
+        return x
+    if isinstance(x, pd.Series):
+        return x.to_frame()
+    if x.ndim not in (1, 2):
+        raise ValueError(f"{what} must be (length,) or (channels, length); its shape is {x.shape}")
+    return pd.DataFrame(np.atleast_2d(x).T)
+
+
+def _names_of_channels(columns: pd.Index, value: str | Sequence[str] | None) -> list[str]:
+    """Return the names of the columns of values."""
+    if value is None:
+        if all(isinstance(name, str) for name in columns):
+            return list(columns)
+        return ["value"] if len(columns) == 1 else [f"value_{i}" for i in range(len(columns))]
+    names = [value] if isinstance(value, str) else list(value)
+    if len(names) != len(columns):
+        raise ValueError(f"the series have {len(columns)} channels, but value names {len(names)}")
+    return names
+
+
+def _check_distinct(what: str, names: Sequence[Any]) -> None:
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{what} must be distinct; {name!r} occurs {count} times")
+
+
+def _plain(name: Any) -> Any:
+    """Return a number of Python for one of NumPy, for messages."""
+    return name.item() if isinstance(name, np.generic) else name
 
 
 def _as_pandas(table: Any) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Read `.ts` files, the text format of the UCR and UEA archives; errors name the offending line.
+"""Read and write `.ts` files, the text format of the UCR and UEA archives.
 
 A file has a header of ``@tag value`` lines, then ``@data``, then one series per line: channels
 separated by colons, the values of a channel by commas, and the label last::
@@ -9,24 +9,30 @@ separated by colons, the values of a channel by commas, and the label last::
     @data
     1.0,2.0,?:4.0,5.0,6.0:walk
 
-sktime reads these files too, but it lower-cases the labels, does not name an offending line,
-accepts a truncated line of an unequal-length problem as a series, creates a pandas object for every
-channel of every series, and takes seconds to import.
+Errors name the offending line. sktime reads these files too, but it lower-cases the labels, does
+not name an offending line, accepts a truncated line of an unequal-length problem as a series,
+creates a pandas object for every channel of every series, and takes seconds to import.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._files import replacing
 from tsformer._names import shortened
+from tsformer.data.containers import to_arrays
 
-__all__ = ["DatasetError", "read_ts"]
+__all__ = ["DatasetError", "TsSummary", "read_ts", "summarise_ts", "writable_labels", "write_ts"]
 
 
 class DatasetError(ValueError):
@@ -58,10 +64,7 @@ def read_ts(
     FileNotFoundError
         If there is no such file.
     """
-    # A few headers in the archives use other encodings for names; data and tags are ASCII. Some
-    # editors begin a file with a byte order mark.
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        lines = _Lines(os.fspath(path), file)
+    with _lines(path) as lines:
         header = _read_header(lines)
         X: list[npt.NDArray[np.float64]] = []
         labels: list[str] = []
@@ -79,6 +82,143 @@ def read_ts(
     if not X:
         lines.refuse("no series after @data")
     return X, None if header.labels is None else np.array(labels)
+
+
+@dataclass(frozen=True)
+class TsSummary:
+    """How many series a `.ts` file has, and of what shape; the lengths of the extremes."""
+
+    size: int
+    channels: int
+    length_min: int
+    length_max: int
+    labels: frozenset[str]
+
+
+def summarise_ts(path: str | os.PathLike[str]) -> TsSummary:
+    """Count the series of a `.ts` file, and their channels and steps, without reading any value.
+
+    Raises
+    ------
+    DatasetError
+        If the header is damaged, or there is no series.
+    FileNotFoundError
+        If there is no such file.
+    """
+    with _lines(path) as lines:
+        header = _read_header(lines)
+        channels, lengths = 0, []
+        for line in lines:
+            channels = line.count(":") + (header.labels is None)
+            lengths.append(line.partition(":")[0].count(",") + 1)
+    if not lengths:
+        lines.refuse("no series after @data")
+    labels = header.labels or frozenset()
+    return TsSummary(len(lengths), channels, min(lengths), max(lengths), labels)
+
+
+def write_ts(
+    path: str | os.PathLike[str], X: Any, y: Any = None, *, comment: str | None = None
+) -> None:
+    """Write series and their labels to a `.ts` file, from which `read_ts` restores them exactly.
+
+    The file is written in one step: it is complete, or what it was before.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file. ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts`` in the folder ``data``
+        are a data set that `load_dataset` finds by name.
+    X : container of n series
+        As `fit` accepts. The format has no times and no names of channels.
+    y : sequence of n labels, optional
+        Written as text.
+    comment : str, optional
+        Lines to begin the file with, such as where the data come from.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many labels as series, a label is empty or contains a blank or ``:``
+        (`writable_labels` replaces them), a series is empty, or the series differ in channels.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "Toy_TRAIN.ts"
+    >>> write_ts(path, [np.array([[1.0, np.nan, 3.0]]), np.array([[4.5]])], ["walk", "run"])
+    >>> print(path.read_text().partition("@data")[2].strip())
+    1.0,?,3.0:walk
+    4.5:run
+    """
+    path = Path(path)
+    series = to_arrays(X)
+    labels = None if y is None else [str(label) for label in y]
+    if labels is not None:
+        if len(labels) != len(series):
+            raise ValueError(f"X has {len(series)} series, but y has {len(labels)} entries")
+        for label in labels:
+            if not label or _NOT_IN_LABELS.search(label):
+                raise ValueError(
+                    f"{shortened(label)} cannot be a label of a .ts file, which is not empty and "
+                    "has no blanks and no ':'; rename it"
+                )
+    lengths = {x.shape[1] for x in series}
+    classes = "false" if labels is None else " ".join(["true", *sorted(set(labels))])
+    truth = {True: "true", False: "false"}
+    header = [f"# {line}" for line in (comment or "").splitlines()]
+    header += [
+        f"@problemName {re.sub('_(TRAIN|TEST)$', '', path.stem)}",
+        "@timeStamps false",
+        f"@missing {truth[any(bool(np.isnan(x).any()) for x in series)]}",
+        f"@univariate {truth[len(series[0]) == 1]}",
+        f"@dimensions {len(series[0])}",
+        f"@equalLength {truth[len(lengths) == 1]}",
+        *([f"@seriesLength {min(lengths)}"] if len(lengths) == 1 else []),
+        f"@classLabel {classes}",
+        "@data",
+    ]
+    with replacing(path) as file:
+        file.write("".join(f"{line}\n" for line in header).encode())
+        for i, x in enumerate(series):
+            channels = [",".join(map(repr, channel)).replace("nan", "?") for channel in x.tolist()]
+            line = ":".join(channels if labels is None else [*channels, labels[i]])
+            file.write(f"{line}\n".encode())
+
+
+def writable_labels(y: Any) -> npt.NDArray[np.str_]:
+    """Return labels as text that a `.ts` file can hold; warns if this changes any.
+
+    Blanks and ``:`` become ``_``.
+
+    Raises
+    ------
+    ValueError
+        If two labels become the same.
+    """
+    written: dict[str, str] = {}
+    for label in dict.fromkeys(str(label) for label in y):
+        new = _NOT_IN_LABELS.sub("_", label)
+        if new in written:
+            raise ValueError(
+                f"the labels {written[new]!r} and {label!r} would both be {new!r} in a .ts file; "
+                "rename one of them"
+            )
+        written[new] = label
+    changed = {label: new for new, label in written.items() if new != label}
+    if changed:
+        label, new = next(iter(changed.items()))
+        warnings.warn(
+            f"labels in .ts files have no blanks and no ':': {label!r} is written as {new!r}"
+            + (f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""),
+            stacklevel=2,
+        )
+    return np.array([_NOT_IN_LABELS.sub("_", str(label)) for label in y])
+
+
+_NOT_IN_LABELS = re.compile(r"[\s:]+")
 
 
 @dataclass
@@ -111,6 +251,14 @@ class _Lines:
     def refuse(self, what: str) -> NoReturn:
         hint = "; the file stops within this line: is it cut off?" if self._is_cut else ""
         raise DatasetError(f"{self.path}, line {self.number}: {what}{hint}")
+
+
+@contextmanager
+def _lines(path: str | os.PathLike[str]) -> Iterator[_Lines]:
+    # A few headers in the archives use other encodings for names; data and tags are ASCII. Some
+    # editors begin a file with a byte order mark.
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        yield _Lines(os.fspath(path), file)
 
 
 def _read_header(lines: _Lines) -> _Header:

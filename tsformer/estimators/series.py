@@ -24,6 +24,7 @@ from tsformer.data.containers import to_padded
 from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor
+from tsformer.data.table import TableSchema
 from tsformer.estimators.saved import (
     ESTIMATOR,
     MEMBERS,
@@ -47,6 +48,9 @@ class SeriesReader(BaseEstimator):
 
     n_channels_: int
     n_features_in_: int
+    #: The columns of the table that it was fitted on, if whoever read it says so after `fit`;
+    #: saved with the model, so that other tables can be read in the same way.
+    table_schema_: TableSchema
     _clock: str | None
     _columns_are_steps: bool
 
@@ -144,6 +148,7 @@ class SeriesReader(BaseEstimator):
         if reset:
             self.n_channels_, self._clock = n_channels, series.clock
             self._columns_are_steps = columns == [True]
+            self.__dict__.pop("table_schema_", None)  # of an earlier fit
             if not columns:
                 self.n_features_in_ = n_channels
             warn_of_layout(X, series, flat=columns == [True])
@@ -209,6 +214,7 @@ class SeriesReader(BaseEstimator):
 
     def _describe(self) -> dict[str, Any]:
         """Return what the estimator knows besides its models, ready for JSON."""
+        schema = getattr(self, "table_schema_", None)
         return {
             "class": type(self).__name__,
             "parameters": self._saved_parameters(),
@@ -218,6 +224,8 @@ class SeriesReader(BaseEstimator):
             "n_channels": self.n_channels_,
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            # Only where there is one: earlier versions neither write it nor look for it.
+            **({} if schema is None else {"table": schema.as_dict()}),
         }
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -258,6 +266,11 @@ class SeriesReader(BaseEstimator):
                 )
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._clock = state["clock"]
+        if "table" in state:
+            try:
+                estimator.table_schema_ = TableSchema.from_dict(state["table"])
+            except ValueError as error:
+                raise ValueError(f"table: {error}") from error
         return estimator
 
     @classmethod

@@ -38,7 +38,7 @@ def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
     DataFrame
         One row per data set and other method, methods by mean rank: `dataset`, `method`, `gain`
         (mean score minus the baseline's), `length` (of the longest series) and `train_size` from
-        the archives' catalogue, NaN for a data set that is not in it.
+        `tsformer.data.list_datasets`, NaN for a data set that it does not list.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Stratified resamples of a data set, the same as those of sktime and aeon."""
+"""Stratified resamples of a data set, the same as those of sktime and aeon; and a first split."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["stratified_resample"]
+__all__ = ["stratified_resample", "stratified_split"]
 
 
 def stratified_resample(
@@ -57,6 +57,54 @@ def stratified_resample(
         test += places[n:].tolist()
     X = _joined(X_train, X_test)
     return _taken(X, train), y[train], _taken(X, test), y[test]
+
+
+def stratified_split(
+    y: np.ndarray, *, test_share: float = 0.3, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Split series without an official split: the same share of each class is for testing.
+
+    Series are taken to be independent. Where several come from one person or machine, a model may
+    recognise it by the others: split such data by person or machine instead.
+
+    Parameters
+    ----------
+    y : array (B,)
+        The labels.
+    test_share : float
+        Share of the series of each class to test on, rounded, at least one and never all.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    train, test : array of int
+        The places of the series in `y`, in order.
+
+    Raises
+    ------
+    ValueError
+        If a class has a single series.
+
+    Examples
+    --------
+    >>> y = np.array(list("aaabbbbbbb"))
+    >>> train, test = stratified_split(y)
+    >>> "".join(y[train]), "".join(y[test])
+    ('aabbbbb', 'abb')
+    """
+    generator = np.random.default_rng(seed)
+    test: list[int] = []
+    for label in np.unique(y):
+        places = generator.permutation(np.flatnonzero(y == label))
+        if len(places) < 2:
+            raise ValueError(
+                f"class {str(label)!r} has a single series, which cannot be both trained on and "
+                "tested on; leave it out, or give test series of their own"
+            )
+        n_test = min(max(round(test_share * len(places)), 1), len(places) - 1)
+        test += places[:n_test].tolist()
+    return np.setdiff1d(np.arange(len(y)), test), np.array(sorted(test))
 
 
 def _joined(first: Any, second: Any) -> np.ndarray | list[Any]:

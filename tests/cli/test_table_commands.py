@@ -1,0 +1,237 @@
+"""Tables of one's own from the shell: fit, predict, evaluate, compare, convert, datasets."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer import load, load_dataset
+from tsformer.cli import main
+from tsformer.data import from_long, to_long
+
+for library in ("typer", "rich", "sktime"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+SMALL = ["--max-epochs", "2", "--seed", "1"]
+for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):
+    SMALL += ["--set", setting]
+COLUMNS = ["--case", "id", "--time", "t", "--value", "c,a", "--label", "y"]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process, for speed, and return what it prints and its errors."""
+
+    def run_here(*args: object, exits: int = 0) -> tuple[str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(arg) for arg in args])
+        said = capsys.readouterr()
+        assert (stopped.value.code or 0) == exits, said.err
+        return said.out, said.err
+
+    return run_here
+
+
+def motions(split: str, n: int) -> pd.DataFrame:
+    """A long table of real series: named, with dates, gaps and labels that look like numbers."""
+    X, y = load_dataset("BasicMotions", split)
+    every = slice(None, None, 40 // n)
+    names = [f"{i:03d}" for i in range(40)][every]
+    labels = {"Standing": "007", "Running": "None", "Walking": "walking slowly", "Badminton": "7"}
+    table = to_long(
+        X[every, :3, :30], [labels[label] for label in y[every]], cases=names,
+        case="id", time="t", value=["a", "b", "c"], label="y",
+    )  # fmt: skip
+    table["t"] = pd.Timestamp("2024-03-30") + pd.to_timedelta(table["t"], unit="h")
+    table.loc[table.index % 17 == 3, "a"] = float("nan")
+    return table.sample(frac=0.9, random_state=0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    motions("train", 20).to_csv("long.csv", index=False)
+    motions("test", 10).to_csv("test.csv", index=False)
+    motions("test", 10).drop(columns="y").to_csv("new.csv", index=False)
+    return tmp_path
+
+
+def read(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+
+
+def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
+    out, _ = run("fit", "long.csv", *COLUMNS, *SMALL)
+    assert "long.csv: 20 series, 24 to 29 steps, channels c, a, 4 classes" in out
+    assert "saved in model; next: tsformer predict model NEW" in out
+    classifier = load("model")
+    assert classifier.classes_.tolist() == ["007", "7", "None", "walking slowly"]
+
+    table = pd.read_csv("new.csv", dtype={"id": str}, parse_dates=["t"])
+    X = from_long(table, case="id", time="t", value=["c", "a"])
+    expected = dict(zip(table["id"].unique(), classifier.predict(X), strict=True))
+    for file in ("new.csv", "test.csv"):  # which has labels, and a column of no use
+        out, err = run("predict", "model", file)
+        assert err == ""
+        rows = read(out)
+        assert list(rows) == ["id", "label"]
+        assert dict(rows.itertuples(index=False)) == expected
+    out, _ = run("predict", "model", "new.csv", "--proba", "--out", "p.csv")
+    assert out == "10 predictions written to p.csv\n"
+    rows = read(Path("p.csv").read_text())
+    assert list(rows) == ["id", "label", "p(007)", "p(7)", "p(None)", "p(walking slowly)"]
+    assert rows["id"].tolist() == list(expected)
+
+    out, err = run("evaluate", "model", "test.csv")
+    assert (out.partition("\n")[0], err) == ("lspe on the 10 series of test.csv", "")
+    truth = motions("test", 10).drop_duplicates("id").set_index("id")["y"]
+    accuracy = sum(expected[name] == truth[name] for name in expected) / 10
+    (line,) = [line for line in out.splitlines() if line.strip().startswith("accuracy")]
+    assert float(line.split()[1]) == accuracy
+
+
+def test_a_table_without_the_columns_of_the_model(folder, run):
+    run("fit", "long.csv", *COLUMNS, *SMALL)
+    pd.read_csv("new.csv").rename(columns={"id": "Id", "c": "x"}).to_csv("other.csv", index=False)
+    _, err = run("predict", "model", "other.csv", exits=2)
+    assert err == (
+        "tsformer: other.csv lacks the columns that the model was trained on: 'id' (did you mean "
+        "'Id'?), 'c'. It has 'Id', 't', 'a', 'b', 'x'\n"
+    )
+    pd.read_csv("new.csv").rename(columns={"id": "Id"}).to_csv("other.csv", index=False)
+    out, _ = run("predict", "model", "other.csv", "--case", "Id")
+    assert list(read(out)) == ["Id", "label"]
+    _, err = run("evaluate", "model", "new.csv", exits=2)
+    assert "new.csv lacks the column that the model was trained on: 'y'" in err
+
+
+def test_how_text_is_written_is_kept_and_can_be_changed(folder, run):
+    table = motions("train", 10)
+    table["t"] = table["t"].dt.strftime("%d.%m.%Y %H:%M")
+    table.to_csv("de.csv", sep=";", decimal=",", index=False, encoding="utf-8-sig")
+    form = ["--sep", ";", "--decimal", ",", "--time-format", "%d.%m.%Y %H:%M"]
+    # With the times, which only dates that were understood can be.
+    run("fit", "de.csv", *COLUMNS, *form, *SMALL, "--set", "timestamps=index")
+    assert load("model").table_schema_.sep == ";"
+    out, _ = run("predict", "model", "de.csv")
+    table.to_csv("en.csv", index=False)
+    assert run("predict", "model", "en.csv", "--sep", ",", "--decimal", ".")[0] == out
+    _, err = run("predict", "model", "en.csv", exits=2)
+    assert "If that is its separator, add --sep ','" in err
+
+
+def test_a_wide_table(folder, run):
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    wide = pd.DataFrame(X[:, 0], columns=[f"h{i}" for i in range(24)]).assign(season=y)
+    wide.iloc[:40].to_csv("wide.csv", index=False)
+    wide.iloc[40:].drop(columns="season").to_csv("new.csv", index=False)
+    out, err = run("fit", "wide.csv", "--label", "season", *SMALL)
+    assert "wide.csv: 40 series, 24 steps, 2 classes" in out
+    assert err == ""
+    rows = read(run("predict", "model", "new.csv")[0])
+    assert rows["series"].tolist() == [str(i) for i in range(27)]
+    assert rows["label"].tolist() == load("model").predict(X[40:]).tolist()
+    _, err = run("fit", "long.csv", "--label", "y", *SMALL, exits=2)
+    assert "name its columns with --case and --time" in err.partition("\n")[0]
+
+
+def test_labels_that_the_model_does_not_know_are_named(folder, run):
+    run("fit", "long.csv", *COLUMNS, *SMALL)
+    table = motions("test", 10).replace({"y": {"007": "0007"}})
+    table.to_csv("test.csv", index=False)
+    _, err = run("evaluate", "model", "test.csv")
+    assert "1 of the labels are none of the model's classes, and so never right: '0007'" in err
+
+
+def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monkeypatch):
+    monkeypatch.delenv("TSFORMER_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    out, err = run("convert", "long.csv", "data/Own/Own_TRAIN.ts", *COLUMNS)
+    assert out == (
+        "long.csv: 20 series, 24 to 29 steps, channels c, a, 4 classes; written to "
+        "data/Own/Own_TRAIN.ts\n"
+    )
+    assert "'walking slowly' is written as 'walking_slowly'" in err
+    run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS)
+    (line,) = [line for line in run("datasets")[0].splitlines() if line.startswith("Own ")]
+    assert line.split() == ["Own", "20", "10", "2", "24-29", "4", "data"]
+    X, y = load_dataset("Own", "test")
+    assert (len(X), X[0].shape[0], sorted(set(y))) == (
+        10,
+        2,
+        ["007", "7", "None", "walking_slowly"],
+    )
+    run("convert", "Own", "back.csv", "--split", "test")
+    back = pd.read_csv("back.csv", dtype=str, keep_default_na=False)
+    numbers = ["time", "value_0", "value_1"]
+    back[numbers] = back[numbers].apply(pd.to_numeric)
+    again, labels = from_long(
+        back, case="case", time="time", value=["value_0", "value_1"], label="label"
+    )
+    assert labels.tolist() == y.tolist()
+    for ours, theirs in zip(again, X, strict=True):
+        np.testing.assert_array_equal(ours.to_numpy().T, theirs)
+    _, err = run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS, exits=2)
+    assert "data/Own/Own_TEST.ts exists; choose another name, or remove it first" in err
+
+
+def test_a_ts_file_is_fitted_and_predicted(folder, run):
+    run("convert", "long.csv", "own.ts", *COLUMNS)
+    out, _ = run("fit", "own.ts", *SMALL)
+    assert "own.ts: 20 series, 24 to 29 steps, 4 classes" in out
+    assert len(read(run("predict", "model", "own.ts")[0])) == 20
+    assert "on the 20 series of own.ts" in run("evaluate", "model", "own.ts")[0]
+
+
+@pytest.mark.slow
+def test_compare_on_a_table(folder, run):
+    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+    pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+    study = ["--encodings", "none", "--seeds", "1", "--max-epochs", "1", "--set", "n_layers=0"]
+    out, _ = run("compare", "--data", "long.csv", *COLUMNS, *study, "--resamples", 2)
+    assert "12 series to train on and 8 to test on, in data/long-" in out
+    results = pd.read_csv("results/compare/results.csv")
+    (name,) = json.loads(Path("results/compare/study.json").read_text())["datasets"]
+    assert results["dataset"].tolist() == [name, name]
+    assert results["resample"].tolist() == [0, 1]
+    first = results["run_id"].tolist()
+    # Other series under the same name of a file are not taken for these.
+    motions("train", 10).to_csv("long.csv", index=False)
+    out, _ = run(
+        "compare", "--data", "long.csv", *COLUMNS, *study, "--out", "b", "--test", "test.csv"
+    )
+    assert "10 series to train on and 10 to test on" in out
+    results = pd.read_csv("b/results.csv")
+    assert results["dataset"].tolist() != [name]
+    assert not set(results["run_id"]) & set(first)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("fit nothing.csv --label y", "nothing.csv: No such file or directory"),
+        ("fit long.csv --time t --label y", "a long table needs --case as well as --time"),
+        ("fit long.csv --case id --time t", "name the column of long.csv that has the labels"),
+        ("fit long.csv --case id --time tt --label y", "column: 'tt' (did you mean 't'?)"),
+        ("fit long.csv --case id --time t --label y --sep ab", "--sep takes a single character"),
+        ("fit BasicMotions --case id", "BasicMotions is no table, so that it has no"),
+        ("fit sheet.xlsx --label y", "sheet.xlsx ends in '.xlsx'; files of series end in one of"),
+        ("fit empty.csv --label y", "empty.csv is empty"),
+        ("convert long.csv x.docx --case id --time t --label y", "x.docx ends in '.docx'"),
+        ("compare --data BasicMotions", "to compare on a data set, --datasets BasicMotions"),
+        ("compare --datasets BasicMotions --test test.csv", "are for a file named with --data"),
+        ("compare --datasets BasicMotions --label y", "are for a file named with --data"),
+        ("compare --study x.toml --data long.csv", "--study defines the whole study"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said(command, message, folder, run):
+    Path("empty.csv").touch()
+    _, err = run(*command.split(), exits=2)
+    assert message in err
+    assert err.count("\n") == 1

@@ -1,0 +1,316 @@
+"""Tables in files: what is read as what, and what is said of a file that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer.data.table import TableSchema, TableSeries, read_table, write_table
+
+LONG = {"case": "id", "time": "t", "label": "y"}
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Write a text to a file and read that, with every warning an error."""
+    monkeypatch.chdir(tmp_path)
+
+    def read_text(
+        text: str, /, *, labelled=True, name="x.csv", by_model=False, encoding="utf-8", **columns
+    ) -> TableSeries:
+        Path(name).write_text(text, encoding=encoding, newline="")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            schema = TableSchema(**columns)
+            return read_table(Path(name), schema, labelled=labelled, by_model=by_model)
+
+    return read_text
+
+
+# --- what is read ------------------------------------------------------------------------------
+
+
+def test_a_long_table(read):
+    text = "id,t,a,b,y\n007,1,1,2,01\n7,0,5,NA,1\n007,0,,4,01\n7,2,?,6,1\n"
+    X, y, cases, schema = read(text, **LONG)
+    assert cases == ["007", "7"]
+    assert y.tolist() == ["01", "1"]
+    assert schema == TableSchema(value=("a", "b"), **LONG)
+    np.testing.assert_array_equal(X[0], [[np.nan, 4], [1, 2]])
+    np.testing.assert_array_equal(X[1], [[5, np.nan], [np.nan, 6]])
+    assert X[1].index.tolist() == [0, 2]
+    (only,) = {tuple(x) for x in read(text, **LONG, value=("b",)).X}
+    assert only == ("b",)
+
+
+@pytest.mark.parametrize("form", ["ragged", "plain"])
+def test_a_wide_table(read, form):
+    steps = ",".join(f"s{i}" for i in range(12))
+    values = [",".join(map(str, range(start, start + 12))) for start in (0, 50)]
+    shorter = values[1].rsplit(",", 3)[0] + ("" if form == "ragged" else ",,,")
+    X, y, cases, schema = read(
+        f"name,y,{steps}\na,no,{values[0]}\nb,yes,{shorter}\n", case="name", label="y"
+    )
+    assert (X.shape, y.tolist(), cases) == ((2, 1, 12), ["no", "yes"], ["a", "b"])
+    assert X[1, 0, 8] == 58
+    assert np.isnan(X[1, 0, 9:]).all()
+    assert schema.value == tuple(steps.split(","))
+
+
+def test_what_spreadsheets_write(read):
+    """A byte order mark, semicolons, decimal commas, line ends of Windows and none at the end."""
+    text = 'id;t;a;y\r\n"ä b";2;1,5;None\r\nä b; 1;-2;None\r\n\r\nc;1;,25;NA'
+    for encoding in ("utf-8", "utf-8-sig"):
+        X, y, cases, _ = read(text, sep=";", decimal=",", encoding=encoding, **LONG)
+        assert [x["a"].tolist() for x in X] == [[-2.0, 1.5], [0.25]]
+        assert y.tolist() == ["None", "NA"], "only an empty cell is no label"
+        assert cases == ["ä b", "c"]
+    assert read("id\tt\ta\ty\n1\t2\t3\tx\n", name="x.tsv", **LONG).y.tolist() == ["x"]
+
+
+def test_values_are_those_of_the_file_to_the_last_bit(read):
+    values = np.random.default_rng(0).normal(size=200)
+    text = "".join(f"1,{i},{value!r},x\n" for i, value in enumerate(values.tolist()))
+    assert read(f"id,t,a,y\n{text}", **LONG).X[0]["a"].tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "expected"),
+    [
+        (["9", "10"], {}, [9, 10]),
+        (["1.5", "-2"], {}, [-2, 1.5]),
+        (["2024-02-01", "2024-01-31T12:30"], {}, ["2024-01-31T12:30", "2024-02-01"]),
+        (["01/02/2024", "31/01/2024"], {"time_format": "%d/%m/%Y"}, ["2024-01-31", "2024-02-01"]),
+        (["20240201", "20240131"], {"time_format": "%Y%m%d"}, ["2024-01-31", "2024-02-01"]),
+    ],
+)
+def test_times_are_numbers_or_dates(read, times, options, expected):
+    rows = "".join(f"1,{time},{i},x\n" for i, time in enumerate(times))
+    (x,) = read(f"id,t,a,y\n{rows}", **LONG, **options).X
+    if isinstance(expected[0], str):
+        expected = [pd.Timestamp(time) for time in expected]
+    assert x.index.tolist() == expected
+
+
+def test_times_in_several_time_zones_are_in_order(read):
+    rows = "1,2024-03-31T03:00+02:00,1,x\n1,2024-03-31T01:30+01:00,0,x\n"
+    assert read(f"id,t,a,y\n{rows}", **LONG).X[0]["a"].tolist() == [0, 1]
+
+
+def test_one_column_for_all_channels(read):
+    rows = "1,0,up,1,x\n1,1,up,2,x\n1,0,left,3,x\n"
+    (x,) = read(f"id,t,way,v,y\n{rows}", channel="way", **LONG).X
+    assert x.columns.tolist() == ["left", "up"]
+    np.testing.assert_array_equal(x, [[3, 1], [np.nan, 2]])
+
+
+@pytest.mark.parametrize("labelled", [False, None])
+def test_labels_are_not_needed_to_predict(read, labelled):
+    text = "id,t,a\n1,0,5\n"
+    assert read(text, labelled=False, **LONG).y is None
+    without = {**LONG, "label": None}
+    assert read(text, labelled=labelled, **without).y is None
+    assert read("id,t,a,y\n1,0,5,\n", labelled=False, **LONG).y is None
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame(
+        {
+            "id": [7, 7, 8],
+            "t": pd.to_datetime(["2024-01-02", "2024-01-01", "2024-01-01"]),
+            "a": pd.array([1, None, 3], dtype="Int64"),
+            "b": [True, False, True],
+            "y": pd.Categorical(["u", "u", "v"]),
+        }
+    )
+    write_table(tmp_path / "x.parquet", table)
+    X, y, cases, _ = read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True)
+    assert (y.tolist(), cases) == (["u", "v"], ["7", "8"])
+    np.testing.assert_array_equal(X[0].astype(float), [[np.nan, 0], [1, 1]])
+    table.set_index(["id", "t"]).to_parquet(tmp_path / "x.parquet")
+    again = read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True)
+    assert again.cases == cases
+
+
+def test_parquet_without_a_library_for_it(tmp_path, monkeypatch):
+    def fail(*_args: object, **_options: object) -> None:
+        raise ImportError("Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.")
+
+    (tmp_path / "x.parquet").touch()
+    monkeypatch.setattr(pd, "read_parquet", fail)
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", fail)
+    with pytest.raises(ImportError, match=r"reading .*x\.parquet needs pyarrow, .* or use CSV"):
+        read_table(tmp_path / "x.parquet", TableSchema(), labelled=False)
+    with pytest.raises(ImportError, match=r"writing .*x\.parquet needs pyarrow"):
+        write_table(tmp_path / "x.parquet", pd.DataFrame({"a": [1]}))
+
+
+def test_a_huge_header_is_not_repeated_in_a_message(read):
+    names = [f"s{i}" for i in range(700)]
+    text = f"{','.join(names)},y\n{','.join(['1'] * 700)},a\n"
+    assert read(text, label="y").X.shape == (1, 1, 700)
+    with pytest.raises(ValueError, match="lacks the column: 'class'") as caught:
+        read(text, label="class")
+    assert len(str(caught.value)) < 400
+    with pytest.raises(ValueError, match=r"trained on: 's0'.*, 690 more\. It has 'a', 'y'") as it:
+        read("a,y\n1,2\n", labelled=False, label="y", value=tuple(names), by_model=True)
+    assert len(str(it.value)) < 600
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("", LONG, r"^x\.csv is empty$"),
+        ("\n\r\n\n", LONG, r"^x\.csv is empty$"),
+        ("id,t,a,y\n", LONG, r"^x\.csv has the names of columns, but no rows"),
+        ("id;t;a;y\n1;2;1;x\n", LONG, r"has 'id;t;a;y'\. If that is its separator, add --sep ';'"),
+        ("id\tt\ta\ty\n1\t2\t1\tx\n", LONG, r"If that is its separator, add --sep tab"),
+        ("1,2,3\n4,5,6\n", LONG, "which are numbers: its first line must have the names"),
+        ("Id,t,a,class\n1,2,3,4\n", LONG, r"columns: 'id' \(did you mean 'Id'\?\), 'y'\. It has"),
+        ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),
+        ("id,t,a,y\n1,2,1,5,x\n", LONG, "rows have more fields than there are names.*--sep"),
+        ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*--sep"),
+        ('id,t,a,y\n"1,2,1,x\n', LONG, "cannot be read as a table: EOF inside string"),
+        (
+            "id,t,a,y\n1,2,x,n\n",
+            LONG,
+            r"^x\.csv, row 2: 'x' in column 'a' is not a number; --value",
+        ),
+        (
+            'id,t,a,y\n1,2,"1,5",n\n',
+            LONG,
+            "'1,5' in column 'a' is not a number; for decimal commas",
+        ),
+        ("id,t,a,y\n1,2,1.5,n\n", {**LONG, "decimal": ","}, "for decimal points add --decimal ."),
+        ("id,t,a,y\n1,2,3,n\n1,3,inf,n\n", LONG, "row 3: the value in column 'a' is infinite"),
+        ("id,t,a,y\n1,2,,n\n2,2,3,n\n", LONG, r"^x\.csv: series '1' has no value at all; drop it"),
+        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"series '1' has several labels: \['n', 'm'\]"),
+        ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no label of series '1' in column 'y'"),
+        ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}; aggregate them"),
+        ("id,t,a,y\n1,,3,n\n", LONG, "column 't' has a missing value in row 2"),
+        ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "column 'id' has a missing value in row 3"),
+        (
+            "id,t,a,y\n1,31/01/2024,3,n\n",
+            LONG,
+            "row 2: '31/01/2024' in column 't' is neither a num",
+        ),
+        (
+            "id,t,a,y\n1,2024-01-31,3,n\n",
+            {**LONG, "time_format": "%d"},
+            "is not a date of --time-format '%d'",
+        ),
+        (
+            "id,t,a\n1,2,3\n",
+            {**LONG, "label": None},
+            r"name the column of x\.csv that has the labels",
+        ),
+        ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
+        ("id,t,a,b,y\n1,2,3,4,n\n", {**LONG, "channel": "a", "value": ("b", "t")}, "named 2 times"),
+        ("id,t,w,a,b,y\n1,2,3,4,5,n\n", {**LONG, "channel": "w"}, "has 'a', 'b'"),
+        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "a long table needs --case as well as --time"),
+        ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "--channel is for long tables"),
+        ("a,y\n1,2\n", {"time_format": "%d", "label": "y"}, "--time-format is for long tables"),
+        (
+            "id,a,y\n1,2,n\n1,3,n\n",
+            {"case": "id", "label": "y", "value": ("a",)},
+            "several rows for '1'. In a wide table each row is a series",
+        ),
+        (
+            "id,a,y\n1,2,n\n,3,n\n",
+            {"case": "id", "label": "y", "value": ("a",)},
+            "no name in column",
+        ),
+        ("a,b,y\n1,2,n\n,,n\n", {"label": "y", "value": ("a", "b")}, "row 3 has no value at all"),
+    ],
+)
+def test_what_is_wrong_is_said(read, text, columns, message):
+    with pytest.raises(ValueError, match=message):
+        read(text, **columns)
+
+
+def test_text_that_is_not_utf_8(read):
+    for encoding in ("latin-1", "utf-16"):
+        with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it as CSV in UTF-8"):
+            read("id,t,a,y\nä,2,3,n\n", encoding=encoding, **LONG)
+
+
+def test_no_file_and_no_parquet(tmp_path):
+    for name in ("x.csv", "x.parquet"):
+        with pytest.raises(FileNotFoundError, match=name):
+            read_table(tmp_path / name, TableSchema(), labelled=False)
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.parquet").write_text("id,t")
+    with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet: "):
+        read_table(tmp_path / "x.parquet", TableSchema(), labelled=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (
+            "id,t,a,b,y\n1,2,3,4,x\n",
+            {"label": "y"},
+            "read as a series of 4 steps: 'id', 't', 'a', 'b'",
+        ),
+        (
+            f",{','.join('abcdefghijkl')}\n0{',1' * 12}\n",
+            {"labelled": False},
+            "column 1 of x.csv has no name and is left out",
+        ),
+        (
+            "a,b,c,y\n1,2,3,x\n",
+            {"label": "y", "value": ("a", "b"), "by_model": True},
+            "columns that the model was not trained on and that are left out: 'c'",
+        ),
+    ],
+)
+def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, options, message):
+    with pytest.raises(UserWarning, match=message):
+        read(text, **options)
+
+
+# --- the schema --------------------------------------------------------------------------------
+
+
+def test_a_schema_survives_json():
+    schema = TableSchema(value=("a", "b"), sep=";", decimal=",", time_format="%d", **LONG)
+    assert TableSchema.from_dict(json.loads(json.dumps(schema.as_dict()))) == schema
+    assert TableSchema().as_dict() == {}
+    assert TableSchema.from_dict({}) == TableSchema()
+    assert not TableSchema()
+    assert schema
+
+
+def test_what_is_said_later_holds():
+    trained = TableSchema(value=("a", "b"), **LONG)
+    assert trained.updated(TableSchema()) == trained
+    assert trained.updated(TableSchema(case="patient", sep=";")) == TableSchema(
+        case="patient", time="t", label="y", value=("a", "b"), sep=";"
+    )
+
+
+@pytest.mark.parametrize(
+    ("described", "message"),
+    [
+        (["a"], "must be an object"),
+        ({"cse": "a"}, "unknown entry 'cse': did you mean 'case'"),
+        ({"case": 1}, "case is not text: 1"),
+        ({"value": "a"}, "value is not text: 'a'"),
+        ({"value": [1]}, "value is not text"),
+        ({"sep": "(a+)+"}, "--sep takes a single character"),
+        ({"sep": "\n"}, "--sep takes a single character"),
+        ({"decimal": "x"}, "--decimal takes"),
+    ],
+)
+def test_what_is_no_schema(described, message):
+    with pytest.raises(ValueError, match=message):
+        TableSchema.from_dict(described)

@@ -1,0 +1,88 @@
+"""Series of one's own become a problem with a name that no other series have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tsformer.data import list_datasets, load_dataset
+from tsformer.data.sources import Source
+from tsformer.studies.run.own_problem import own_problem
+from tsformer.studies.run.resample import stratified_split
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def series(n: int = 20, n_channels: int = 2, labels: str = "abbb") -> Source:
+    rng = np.random.default_rng(n)
+    X = [rng.normal(size=(n_channels, length)) for length in rng.integers(3, 9, size=n)]
+    return Source(X, np.array([labels[i % len(labels)] for i in range(n)]))
+
+
+def test_the_problem_is_found_by_name_and_holds_each_series_once():
+    given = series()
+    problem = own_problem("my table (2)", given)
+    assert problem.name.startswith("my-table-2-")
+    assert (problem.n_train, problem.n_test) == (14, 6)
+    X, y = load_dataset(problem.name, "train")
+    X_test, y_test = load_dataset(problem.name, "test")
+    assert sorted(y) == ["a"] * 3 + ["b"] * 11
+    assert sorted(y_test) == ["a"] * 2 + ["b"] * 4
+    found = {(x.tobytes(), label) for x, label in zip([*X, *X_test], [*y, *y_test], strict=True)}
+    assert found == {(x.tobytes(), label) for x, label in zip(given.X, given.y, strict=True)}
+    listed = list_datasets().set_index("name").loc[problem.name]
+    assert (listed["train_size"], listed["test_size"]) == (14, 6)
+
+
+def test_the_same_series_are_the_same_problem_and_others_are_another():
+    given, changed = series(), series()
+    changed.X[7][1, 2] += 1e-12
+    relabelled = series()._replace(y=series().y[::-1])
+    names = [own_problem("x", each).name for each in (given, series(), changed, relabelled)]
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+    apart = [own_problem("x", each, series(8)).name for each in (given, relabelled)]
+    assert len({*names, *apart}) == 5
+
+
+def test_test_series_of_their_own():
+    problem = own_problem("x", series(20), series(8))
+    np.testing.assert_array_equal(load_dataset(problem.name, "train")[0][3], series(20).X[3])
+    X, y = load_dataset(problem.name, "test")
+    assert y.tolist() == series(8).y.tolist()
+    np.testing.assert_array_equal(X[5], series(8).X[5])
+
+
+def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
+    for train, test, message in [
+        (series(5), None, "class 'a' has a single series"),
+        (series(), series(8, labels="ac"), r"labels that no training series has: \['c'\]"),
+        (series(), series(8, n_channels=3), "the training series have 2 channels, the test series"),
+        (series(8, labels=["a b", "a:b"]), None, "would both be 'a_b'"),
+    ]:
+        # Of five series one is of another class than the four others.
+        train = train._replace(y=np.array(list("abbbb"))) if len(train.X) == 5 else train
+        with pytest.raises(ValueError, match=message):
+            own_problem("x", train, test)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_that_no_file_can_hold_are_renamed_in_both_parts():
+    labels = ["slow walk", "run"]
+    with pytest.warns(UserWarning, match="'slow walk' is written as 'slow_walk'"):
+        problem = own_problem("x", series(8, labels=labels), series(6, labels=labels))
+    for split in ("train", "test"):
+        assert set(load_dataset(problem.name, split)[1]) == {"slow_walk", "run"}
+
+
+def test_a_split_is_stratified_drawn_and_repeatable():
+    y = np.array(["a"] * 40 + ["b"] * 10 + ["c"] * 2)
+    train, test = stratified_split(y)
+    assert np.array_equal(np.sort([*train, *test]), np.arange(52))
+    assert {label: int((y[test] == label).sum()) for label in "abc"} == {"a": 12, "b": 3, "c": 1}
+    assert test[:12].tolist() != list(range(12)), "drawn, not the first"
+    assert np.array_equal(stratified_split(y)[1], test)
+    assert not np.array_equal(stratified_split(y, seed=1)[1], test)

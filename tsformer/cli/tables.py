@@ -1,0 +1,118 @@
+"""The options that say which column of a table holds what, and `tsformer convert`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from tsformer.cli import parsing
+
+if TYPE_CHECKING:
+    from tsformer.data.sources import Source
+    from tsformer.data.table import TableSchema
+
+__all__ = ["convert", "described", "with_columns"]
+
+_HELP = {
+    "case": ("NAME", "Column with the name of the series."),
+    "time": ("NAME", "Column with the time: a long table, one row per observation."),
+    "value": ("A,B", "Columns of values; by default all that are nothing else."),
+    "channel": ("NAME", "Column with the channel, if one column has the values of all."),
+    "label": ("NAME", "Column with the class."),
+    "sep": ("CHARACTER", "Separator; by default a comma, or a tab in .tsv files."),
+    "decimal": ("CHARACTER", "Decimal point, '.' or ','."),
+    "time_format": ("FORMAT", "How dates are written, as in %d/%m/%Y; by default ISO 8601."),
+}
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options about columns, in the place of its parameter `columns`."""
+
+    @functools.wraps(command)
+    def with_schema(**arguments: Any) -> None:
+        command(columns=_schema({name: arguments.pop(name) for name in _HELP}), **arguments)
+
+    # Typer reads the signature, in which the annotations of the commands are text.
+    hints = get_type_hints(command, localns={"TableSchema": Any}, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name == "columns":
+            parameters += map(_option, _HELP)
+        else:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+    with_schema.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_schema.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_schema
+
+
+def _option(name: str) -> inspect.Parameter:
+    metavar, text = _HELP[name]
+    option = typer.Option(metavar=metavar, help=text, rich_help_panel="Columns of a table")
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation=Annotated[str | None, option],
+    )
+
+
+def _schema(said: dict[str, str | None]) -> TableSchema:
+    from tsformer.data.table import TableSchema
+
+    value = said.pop("value")
+    if said["sep"] in ("tab", "\\t"):
+        said["sep"] = "\t"
+    return TableSchema(value=parsing.names(value) if value is not None else None, **said)
+
+
+def described(source: str, found: Source) -> str:
+    """Return a line about the series that were read from a file."""
+    import numpy as np
+
+    lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in found.X]
+    low, high = min(lengths), max(lengths)
+    words = [f"{len(lengths)} series", f"{low if low == high else f'{low} to {high}'} steps"]
+    if found.schema is not None and found.schema.time is not None:
+        names = list(found.X[0].columns)
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        words.append(f"channel{'s' * (len(names) > 1)} {shown}")
+    if found.y is not None:
+        words.append(f"{len(set(found.y))} classes")
+    return f"{source}: {', '.join(words)}"
+
+
+@with_columns
+def convert(
+    source: Annotated[
+        str, typer.Argument(help="A table (CSV, Parquet), a .ts file, or the name of a data set.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write: .ts, or .csv or .parquet for a long table.")
+    ],
+    columns: TableSchema,
+    split: Annotated[
+        str, typer.Option(help="Which part of a data set to convert: train or test.")
+    ] = "train",
+) -> None:
+    """Convert series between tables and .ts files.
+
+    A data set of your own is data/NAME/NAME_TRAIN.ts and
+    data/NAME/NAME_TEST.ts: every command knows it by NAME. A .ts file has no
+    times, and neither blanks nor colons in its labels.
+
+    [bold]Examples[/bold]
+
+      tsformer convert long.csv data/My/My_TRAIN.ts --case id --time t --label y
+      tsformer convert wide.csv data/My/My_TEST.ts --label y
+      tsformer convert BasicMotions motions.csv --split test
+    """
+    from tsformer.data.sources import read_source, write_series
+
+    found = read_source(source, columns, split=split, labelled=None)
+    write_series(target, found, comment=f"Converted by tsformer from {source}.")
+    typer.echo(f"{described(source, found)}; written to {target}")

@@ -1,0 +1,141 @@
+"""Where series come from, a data set by name, a `.ts` file or a table, and into what they go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer.data.archive import load_dataset
+from tsformer.data.long import to_long
+from tsformer.data.table import PARQUET, TEXT, TableSchema, read_table, write_table
+from tsformer.data.tsfile import DatasetError, read_ts, writable_labels, write_ts
+
+__all__ = ["Source", "is_file", "read_source", "write_series"]
+
+
+class Source(NamedTuple):
+    """Series with their labels and names, as far as these are known.
+
+    Attributes
+    ----------
+    X : container of n series
+        As `fit` accepts.
+    y : ndarray (n,) of str, or None
+        The labels, if they were asked for.
+    cases : list of n str, or None
+        The names of the series, if they have any.
+    schema : TableSchema or None
+        What was read as what, if it was a table.
+    """
+
+    X: Any
+    y: npt.NDArray[np.str_] | None
+    cases: list[str] | None = None
+    schema: TableSchema | None = None
+
+
+def is_file(source: str) -> bool:
+    """Return whether a source is a file: it has an ending, and the name of a data set has none."""
+    return Path(source).suffix != ""
+
+
+def read_source(
+    source: str,
+    schema: TableSchema | None = None,
+    *,
+    trained: TableSchema | None = None,
+    split: str = "train",
+    labelled: bool | None = True,
+) -> Source:
+    """Read series from wherever they are.
+
+    Parameters
+    ----------
+    source : str
+        The path of a table or a ``.ts`` file, or the name of a data set.
+    schema : TableSchema, optional
+        Which column of a table holds what.
+    trained : TableSchema, optional
+        Which column of the table that a model was trained on held what; holds where `schema` does
+        not say otherwise.
+    split : {"train", "test"}
+        Which part of a data set; a file is read as a whole.
+    labelled : bool, or None, default=True
+        Whether each series must have a label; None for whether they have.
+
+    Raises
+    ------
+    ValueError
+        If the source cannot be read; the message says where and why.
+    FileNotFoundError
+        If there is no such file.
+    """
+    path = Path(source)
+    suffix = path.suffix.lower()
+    schema = schema or TableSchema()
+    if suffix in (*TEXT, *PARQUET):
+        columns = (trained or TableSchema()).updated(schema)
+        return Source(
+            *read_table(path, columns, labelled=labelled, by_model=bool(trained and not schema))
+        )
+    if is_file(source) and suffix != ".ts":
+        raise ValueError(_ending(path))
+    if schema:
+        raise ValueError(
+            f"{source} is no table, so that it has no columns to name: leave out "
+            + ", ".join(f"--{name.replace('_', '-')}" for name in schema.as_dict())
+        )
+    if suffix != ".ts":
+        return Source(*load_dataset(source, split))
+    X, y = read_ts(path)
+    if labelled and y is None:
+        raise DatasetError(f"{path} has no labels (@classLabel false)")
+    return Source(X, None if labelled is False else y)
+
+
+def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
+    """Write series to a new file: `.ts`, or a long table.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its folder is made.
+    source : Source
+        The series. The columns of the table are called as those that they were read from.
+    comment : str, optional
+        Lines to begin a ``.ts`` file with.
+
+    Raises
+    ------
+    FileExistsError
+        If there is such a file.
+    ValueError
+        If the file ends in something else, or cannot hold the series.
+    """
+    if path.suffix.lower() not in (".ts", *TEXT, *PARQUET):
+        raise ValueError(_ending(path))
+    if path.exists():
+        raise FileExistsError(f"{path} exists; choose another name, or remove it first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix.lower() == ".ts":
+        labels = None if source.y is None else writable_labels(source.y)
+        write_ts(path, source.X, labels, comment=comment)
+        return
+    schema = source.schema or TableSchema()
+    table = to_long(
+        source.X,
+        source.y,
+        cases=source.cases,
+        case=schema.case or "case",
+        time=schema.time or "time",
+        label=schema.label or "label",
+    )
+    write_table(path, table)
+
+
+def _ending(path: Path) -> str:
+    endings = ", ".join((".ts", *TEXT, *PARQUET))
+    return f"{path} ends in {path.suffix!r}; files of series end in one of {endings}"

@@ -1,0 +1,484 @@
+"""Tables in files, CSV and Parquet: which column holds what, and the series in them.
+
+A long table has one row per observation, a wide one has one series per row. Labels and names of
+series are text, spelled as in the file, so that ``007`` is not ``7``; an empty cell is a missing
+one. The messages of this module name the options of the command line, which it serves.
+"""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import nearest, shortened, unknown
+from tsformer.data.long import from_long
+
+__all__ = ["PARQUET", "TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
+
+#: Endings of the files that are read as text and as Parquet.
+TEXT = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+#: How a missing value is written. Labels and names are missing only where a cell is empty.
+_MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
+
+#: A wide table with fewer columns of values is more likely a long one.
+_FEW_STEPS = 10
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """Which columns of a table hold what, and how its text is written.
+
+    With `time` the table is long, else it is wide. None stands for what is not said.
+
+    Parameters
+    ----------
+    case : str, optional
+        Column with the name of the series; a long table must have one.
+    time : str, optional
+        Column with the time of the observation, a number or a date.
+    value : tuple of str, optional
+        Columns of values: one per channel in a long table, one per step in a wide one. By default
+        all that are nothing else.
+    channel : str, optional
+        Column of a long table that names the channel, if one column has the values of all.
+    label : str, optional
+        Column with the class.
+    sep, decimal : str, optional
+        The separator, by default a comma, or a tab in a ``.tsv`` file; and the decimal point.
+    time_format : str, optional
+        How dates are written, as in `datetime.strptime`; by default ISO 8601.
+
+    Raises
+    ------
+    ValueError
+        If the separator is no character, or the decimal point neither a point nor a comma.
+    """
+
+    case: str | None = None
+    time: str | None = None
+    value: tuple[str, ...] | None = None
+    channel: str | None = None
+    label: str | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    time_format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
+            raise ValueError(
+                f"--sep takes a single character, or 'tab'; got {shortened(self.sep, 32)}"
+            )
+        if self.decimal not in (None, ".", ","):
+            raise ValueError(f"--decimal takes '.' or ','; got {shortened(self.decimal, 32)}")
+
+    def check(self) -> None:
+        """Raise ValueError if the roles of the columns do not fit together."""
+        for name, count in Counter(self.columns).items():
+            if count > 1:
+                raise ValueError(f"column {name!r} is named {count} times; each has one role")
+        if self.time is not None and self.case is None:
+            raise ValueError("a long table needs --case as well as --time: whose row is it?")
+        for flag in ("channel", "time_format"):
+            if getattr(self, flag) is not None and self.time is None:
+                raise ValueError(
+                    f"--{flag.replace('_', '-')} is for long tables, whose column of times --time "
+                    "names"
+                )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are named, in any role."""
+        named = (self.case, self.time, self.channel, *(self.value or ()), self.label)
+        return tuple(name for name in named if name is not None)
+
+    def __bool__(self) -> bool:
+        return self != TableSchema()
+
+    def updated(self, other: TableSchema) -> TableSchema:
+        """Return this schema with what `other` says in the place of what this one does."""
+        said = {f.name: getattr(other, f.name) for f in fields(other)}
+        return replace(self, **{name: value for name, value in said.items() if value is not None})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is said, ready for JSON."""
+        said = {name: value for name, value in asdict(self).items() if value is not None}
+        return said | ({} if self.value is None else {"value": list(self.value)})
+
+    @classmethod
+    def from_dict(cls, described: Any) -> TableSchema:
+        """Return the schema that `as_dict` described.
+
+        Raises
+        ------
+        ValueError
+            If `described` is anything else.
+        """
+        if not isinstance(described, dict):
+            raise ValueError(f"must be an object; got {shortened(described)}")
+        known = [field.name for field in fields(cls)]
+        for name, said in described.items():
+            if name not in known:
+                raise ValueError(unknown("entry", name, known))
+            texts = said if name == "value" else [said]
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"{name} is not text: {shortened(said)}")
+        value = {"value": tuple(described["value"])} if "value" in described else {}
+        return cls(**described | value)
+
+
+class TableSeries(NamedTuple):
+    """The series of a table.
+
+    Attributes
+    ----------
+    X : list of n DataFrame (length, channels), or ndarray (n, 1, length)
+        From a long table, with the times as index; from a wide one.
+    y : ndarray (n,) of str, or None
+        The labels, if they were asked for.
+    cases : list of n str, or None
+        The names of the series, if a column has them.
+    schema : TableSchema
+        What was read as what; `value` is known.
+    """
+
+    X: list[pd.DataFrame] | npt.NDArray[np.float64]
+    y: npt.NDArray[np.str_] | None
+    cases: list[str] | None
+    schema: TableSchema
+
+
+def read_table(
+    path: Path, schema: TableSchema, *, labelled: bool | None, by_model: bool = False
+) -> TableSeries:
+    """Read the series of a file.
+
+    Parameters
+    ----------
+    path : Path
+        A file that ends in one of `TEXT`, with the names of the columns first, or of `PARQUET`.
+    schema : TableSchema
+        Which column holds what.
+    labelled : bool, or None
+        Whether each series must have a label; else the column of labels need not be there. None
+        for whether there is a column of labels according to `schema`.
+    by_model : bool, default=False
+        Whether `schema` is that of the table that a model was trained on, as messages then say.
+
+    Raises
+    ------
+    ValueError
+        If a column does not exist, a cell cannot be read, or rows contradict each other. The
+        message names the file, and the row as spreadsheets count them: the names are in row 1.
+    FileNotFoundError
+        If there is no such file.
+    ImportError
+        If it is Parquet and neither pyarrow nor fastparquet is installed.
+    """
+    schema.check()
+    labelled = schema.label is not None if labelled is None else labelled
+    if labelled and schema.label is None:
+        raise ValueError(f"name the column of {path} that has the labels, with --label")
+    if path.suffix.lower() in PARQUET:
+        table = _read_parquet(path)
+        schema = _complete(schema, [str(name) for name in table.columns], path, labelled, by_model)
+    else:
+        schema, table = _read_text(path, schema, labelled, by_model)
+    if table.empty:
+        raise ValueError(f"{path} has the names of columns, but no rows")
+    for name in (schema.case, schema.channel, schema.label if labelled else None):
+        if name is not None:
+            table[name] = table[name].where(table[name].isna(), table[name].astype(str))
+    table = _numbers(table, schema, path)
+    if labelled and table[schema.label].isna().any():
+        row = table.index[table[schema.label].isna()][0]
+        of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
+        raise ValueError(f"{path}, row {row}: no label{of} in column {schema.label!r}")
+    try:
+        X, y, cases = (_wide if schema.time is None else _long)(table, schema, labelled)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return TableSeries(X, y, cases, schema)
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table to a file that ends in one of `TEXT` or of `PARQUET`.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    ImportError
+        If it is Parquet and neither pyarrow nor fastparquet is installed.
+    """
+    if path.suffix.lower() in PARQUET:
+        with _parquet(f"writing {path}"):
+            table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+
+
+def _long(
+    table: pd.DataFrame, schema: TableSchema, labelled: bool
+) -> tuple[list[pd.DataFrame], npt.NDArray[np.str_] | None, list[str]]:
+    assert schema.case is not None
+    assert schema.time is not None
+    assert schema.value is not None
+    table = table.assign(**{schema.time: _times(table[schema.time], schema.time_format)})
+    found = from_long(
+        table,
+        case=schema.case,
+        time=schema.time,
+        value=schema.value if schema.channel is None else schema.value[0],
+        channel=schema.channel,
+        label=schema.label if labelled else None,
+    )
+    X, y = found if isinstance(found, tuple) else (found, None)
+    cases = table[schema.case].unique().tolist()
+    for case, x in zip(cases, X, strict=True):
+        if x.isna().all(axis=None):
+            raise ValueError(f"series {case!r} has no value at all; drop it")
+    return X, None if y is None else np.array(y.tolist()), cases
+
+
+def _wide(
+    table: pd.DataFrame, schema: TableSchema, labelled: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.str_] | None, list[str] | None]:
+    values = table[list(schema.value or ())].to_numpy(dtype=np.float64, na_value=np.nan)
+    without = np.isnan(values).all(axis=1)
+    if without.any():
+        raise ValueError(f"row {table.index[without][0]} has no value at all; drop it")
+    y = np.array(table[schema.label].tolist()) if labelled else None
+    if schema.case is None:
+        return values[:, None], y, None
+    names = table[schema.case]
+    if names.isna().any():
+        raise ValueError(f"no name in column {schema.case!r} of row {names.index[names.isna()][0]}")
+    if names.duplicated().any():
+        twice = names[names.duplicated()].iloc[0]
+        raise ValueError(
+            f"several rows for {twice!r}. In a wide table each row is a series; for a long one, "
+            "name the column of times with --time"
+        )
+    return values[:, None], y, names.tolist()
+
+
+def _complete(
+    schema: TableSchema, names: list[str], path: Path, labelled: bool, by_model: bool
+) -> TableSchema:
+    """Return the schema with the columns of values; raise ValueError for one that is not there."""
+    for name, count in Counter(names).items():
+        if count > 1 and name:
+            raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
+    named, known = set(schema.columns), {*names, *(() if labelled else (schema.label,))}
+    missing = [name for name in schema.columns if name not in known]
+    if missing:
+        _refuse_missing(missing, names, path, by_model)
+    others = [name for name in names if name not in named]
+    if schema.value is None:
+        if "" in others:
+            warnings.warn(
+                f"column {names.index('') + 1} of {path} has no name and is left out; if it has "
+                "the names of the series, give it one, and name it with --case",
+                stacklevel=4,
+            )
+        schema = replace(schema, value=tuple(name for name in others if name))
+        if not schema.value:
+            raise ValueError(f"{path} has no columns of values: {_listed(names)}")
+        if schema.time is None and len(schema.value) < _FEW_STEPS:
+            warnings.warn(
+                f"each row of {path} is read as a series of {len(schema.value)} steps: "
+                f"{_listed(schema.value)}. For a table with one row per observation, name its "
+                "columns with --case and --time",
+                stacklevel=4,
+            )
+    elif schema.time is None and by_model and [name for name in others if name]:
+        warnings.warn(
+            f"{path} has columns that the model was not trained on and that are left out: "
+            f"{_listed([name for name in others if name])}",
+            stacklevel=4,
+        )
+    if schema.channel is not None and len(schema.value or ()) != 1:
+        raise ValueError(
+            f"with --channel one column has the values of all channels; name it with --value. "
+            f"{path} has {_listed(list(schema.value or ()))}"
+        )
+    return schema
+
+
+def _refuse_missing(missing: list[str], names: list[str], path: Path, by_model: bool) -> NoReturn:
+    said = []
+    for name in missing[:10]:
+        near = nearest(name, names)
+        said.append(f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name))
+    if len(missing) > 10:
+        said.append(f"{len(missing) - 10} more")
+    trained = " that the model was trained on" if by_model else ""
+    hint = f" It has {_listed(names)}"
+    other = next((sep for sep in ";\t|," if len(names) == 1 and sep in names[0]), None)
+    if other:
+        spelled = "tab" if other == "\t" else repr(other)
+        hint += f". If that is its separator, add --sep {spelled}"
+    elif all(_is_number(name) for name in names):
+        hint += ", which are numbers: its first line must have the names of the columns"
+    raise ValueError(
+        f"{path} lacks the column{'s' * (len(missing) > 1)}{trained}: {', '.join(said)}.{hint}"
+    )
+
+
+def _read_text(
+    path: Path, schema: TableSchema, labelled: bool, by_model: bool
+) -> tuple[TableSchema, pd.DataFrame]:
+    sep = schema.sep or ("\t" if path.suffix.lower() == ".tsv" else ",")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:  # some begin with a mark
+            lines = csv.reader(file, delimiter=sep, skipinitialspace=sep != "\t")
+            names = next((line for line in lines if any(line)), None)
+        if names is None:
+            raise ValueError(f"{path} is empty")
+        schema = _complete(schema, names, path, labelled, by_model)
+        texts = [schema.case, schema.channel, schema.label]
+        texts += [schema.time] if schema.time_format is not None else []
+        missing: Mapping[Any, list[str]] = {
+            name: [""] if name in texts else _MISSING for name in {*schema.columns, *texts} - {None}
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(
+                path,
+                sep=sep,
+                decimal=schema.decimal or ".",
+                dtype={name: str for name in texts if name in names},
+                encoding="utf-8-sig",
+                skipinitialspace=sep != "\t",
+                keep_default_na=False,
+                na_values=missing,
+                index_col=False,  # else the first column is one, where rows have too many fields
+                low_memory=False,
+                float_precision="round_trip",
+            )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
+        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        if isinstance(error, pd.errors.ParserWarning):
+            reason = "rows have more fields than there are names of columns"
+        raise ValueError(
+            f"{path} cannot be read as a table: {reason}. Its separator is taken to be {sep!r}; "
+            "--sep changes it"
+        ) from error
+    table.index = pd.RangeIndex(2, 2 + len(table))
+    return schema, table
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: No such file")
+    with _parquet(f"reading {path}"):
+        try:
+            table = pd.read_parquet(path)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
+    named = any(name is not None for name in table.index.names)
+    table = table.reset_index() if named else table.reset_index(drop=True)
+    table.columns = pd.Index([str(name) for name in table.columns])
+    table.index = pd.RangeIndex(2, 2 + len(table))
+    return table
+
+
+@contextmanager
+def _parquet(what: str) -> Iterator[None]:
+    """Name the library that pandas needs for Parquet, and the alternative to it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs pyarrow, which is not installed; install it with: pip install pyarrow, "
+            "or use CSV"
+        ) from error
+
+
+def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:
+    """Return the table with numbers in the columns of values, or name the cell without one."""
+    values = table[list(schema.value or ())]
+    kinds = [getattr(dtype, "kind", "O") for dtype in values.dtypes]
+    changed = {}
+    for name, kind in zip(values.columns, kinds, strict=True):
+        if kind in "fiub":
+            continue
+        column = values[name]
+        # With decimal commas a point is none: 1.234 might be meant as 1234.
+        plain = column.map(_with_points) if schema.decimal == "," else column
+        changed[name] = pd.to_numeric(plain, errors="coerce")
+        wrong = changed[name].isna() & column.notna()
+        if wrong.any():
+            row = table.index[wrong][0]
+            cell = column[row]
+            hint = "--value names the columns of values, --case, --time and --label others"
+            if isinstance(cell, str) and _is_number(cell.replace(",", ".", 1)):
+                point = "points" if schema.decimal == "," else "commas"
+                hint = f"for decimal {point} add --decimal {'.' if point == 'points' else ','}"
+            raise ValueError(
+                f"{path}, row {row}: {shortened(cell, 32)} in column {name!r} is not a number; "
+                f"{hint}"
+            )
+    table = table.assign(**changed)
+    infinite = np.isinf(table[list(values)].to_numpy(dtype=np.float64, na_value=np.nan))
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0].tolist()
+        raise ValueError(
+            f"{path}, row {table.index[row]}: the value in column {values.columns[column]!r} is "
+            "infinite; leave the cell empty if it is missing"
+        )
+    return table
+
+
+def _times(column: pd.Series, time_format: str | None) -> pd.Series:
+    """Return times as numbers or dates; raise ValueError for what is neither."""
+    if getattr(column.dtype, "kind", "O") in "fiuMm":
+        return column
+    try:
+        return pd.to_datetime(column, format=time_format or "ISO8601")
+    except ValueError as error:
+        dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=True)
+        wrong = dates.isna() & column.notna()
+        if not wrong.any():  # of several time zones
+            return dates
+        row = column.index[wrong][0]
+        expected = (
+            "neither a number nor a date such as 2024-12-31 or 2024-12-31T23:59:00; for other "
+            "dates say how they are written, as in --time-format '%d/%m/%Y %H:%M'"
+            if time_format is None
+            else f"not a date of --time-format {time_format!r}"
+        )
+        raise ValueError(
+            f"row {row}: {shortened(column[row], 32)} in column {column.name!r} is {expected}"
+        ) from error
+
+
+def _with_points(cell: Any) -> Any:
+    return cell.translate({ord(","): ".", ord("."): ","}) if isinstance(cell, str) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed(names: Iterable[str], most: int = 20) -> str:
+    names = list(names)
+    shown = ", ".join(shortened(name, 60) for name in names[:most])
+    return shown if len(names) <= most else f"{shown}, ... ({len(names):,} columns)"

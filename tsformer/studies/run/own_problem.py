@@ -1,0 +1,112 @@
+"""A user's own series as a problem that a study knows by name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer.data.containers import to_arrays
+from tsformer.data.sources import Source
+from tsformer.data.tsfile import writable_labels, write_ts
+from tsformer.studies.run.resample import stratified_split
+
+__all__ = ["OwnProblem", "own_problem"]
+
+
+class OwnProblem(NamedTuple):
+    """The name of a problem, its folder, and the number of its series."""
+
+    name: str
+    home: Path
+    n_train: int
+    n_test: int
+
+
+def own_problem(
+    title: str, train: Source, test: Source | None = None, *, folder: Path = Path("data")
+) -> OwnProblem:
+    """Write series as a problem in a folder that `load_dataset` searches.
+
+    The problem's name ends in a hash of its series: a study finds its fits by the names of data
+    sets, and fits of other data must not be taken for those of these.
+
+    Parameters
+    ----------
+    title : str
+        The name begins with it.
+    train : Source
+        The series to train on, with labels.
+    test : Source, optional
+        The series to test on, with labels; by default 30 % of each class of `train`, drawn by
+        `stratified_split`, and these are not trained on.
+    folder : Path
+        Where to write the problem. What is there already is left as it is.
+
+    Raises
+    ------
+    ValueError
+        If a class has a single series and there is no `test`, `test` has a label that `train` has
+        not, or the two differ in channels.
+    OSError
+        If the files cannot be written.
+    """
+    X, labels = to_arrays(train.X), _labels(train)
+    if test is None:
+        chosen = stratified_split(labels)
+        X_test, n_train = [X[i] for i in chosen[1]], len(chosen[0])
+        X, labels = [X[i] for i in chosen[0]], np.concatenate([labels[part] for part in chosen])
+    else:
+        X_test, n_train = to_arrays(test.X), len(X)
+        strange = sorted({*_labels(test).tolist()} - {*labels.tolist()})
+        if strange:
+            raise ValueError(
+                f"the test series have labels that no training series has: {strange[:10]}"
+            )
+        if len(X_test[0]) != len(X[0]):
+            raise ValueError(
+                f"the training series have {len(X[0])} channels, the test series {len(X_test[0])}"
+            )
+        labels = np.concatenate([labels, _labels(test)])
+    labels = writable_labels(labels)
+    parts = {"TRAIN": (X, labels[:n_train]), "TEST": (X_test, labels[n_train:])}
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
+    name = f"{stem}-{_digest(parts)}"
+    home = folder / name
+    problem = OwnProblem(name, home, n_train, len(X_test))
+    if home.is_dir():
+        return problem
+    folder.mkdir(parents=True, exist_ok=True)
+    # In the target folder, so that the move is a rename: the problem is there as a whole or not.
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
+        unfinished = Path(temporary) / name
+        unfinished.mkdir()
+        for part, (series, y) in parts.items():
+            write_ts(unfinished / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
+        try:
+            unfinished.rename(home)
+        except OSError:
+            if not home.is_dir():  # else another process was faster, and wrote the same
+                raise
+    return problem
+
+
+def _labels(source: Source) -> npt.NDArray[np.str_]:
+    if source.y is None:
+        raise ValueError("a problem needs the label of each of its series")
+    return source.y
+
+
+def _digest(parts: dict[str, tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_]]]) -> str:
+    """Return a hash of all series and labels, eight hex digits."""
+    found = hashlib.sha256()
+    for part, (series, labels) in parts.items():
+        for x, label in zip(series, labels, strict=True):
+            found.update(f"{part} {x.shape} {label}\n".encode())
+            found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
+    return found.hexdigest()[:8]
