@@ -165,6 +165,12 @@ class RunStore:
             if run.data.tags.get("tsformer.key") in keys:
                 _kill(_client(self.uri), run)
 
+    def kill(self, run_id: str) -> None:
+        """Mark a run KILLED if it is RUNNING."""
+        run = self.client().get_run(run_id)
+        if run.info.status == "RUNNING":
+            _kill(self.client(), run)
+
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
         """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.
 
