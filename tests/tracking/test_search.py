@@ -23,6 +23,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
     cross_val_score,
     cross_validate,
+    validation_curve,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -208,6 +209,19 @@ def test_a_randomized_search(few: tuple[Any, Any], quick: None) -> None:
     ).fit(*few)
     assert len(runs(kind="fit")) == 4
     assert all(run.info.run_name.startswith("learning_rate=") for run in runs(kind="encoding"))
+
+
+def test_a_validation_curve(few: tuple[Any, Any], quick: None) -> None:
+    _, scores = validation_curve(
+        RandomConvolutionClassifier(**TINY),
+        *few,
+        param_name="n_features",
+        param_range=[168, 336],
+        cv=2,
+    )
+    summaries = {run.data.params["n_features"]: run for run in runs(kind="encoding")}
+    for value, own in zip(("168", "336"), scores, strict=True):
+        assert summaries[value].data.metrics["test/accuracy"] == pytest.approx(own.mean())
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from tsformer.tracking.store import RunStore
 
 __all__ = ["Watchdog", "kill_running"]
 
-# It waits without importing anything, in ten megabytes: only the end of a pipe wakes it.
+# It imports nothing while it waits for the end of a pipe, so that it takes hardly any memory.
 _WAIT = """import sys
 if sys.stdin.read() != "done":
     from tsformer.tracking.watchdog import kill_running
