@@ -258,6 +258,28 @@ def test_a_search_in_a_cross_validation(few: tuple[Any, Any], quick: None) -> No
     assert {run.info.status for run in runs()} == {"FINISHED"}
 
 
+class ScoresItself(RandomConvolutionClassifier):
+    """Runs a cross-validation of its own in each fit."""
+
+    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
+        self.inner_ = cross_val_score(RandomConvolutionClassifier(**TINY), X, y, cv=2)
+        return super().fit(X, y)
+
+
+@pytest.mark.slow
+def test_a_cross_validation_in_the_fits_of_a_search(few: tuple[Any, Any], quick: None) -> None:
+    GridSearchCV(ScoresItself(**TINY), {"n_features": [168]}, cv=2).fit(*few)
+    (outer,) = [run for run in runs(kind="search") if parent_of(run) == ""]
+    (summary,) = [r for r in runs(kind="encoding") if parent_of(r) == outer.info.run_id]
+    assert summary.data.metrics["fits/finished"] == 2
+    folds = [run for run in runs(kind="fit") if parent_of(run) == outer.info.run_id]
+    assert len(folds) == 2
+    for fold in folds:
+        nested = [run for run in runs(kind="fit") if parent_of(run) == fold.info.run_id]
+        # Those of the cross-validation, and that of the fold itself.
+        assert sorted("fold" in run.data.params for run in nested) == [False, True, True]
+
+
 @pytest.mark.slow
 def test_a_search_in_an_active_run(few: tuple[Any, Any], quick: None) -> None:
     def search() -> None:
