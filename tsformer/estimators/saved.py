@@ -34,6 +34,7 @@ __all__ = [
     "MODEL",
     "PREPROCESSOR",
     "REGRESSION",
+    "TEMPERATURES",
     "check_fields",
     "described_labels",
     "described_weights",
@@ -115,6 +116,9 @@ ESTIMATOR: dict[str, Field] = {
     "n_channels": _whole(1),
     "clock": _choice(None, "numbers", "dates"),
     "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
+}
+TEMPERATURES: dict[str, Field] = {
+    "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
 REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
 #: ...of those with models of their own...
