@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tsformer.estimators.base import TransformerEstimator
     from tsformer.estimators.series import SeriesReader
 
-__all__ = ["RegisteredEstimator", "load_registered", "register"]
+__all__ = ["RegisteredEstimator", "load_registered", "register", "write_model"]
 
 _OUTPUTS = ("predict", "predict_proba")
 #: The one type that a stored model consists of, besides those of NumPy and of Python itself.
@@ -133,23 +133,12 @@ def register(
         raise ValueError(f"output must be one of {', '.join(map(repr, _OUTPUTS))}; got {output!r}")
     if not hasattr(estimator, output):
         raise ValueError(f"a {type(estimator).__name__} has no {output}; choose output='predict'")
-    sklearn = require("mlflow.sklearn", extra="tracking", purpose="registering a model")
-    require("skops.io", extra="tracking", purpose="registering a model")
     exceptions = require("mlflow.exceptions", extra="tracking", purpose="registering a model")
-    wrapped = RegisteredEstimator.of(estimator)
     client = store.client()
     run = store.start(f"model {name}", kind="model")
     with run, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        sklearn.save_model(
-            wrapped,
-            path,
-            signature=_signature(estimator.n_channels_),
-            pip_requirements=_requirements(),
-            serialization_format="skops",
-            skops_trusted_types=[_TRUSTED],
-            pyfunc_predict_fn=output,
-        )
+        write_model(estimator, path, output=output)
         run.params({"encoding": estimator.encoding, "model": name, "output": output})
         client.log_artifacts(run.run_id, str(path), "model")
     try:
@@ -161,6 +150,48 @@ def register(
         name, source=f"runs:/{run.run_id}/model", run_id=run.run_id
     )
     return f"models:/{name}/{version.version}"
+
+
+def write_model(
+    estimator: SeriesReader,
+    path: Path,
+    *,
+    output: str = "predict",
+    signature: bool = True,
+    input_example: np.ndarray | None = None,
+) -> None:
+    """Write a fitted estimator to a new folder, as a model of MLflow's sklearn flavour.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Saved as `tsformer.save` does.
+    path : Path
+        The folder.
+    output : {"predict", "predict_proba"}
+        What the served model returns.
+    signature : bool, default=True
+        Whether the model says what it takes.
+    input_example : ndarray (n, C, L), optional
+        Series that are stored with it.
+
+    Raises
+    ------
+    ValueError
+        If the estimator cannot be saved.
+    """
+    sklearn = require("mlflow.sklearn", extra="tracking", purpose="storing a model")
+    require("skops.io", extra="tracking", purpose="storing a model")
+    sklearn.save_model(
+        RegisteredEstimator.of(estimator),
+        path,
+        signature=_signature(estimator.n_channels_) if signature else False,
+        input_example=input_example,
+        pip_requirements=_requirements(),
+        serialization_format="skops",
+        skops_trusted_types=[_TRUSTED],
+        pyfunc_predict_fn=output,
+    )
 
 
 def load_registered(

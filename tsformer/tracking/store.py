@@ -165,6 +165,12 @@ class RunStore:
             if run.data.tags.get("tsformer.key") in keys:
                 _kill(_client(self.uri), run)
 
+    def kill(self, run_id: str) -> None:
+        """Mark a run KILLED if it is RUNNING."""
+        run = self.client().get_run(run_id)
+        if run.info.status == "RUNNING":
+            _kill(self.client(), run)
+
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
         """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.
 
@@ -226,11 +232,8 @@ class RunStore:
             As in `TrackedRun`.
         """
         everything = {
-            "tsformer.kind": kind,
-            "tsformer.version": tsformer.__version__,
-            "tsformer.host": socket.gethostname(),
+            **_tags(kind),
             **({"tsformer.key": key} if key else {}),
-            **({"tsformer.commit": commit()} if commit() else {}),
             **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
             **(tags or {}),
         }
@@ -252,6 +255,29 @@ class RunStore:
             started=max(info.start_time, int(time.time() * 1000)),
         )
 
+    def borrow(
+        self,
+        run_id: str,
+        *,
+        kind: str,
+        tags: Mapping[str, str] | None = None,
+        flush_seconds: float = 5.0,
+    ) -> TrackedRun:
+        """Return somebody else's run, to be written to and not to be ended.
+
+        Parameters
+        ----------
+        run_id : str
+            Id of the run.
+        kind : str
+            As in `start`; "" leaves what it is.
+        tags, flush_seconds
+            As in `start`.
+        """
+        run = TrackedRun(self.client(), run_id, flush_seconds=flush_seconds, borrowed=True)
+        run.tags({**_tags(kind), **(tags or {})})
+        return run
+
     def ui_command(self) -> str:
         """Return the shell command that shows the store; for a server, the address to open."""
         if not self.uri.startswith(SQLITE):
@@ -262,6 +288,16 @@ class RunStore:
         program = "mlflow" if same or not beside.exists() else str(beside)
         line = [program, "ui", "--backend-store-uri", self.uri, "--host", "127.0.0.1"]
         return shlex.join(line)
+
+
+def _tags(kind: str) -> dict[str, str]:
+    """Return the tags of every run that is written to."""
+    return {
+        **({"tsformer.kind": kind} if kind else {}),
+        "tsformer.version": tsformer.__version__,
+        "tsformer.host": socket.gethostname(),
+        **({"tsformer.commit": commit()} if commit() else {}),
+    }
 
 
 def _kill(client: MlflowClient, run: Run) -> None:
