@@ -57,8 +57,16 @@ def ui(
 def register(
     model: Model,
     name: Annotated[str, typer.Option(help="Name in the registry.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="table|predict|predict_proba",
+            help="What it answers with: a table of labels and the probability of each class, or "
+            "labels or probabilities alone.",
+        ),
+    ] = "table",
     proba: Annotated[
-        bool, typer.Option("--proba", help="Serve probabilities instead of labels.")
+        bool, typer.Option("--proba", help="The same as --output predict_proba.")
     ] = False,
     experiment: Annotated[
         str, typer.Option(help="The experiment of the run that holds the model.")
@@ -70,7 +78,7 @@ def register(
     [bold]Examples[/bold]
 
       tsformer register model --name motions
-      tsformer register model --name motions --proba
+      tsformer register model --name motions --output predict
     """
     import tsformer
 
@@ -80,8 +88,7 @@ def register(
     from tsformer.tracking.register import register
 
     store = prepare_store(tracking_uri, experiment)
-    output = "predict_proba" if proba else "predict"
-    address = register(estimator, name, store, output=output)
+    address = register(estimator, name, store, output="predict_proba" if proba else output)
     typer.echo(f"{model} is {address}")
     typer.echo(
         f"serve it: MLFLOW_DISABLE_TELEMETRY=true MLFLOW_TRACKING_URI={store.uri} "
