@@ -91,7 +91,7 @@ def test_signature_and_requirements(store: RunStore, address: str) -> None:
     ]  # fmt: skip
     said = store.client().get_model_version("italy", "1").description
     assert said == info.metadata["input"]
-    assert said.startswith("`series`: one series per row, a list of its numbers; series may differ")
+    assert said.startswith("`series`: one series per row, a list of numbers; series may differ")
     requirements = (folder / "requirements.txt").read_text()
     assert "tsformer==" in requirements
     assert "torch==" in requirements
@@ -284,8 +284,8 @@ def test_a_server_answers_in_all_formats_of_mlflow(
 @pytest.mark.slow
 def test_a_server_says_what_is_wrong(server: str) -> None:
     for series, message in (
-        ([[1, 2], [1, 2]], "series 0 must be 1 lists of numbers, one per channel; got shape (2, 2)"),
-        ([[1, 2], [3]], "must be 1 lists of numbers of one length"),
+        ([[1, 2], [1, 2]], "series 0 must be a list of numbers; got an array of shape (2, 2)"),
+        ([[1, 2], [3]], "series 0 must be a list of numbers, with null for missing values"),
         (["a"], "could not convert string"),
         ([], "series 0 is empty"),
     ):

@@ -20,16 +20,17 @@ import numpy as np
 import tsformer
 from tsformer._optional import require
 from tsformer.estimators.loading import load
-from tsformer.tracking.served import ServedModel, describe_input, signature_of
+from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 from tsformer.tracking.store import RunStore
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import torch
+
     from tsformer.estimators.series import SeriesReader
 
-__all__ = ["RegisteredEstimator", "load_registered", "register", "save_model"]
+__all__ = ["RegisteredEstimator", "load_registered", "register", "write_model"]
 
 #: The one type that a stored model consists of, besides those of NumPy and of Python itself.
 _TRUSTED = "tsformer.tracking.register.RegisteredEstimator"
@@ -95,20 +96,29 @@ class RegisteredEstimator:
         return np.asarray(estimator.predict_proba(X))
 
 
-def save_model(
-    estimator: SeriesReader, path: str | os.PathLike[str], *, output: str = "table"
+def write_model(
+    estimator: SeriesReader,
+    path: str | os.PathLike[str],
+    *,
+    output: str = "table",
+    signature: bool = True,
+    input_example: Any = None,
 ) -> None:
-    """Write a fitted estimator as a model of MLflow, without registering it.
+    """Write a fitted estimator to a new folder, as a model of MLflow, without registering it.
 
     Parameters
     ----------
     estimator : fitted estimator
         Saved as `tsformer.save` does, so its `callbacks` and `device` are left out.
     path : str or path
-        The folder to create.
+        The folder.
     output : {"table", "predict", "predict_proba"}
         What the served model answers with. Whoever loads the model can ask for another:
         ``mlflow.pyfunc.load_model(model, model_config={"output": "predict"})``.
+    signature : bool, default=True
+        Whether the model says what it takes and answers.
+    input_example : sequence of ndarray (C, L) or DataFrame, optional
+        A few series that are stored with it, or a table of them, with their times.
 
     Raises
     ------
@@ -127,7 +137,8 @@ def save_model(
         RegisteredEstimator.of(estimator),
         path,
         mlflow_model=described,
-        signature=signature_of(estimator, output),
+        signature=signature_of(estimator, output) if signature else False,
+        input_example=None if input_example is None else example_table(input_example),
         metadata={"input": describe_input(estimator)},
         pip_requirements=_requirements(),
         serialization_format="skops",
@@ -184,7 +195,7 @@ def register(
     client = store.client()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        save_model(estimator, path, output=output)
+        write_model(estimator, path, output=output)
         with store.start(f"model {name}", kind="model") as run:
             kind = type(estimator).__name__
             encoding = getattr(estimator, "encoding", None)
@@ -255,7 +266,7 @@ def load_registered(
 def _load_pyfunc(
     path: str | os.PathLike[str], model_config: Mapping[str, Any] | None = None
 ) -> ServedModel:
-    """Load what `save_model` wrote, and nothing else; `mlflow.pyfunc.load_model` calls it."""
+    """Load what `write_model` wrote, and nothing else; `mlflow.pyfunc.load_model` calls it."""
     skops = require("skops.io", extra="tracking", purpose="loading a registered model")
     return ServedModel(_loaded(Path(path), skops, "auto"), **(model_config or {}))
 

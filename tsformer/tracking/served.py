@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tsformer.estimators.series import SeriesReader
 
-__all__ = ["OUTPUTS", "ServedModel", "describe_input", "signature_of"]
+__all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
 
 #: What a model answers with: the table of `ServedModel.predict`, labels, or probabilities.
 OUTPUTS = ("table", "predict", "predict_proba")
@@ -62,7 +62,8 @@ class ServedModel:
             Each cell of ``series`` is one series, C lists of numbers of one length; series may
             differ in length. None and NaN are missing values. With one channel, the list of its
             numbers suffices. A model that was fitted with times takes those of the steps from a
-            column ``times``, numbers or dates as text.
+            column ``times``, numbers or dates as text. A model without a signature may also get
+            a list of series.
         params : mapping, optional
             Nothing can be set; MLflow passes None.
 
@@ -79,7 +80,9 @@ class ServedModel:
 
     def _answer(self, data: Any) -> Any:
         estimator: Any = self.estimator
-        series = [
+        if not isinstance(data, (Mapping, pd.DataFrame)):
+            data = {_SERIES: data}
+        series: list[Any] = [
             _values(cell, estimator.n_channels_, row) for row, cell in enumerate(data[_SERIES])
         ]
         passed: dict[str, Any] = {}
@@ -126,17 +129,41 @@ def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
     return signature
 
 
+def example_table(X: Any) -> pd.DataFrame:
+    """Return series as a table that can be written as JSON.
+
+    Parameters
+    ----------
+    X : sequence of ndarray (C, L) or DataFrame
+        The series, or a table as `ServedModel.predict` takes it.
+    """
+    table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
+    table[_SERIES] = [_as_json(np.asarray(cell, dtype=np.float64)) for cell in table[_SERIES]]
+    return table
+
+
+def _as_json(values: npt.NDArray[np.float64]) -> Any:
+    """Return nested lists, with None for NaN, which JSON does not have."""
+    plain = values.astype(object)
+    plain[np.isnan(values)] = None
+    return plain.tolist()
+
+
 def describe_input(estimator: SeriesReader) -> str:
     """Return in words what the columns of the input hold."""
-    n = estimator.n_channels_
-    lists = "a list of its numbers" if n == 1 else f"{n} lists of numbers of one length, by channel"
     text = (
-        f"`{_SERIES}`: one series per row, {lists}; series may differ in length, and null or NaN "
-        "is a missing value."
+        f"`{_SERIES}`: one series per row, {_lists(estimator.n_channels_)}; series may differ in "
+        "length, and null or NaN is a missing value."
     )
     if estimator._clock is not None:
         text += f" `{_TIMES}`: the times of its steps, {estimator._clock}."
     return text
+
+
+def _lists(n_channels: int) -> str:
+    if n_channels == 1:
+        return "a list of numbers"
+    return f"{n_channels} lists of numbers, one for each channel, all of one length"
 
 
 def _columns(estimator: SeriesReader) -> list[str]:
@@ -153,15 +180,13 @@ def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
         values = np.array(cell, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"series {row} must be {n_channels} lists of numbers of one length; null stands for a "
-            f"missing value ({error})"
+            f"series {row} must be {_lists(n_channels)}, with null for missing values ({error})"
         ) from error
     if values.ndim == 1 and n_channels == 1:
         values = values[None]
     if values.ndim != 2 or len(values) != n_channels:
         raise ValueError(
-            f"series {row} must be {n_channels} lists of numbers, one per channel; got shape "
-            f"{values.shape}"
+            f"series {row} must be {_lists(n_channels)}; got an array of shape {values.shape}"
         )
     return values
 
