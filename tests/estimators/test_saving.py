@@ -232,3 +232,16 @@ def test_a_class_whose_name_was_taken_over_cannot_be_saved(ramp, path):
     type("Other", (PositionalEncoding,), {}, name="ramp", replace=True)
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         clf.save(path)
+
+
+def test_the_run_that_it_was_tracked_in_is_kept_until_the_next_fit(path):
+    clf, run = fitted(), {"run_id": "0a" * 16, "store": "http://localhost:5000"}
+    assert not hasattr(clf, "tracked_run_")
+    clf.tracked_run_ = run
+    clf.save(path)
+    loaded = load(path)
+    assert loaded.tracked_run_ == run
+    assert_same(loaded, clf)
+    assert not hasattr(loaded.fit(X, Y), "tracked_run_")
+    loaded.save(path)
+    assert not hasattr(load(path), "tracked_run_")

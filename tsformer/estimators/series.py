@@ -27,6 +27,7 @@ from tsformer.estimators.saved import (
     ESTIMATOR,
     MEMBERS,
     PREPROCESSOR,
+    TRACKED_RUN,
     check_fields,
     described_weights,
     restored_parameters,
@@ -46,6 +47,9 @@ class SeriesReader(BaseEstimator):
 
     n_channels_: int
     n_features_in_: int
+    #: The run that `fit` was tracked in, ``{"run_id": ..., "store": ...}``, if whoever tracked it
+    #: says so; saved with the model, so that later scores can be added to the run.
+    tracked_run_: dict[str, str]
     _clock: str | None
     _columns_are_steps: bool
 
@@ -139,6 +143,7 @@ class SeriesReader(BaseEstimator):
         if reset:
             self.n_channels_, self._clock = n_channels, series.clock
             self._columns_are_steps = columns == [True]
+            self.__dict__.pop("tracked_run_", None)  # of an earlier fit
             if not columns:
                 self.n_features_in_ = n_channels
         elif n_channels != self.n_channels_:
@@ -210,6 +215,8 @@ class SeriesReader(BaseEstimator):
             "n_channels": self.n_channels_,
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            # Only where there is one: earlier versions neither write it nor look for it.
+            **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
         }
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -250,6 +257,9 @@ class SeriesReader(BaseEstimator):
                 )
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._clock = state["clock"]
+        if "tracked_run" in state:
+            check_fields(state["tracked_run"], TRACKED_RUN, of="tracked_run")
+            estimator.tracked_run_ = {name: state["tracked_run"][name] for name in TRACKED_RUN}
         return estimator
 
     @classmethod

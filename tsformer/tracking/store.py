@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 import tsformer
 from tsformer._optional import require
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
+__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri", "without_credentials"]
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -51,6 +50,20 @@ def resolve_uri(uri: str | None = None) -> str:
     if uri.startswith(SQLITE):
         return SQLITE + str(Path(uri.removeprefix(SQLITE)).absolute())
     return uri
+
+
+def without_credentials(uri: str) -> str:
+    """Return an address of a store without user, password and what follows a question mark.
+
+    Examples
+    --------
+    >>> without_credentials("https://me:secret@host:5000/mlflow?token=secret")
+    'https://host:5000/mlflow'
+    """
+    if uri.startswith(SQLITE):
+        return uri
+    parts = urlsplit(uri)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
@@ -253,15 +266,17 @@ class RunStore:
         )
 
     def ui_command(self) -> str:
-        """Return the shell command that shows the store; for a server, the address to open."""
-        if not self.uri.startswith(SQLITE):
-            return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}"
-        beside = Path(sys.executable).with_name("mlflow")
-        on_path = shutil.which("mlflow")
-        same = on_path is not None and Path(on_path).resolve() == beside.resolve()
-        program = "mlflow" if same or not beside.exists() else str(beside)
-        line = [program, "ui", "--backend-store-uri", self.uri, "--host", "127.0.0.1"]
-        return shlex.join(line)
+        """Return the shell command that shows the store."""
+        bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
+        if bare and "MLFLOW_TRACKING_URI" not in os.environ:
+            return "tsformer ui"
+        return shlex.join(["tsformer", "ui", "--tracking-uri", without_credentials(self.uri)])
+
+    def run_address(self, run_id: str) -> str:
+        """Return the address of the page of a run; for a file, once `ui_command` is running."""
+        local = self.uri.startswith(SQLITE)
+        server = "http://127.0.0.1:5000" if local else without_credentials(self.uri).rstrip("/")
+        return f"{server}/#/experiments/{self.experiment_id}/runs/{run_id}"
 
 
 def _kill(client: MlflowClient, run: Run) -> None:

@@ -60,8 +60,8 @@ class Comparison:
     report_path : Path or None
         The HTML report; None without the extra `statistics`, or if no fit succeeded.
     ui_command : str
-        The shell command that shows the runs; for a tracking server, the address of the view that
-        shows encodings side by side.
+        The shell command that shows the runs, `tsformer ui`; for a tracking server, the address of
+        the view that shows encodings side by side.
     """
 
     study: Study
