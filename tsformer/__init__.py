@@ -13,6 +13,7 @@ _PUBLIC = {
     "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
     "ModelConfig": "tsformer.model.transformer",
+    "autolog": "tsformer.tracking.autologging",
     "load": "tsformer.estimators.loading",
     "load_dataset": "tsformer.data",
 }
@@ -24,6 +25,7 @@ __all__ = [
     "TSTransformer",
     "TSTransformerClassifier",
     "TSTransformerRegressor",
+    "autolog",
     "load",
     "load_dataset",
 ]
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from tsformer.estimators.random_convolution import RandomConvolutionClassifier
     from tsformer.estimators.regressor import TSTransformerRegressor
     from tsformer.model.transformer import ModelConfig, TSTransformer
+    from tsformer.tracking.autologging import autolog
 
 
 def __getattr__(name: str) -> Any:

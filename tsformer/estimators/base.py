@@ -27,6 +27,7 @@ from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import (
     VARIATIONS,
     check_parameters,
@@ -231,10 +232,17 @@ class TransformerEstimator(SeriesEstimator):
             If the loss is no longer finite. The estimator is fitted nevertheless, with the
             weights of the last good epoch.
         """
-        with self._refit() as fitted:
+        validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
+        with (
+            observed(self, X, y, times=times, **validation) as observation,
+            self._refit() as fitted,
+        ):
             job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
+            for own in job.callbacks:
+                own += observation.callbacks
             self._train(job)
+            observation.interrupted = any(each.interrupted for each in self.histories_)
         return self
 
     def _prepare(

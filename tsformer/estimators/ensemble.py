@@ -24,6 +24,7 @@ from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import check_number, check_parameters
 from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
@@ -214,7 +215,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             nevertheless, with what was trained.
         """
         begun = perf_counter()
-        with self._refit() as fitted:
+        with observed(self, X, y, times=times) as observation, self._refit() as fitted:
             convolutions, transformer = fitted._unfitted()
             if y is None:
                 raise ValueError("fit requires y to be passed, but the target y is None")
@@ -224,6 +225,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             labels = fitted.classes_[targets]
             # All of its fit but training comes first, for what it refuses.
             job = transformer._prepare(X, labels, sample_weight, times)
+            for own in job.callbacks:
+                own += observation.callbacks
 
             bar = EnsembleBar(len(job.models)) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
@@ -242,6 +245,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
                         short = self._train_until(begun + self.time_limit, transformer, job, bar)
                 except KeyboardInterrupt:
                     short = "training was interrupted"
+                    observation.interrupted = True
+                observation.interrupted |= any(each.interrupted for each in job.histories)
         if short is not None:
             alone = "; there is no transformer, and the ensemble is its random convolutions alone"
             warnings.warn(short if self.transformer_ else short + alone, stacklevel=2)

@@ -16,6 +16,7 @@ from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
@@ -162,7 +163,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         ValueError, TypeError
             For invalid arguments. The estimator is as it was before, fitted or not.
         """
-        with self._refit() as fitted:
+        with observed(self, X, y, times=times), self._refit() as fitted:
             fitted._learn(X, y, sample_weight, times)
             self._adopt(fitted)
         return self

@@ -118,7 +118,8 @@ def write_model(
     signature : bool, default=True
         Whether the model says what it takes and answers.
     input_example : sequence of ndarray (C, L) or DataFrame, optional
-        A few series that are stored with it, or a table of them, with their times.
+        A few series that are stored with it, or a table of them. Series alone are left out where
+        the model wants times, too.
 
     Raises
     ------
@@ -132,13 +133,14 @@ def write_model(
     models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
     require("skops.io", extra="tracking", purpose="saving a model for MLflow")
     ServedModel(estimator, output)  # refuses an output that there is not
+    example = None if input_example is None else example_table(estimator, input_example)
     described = models.Model()
     sklearn.save_model(
         RegisteredEstimator.of(estimator),
         path,
         mlflow_model=described,
         signature=signature_of(estimator, output) if signature else False,
-        input_example=None if input_example is None else example_table(input_example),
+        input_example=example,
         metadata={"input": describe_input(estimator)},
         pip_requirements=_requirements(),
         serialization_format="skops",

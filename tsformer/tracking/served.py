@@ -129,15 +129,19 @@ def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
     return signature
 
 
-def example_table(X: Any) -> pd.DataFrame:
-    """Return series as a table that can be written as JSON.
+def example_table(estimator: SeriesReader, X: Any) -> pd.DataFrame | None:
+    """Return series as a table that can be written as JSON; None if columns are missing.
 
     Parameters
     ----------
+    estimator : fitted estimator
+        Of which they are an example.
     X : sequence of ndarray (C, L) or DataFrame
         The series, or a table as `ServedModel.predict` takes it.
     """
     table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
+    if not set(_columns(estimator)) <= set(table):
+        return None
     table[_SERIES] = [_as_json(np.asarray(cell, dtype=np.float64)) for cell in table[_SERIES]]
     return table
 

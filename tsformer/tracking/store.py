@@ -239,11 +239,8 @@ class RunStore:
             As in `TrackedRun`.
         """
         everything = {
-            "tsformer.kind": kind,
-            "tsformer.version": tsformer.__version__,
-            "tsformer.host": socket.gethostname(),
+            **_tags(kind),
             **({"tsformer.key": key} if key else {}),
-            **({"tsformer.commit": commit()} if commit() else {}),
             **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
             **(tags or {}),
         }
@@ -265,6 +262,27 @@ class RunStore:
             started=max(info.start_time, int(time.time() * 1000)),
         )
 
+    def borrow(
+        self,
+        run_id: str,
+        *,
+        kind: str,
+        tags: Mapping[str, str] | None = None,
+        flush_seconds: float = 5.0,
+    ) -> TrackedRun:
+        """Return somebody else's run, to be written to and not to be ended.
+
+        Parameters
+        ----------
+        run_id : str
+            Id of the run.
+        kind, tags, flush_seconds
+            As in `start`.
+        """
+        run = TrackedRun(self.client(), run_id, flush_seconds=flush_seconds, borrowed=True)
+        run.tags({**_tags(kind), **(tags or {})})
+        return run
+
     def ui_command(self) -> str:
         """Return the shell command that shows the store."""
         bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
@@ -277,6 +295,16 @@ class RunStore:
         local = self.uri.startswith(SQLITE)
         server = "http://127.0.0.1:5000" if local else without_credentials(self.uri).rstrip("/")
         return f"{server}/#/experiments/{self.experiment_id}/runs/{run_id}"
+
+
+def _tags(kind: str) -> dict[str, str]:
+    """Return the tags of every run that is written to."""
+    return {
+        "tsformer.kind": kind,
+        "tsformer.version": tsformer.__version__,
+        "tsformer.host": socket.gethostname(),
+        **({"tsformer.commit": commit()} if commit() else {}),
+    }
 
 
 def _kill(client: MlflowClient, run: Run) -> None:
