@@ -97,9 +97,11 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy: tuple[Any, Any]) -> None:
     pictures = {"training.png", "encoding.png", "confusion_train.png", "confusion_val.png"}
     assert pictures <= set(files)
     model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
-    assert np.array_equal(model.predict(X[:7]), classifier.predict(X[:7]))
+    answer = model.predict({"series": X[:7]})
+    assert np.array_equal(answer["prediction"], classifier.predict(X[:7]))
     assert model.metadata.signature is not None
-    assert np.allclose(model.metadata.load_input_example(str(files["model"])), X[:2])
+    example = model.metadata.load_input_example(str(files["model"]))
+    assert np.allclose(example["series"].tolist(), X[:2])
     assert load_registered(files["model"]).classes_.tolist() == classifier.classes_.tolist()
     assert mlflow.active_run() is None
     assert mlflow.last_active_run().info.run_id == run.info.run_id
@@ -126,7 +128,7 @@ def test_a_regressor(italy: tuple[Any, Any]) -> None:
     run = new_run(before)
     assert run.data.metrics["train/r2"] == pytest.approx(regressor.score(X, X.mean(axis=(1, 2))))
     model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
-    assert np.allclose(model.predict(X[:3]), regressor.predict(X[:3]))
+    assert np.allclose(model.predict({"series": X[:3]})["prediction"], regressor.predict(X[:3]))
 
 
 def test_random_convolutions(italy: tuple[Any, Any]) -> None:

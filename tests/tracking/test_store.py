@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
-from tsformer.tracking.store import without_credentials
+from tsformer.tracking.credentials import masked, without_credentials
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -102,4 +102,7 @@ def test_no_password_is_printed() -> None:
     assert store.ui_command() == "tsformer ui --tracking-uri https://host:5000/mlflow"
     assert store.run_address("a1") == "https://host:5000/mlflow/#/experiments/7/runs/a1"
     assert without_credentials("postgresql://me:s3cret@db/mlflow") == "postgresql://db/mlflow"
+    said = "request to https://me:p@ss@host:5000?token=x/api failed with url: /?token=x/a"
+    assert masked(said) == "request to https://host:5000 failed with url: /"
+    assert masked("unknown 'a'? b@c") == "unknown 'a'? b@c"
     assert without_credentials("sqlite:////tmp/a@b?.db") == "sqlite:////tmp/a@b?.db"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tsformer._names import unknown
 from tsformer.cli import parsing
+from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
+
+if TYPE_CHECKING:
+    from tsformer.tracking.model_run import ModelRun
 
 __all__ = ["Set", "evaluate", "fit", "predict"]
 
@@ -43,8 +49,14 @@ def fit(
         bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
     ] = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    no_track: NoTrack = False,
+    tracking_uri: TrackingUri = None,
+    experiment: Experiment = None,
+    run_name: RunName = None,
 ) -> None:
     """Train on the train split of a data set and save the model.
+
+    If MLflow is installed, the fit is a tracked run, to which evaluate adds test scores.
 
     [bold]Examples[/bold]
 
@@ -70,12 +82,19 @@ def fit(
     for name in options:
         if name not in known:
             raise ValueError(unknown("parameter", name, known))
+    where = Where.asked(no_track, tracking_uri, experiment, run_name)
     check_destination(out)  # fail before training rather than after it
     classifier = TSTransformerClassifier(**{"verbose": 1, **options})
     with process_group(resolve_device(classifier.device)) as ranks:
         with ranks.first():  # download only once
             X, y = load_dataset(dataset, "train")
-        classifier.fit(X, y)
+        tracked: AbstractContextManager[ModelRun | None] = nullcontext()
+        if where is not None and ranks.leads:
+            from tsformer.tracking.model_run import tracked_fit
+
+            tracked = tracked_fit(classifier, X, y, dataset=dataset, **asdict(where))
+        with tracked as run:
+            classifier.fit(X, y)
         if not ranks.leads:
             return
         save_or_rescue(classifier.save, out)
@@ -87,6 +106,7 @@ def fit(
         f"loss {history[-1]['loss']:.3f}"
     )
     typer.echo(f"saved in {out}; next: tsformer evaluate {out} {dataset}")
+    say_where(run)
     if history.interrupted:
         raise KeyboardInterrupt
 
@@ -127,8 +147,15 @@ def predict(
 def evaluate(
     model: Model,
     dataset: Annotated[str, typer.Argument(help="The data set whose test split is scored.")],
+    no_track: NoTrack = False,
+    tracking_uri: TrackingUri = None,
+    experiment: Experiment = None,
+    run_name: RunName = None,
 ) -> None:
     """Score a saved model on the test split of a data set.
+
+    The scores are added to the run that the model's fit was tracked in, if it is in the store in
+    use or in a file of this machine; else they get a run of their own.
 
     [bold]Example[/bold]
 
@@ -138,7 +165,12 @@ def evaluate(
 
     import tsformer
 
+    where = Where.asked(no_track, tracking_uri, experiment, run_name)
     classifier = tsformer.load(model)
     X, y = tsformer.load_dataset(dataset, "test")
     typer.echo(f"{classifier.encoding} on the {len(y)} test series of {dataset}")
     typer.echo(classification_report(y, classifier.predict(X), digits=4, zero_division=0))
+    if where is not None:
+        from tsformer.tracking.model_run import track_evaluation
+
+        say_where(track_evaluation(classifier, X, y, dataset=dataset, **asdict(where)))

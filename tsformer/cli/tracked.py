@@ -41,10 +41,11 @@ def ui(
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     from tsformer.tracking import server
+    from tsformer.tracking.credentials import without_credentials
 
     store = server.find_experiment(tracking_uri, experiment)
     if not store.uri.startswith("sqlite:///"):
-        _print_pages(server.pages_of(store, store.uri))
+        _print_pages(server.pages_of(store, without_credentials(store.uri)))
         typer.echo("open one of these: the server is already running")
         return
     command = server.server_command(store, port)
@@ -85,15 +86,18 @@ def register(
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     estimator = tsformer.load(model)  # before a store is created for it
     from tsformer.tracking import prepare_store
+    from tsformer.tracking.credentials import without_credentials
     from tsformer.tracking.register import register
 
     store = prepare_store(tracking_uri, experiment)
     address = register(estimator, name, store, output="predict_proba" if proba else output)
     typer.echo(f"{model} is {address}")
     typer.echo(
-        f"serve it: MLFLOW_DISABLE_TELEMETRY=true MLFLOW_TRACKING_URI={store.uri} "
+        "serve it: MLFLOW_DISABLE_TELEMETRY=true "
+        f"MLFLOW_TRACKING_URI={without_credentials(store.uri)} "
         f"mlflow models serve --env-manager local -m {address}"
     )
+    typer.echo(f"see it: {store.ui_command()}")
 
 
 def _print_pages(pages: dict[str, str]) -> None:

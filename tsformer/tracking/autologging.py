@@ -32,7 +32,7 @@ from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history
 from tsformer.tracking.context import activated, current, start_run
 from tsformer.tracking.register import write_model
-from tsformer.tracking.run import reason, silenced, warn
+from tsformer.tracking.run import TrackedRun, reason, silenced, warn
 from tsformer.tracking.scores import scored
 from tsformer.tracking.tracker import MLflowTracker, encoding_name, epoch_metrics
 from tsformer.training.distributed import Ranks
@@ -259,22 +259,13 @@ class _FitLog:
         return epochs
 
     def _score(self, part: str, X: Any, y: Any, times: Any) -> None:
-        estimator = self.fit.estimator
-        scores, predicted = scored(estimator, X, y, times)
-        self.run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-        if not is_classifier(estimator) or not self.pictures:
-            return
-        if importlib.util.find_spec("matplotlib"):
-            self.run.figure(
-                lambda: plot_confusion(np.asarray(y), predicted, estimator.classes_),
-                f"confusion_{part}.png",
-            )
+        log_scores(self.run, part, self.fit.estimator, X, y, times, pictures=bool(self.pictures))
 
     def _data(self, part: str, X: Any, y: Any, times: Any) -> None:
         context = {"train": "train", "val": "validation"}[part]
         fitted_in = sys.argv[0] or "an interactive session"
         self.run.dataset(
-            _array(self.fit.estimator, X, times),
+            padded_array(self.fit.estimator, X, times),
             np.asarray(y),
             name=context,
             context=context,
@@ -284,7 +275,7 @@ class _FitLog:
     def _model(self) -> None:
         example = None
         if self.settings.log_input_examples:
-            example = _array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
+            example = padded_array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
             example = example[:_N_EXAMPLES]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model"
@@ -295,6 +286,22 @@ class _FitLog:
                 input_example=example,
             )
             self.run.folder(path, "model")
+
+
+def log_scores(
+    run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
+) -> None:
+    """Log the scores of a fitted estimator on some data, and the confusion matrix if asked.
+
+    `part` is "train", "val" or "test".
+    """
+    scores, predicted = scored(estimator, X, y, times)
+    run.metrics({f"{part}/{name}": value for name, value in scores.items()})
+    if pictures and is_classifier(estimator) and importlib.util.find_spec("matplotlib"):
+        run.figure(
+            lambda: plot_confusion(np.asarray(y), predicted, estimator.classes_),
+            f"confusion_{part}.png",
+        )
 
 
 def encoding_of(estimator: Any) -> str:
@@ -359,7 +366,7 @@ def _count(modules: list[Any]) -> int:
     return sum(each.numel() for module in modules for each in module.parameters())
 
 
-def _array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
+def padded_array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
     """Return series as one array [n, C, L], shorter ones padded with NaN."""
     padded = to_padded(X, times, index=estimator.timestamps == "index")
     return padded.values.swapaxes(1, 2)

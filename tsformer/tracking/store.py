@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 import tsformer
 from tsformer._optional import require
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.run import TrackedRun, reason, warn_untracked
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri", "without_credentials"]
+__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -52,20 +52,6 @@ def resolve_uri(uri: str | None = None) -> str:
     return uri
 
 
-def without_credentials(uri: str) -> str:
-    """Return an address of a store without user, password and what follows a question mark.
-
-    Examples
-    --------
-    >>> without_credentials("https://me:secret@host:5000/mlflow?token=secret")
-    'https://host:5000/mlflow'
-    """
-    if uri.startswith(SQLITE):
-        return uri
-    parts = urlsplit(uri)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
     """Create the tables and the experiment if they are missing, before anything is tracked.
 
@@ -88,6 +74,7 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     """
     require("mlflow", extra="tracking", purpose="tracking")
     uri = resolve_uri(uri)
+    shown = without_credentials(uri)
     artifacts = None  # a server has its own location for them
     if uri.startswith(SQLITE):
         folder = Path(uri.removeprefix(SQLITE)).parent
@@ -101,12 +88,12 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
                 return RunStore(uri, client.create_experiment(experiment, artifacts))
     except Exception as error:
         raise ConnectionError(
-            f"the tracking store {uri} cannot be used. Start its server, or name another store, "
+            f"the tracking store {shown} cannot be used. Start its server, or name another store, "
             f"such as 'sqlite:///mlflow.db'. {reason(error)}"
         ) from error
     if found.lifecycle_stage == "deleted":
         raise ValueError(
-            f"experiment {experiment!r} in {uri} was deleted; restore it with `mlflow experiments "
+            f"experiment {experiment!r} in {shown} was deleted; restore it with `mlflow experiments "
             f"restore --experiment-id {found.experiment_id}`, or choose another name"
         )
     return RunStore(uri, found.experiment_id)

@@ -26,6 +26,7 @@ from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import driving
 from tsformer.tracking.views import make_views, view_address
 
@@ -209,7 +210,7 @@ def _results(
 
 def _where_to_look(store: RunStore, views: list[str]) -> str:
     if views and not store.uri.startswith("sqlite:"):
-        return view_address(store.uri, store.experiment_id)
+        return view_address(without_credentials(store.uri), store.experiment_id)
     return store.ui_command()
 
 
