@@ -8,12 +8,10 @@ their workers, and tell a fit that was interrupted from one that failed.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -26,39 +24,22 @@ from sklearn.base import is_classifier
 
 from tsformer._optional import require
 from tsformer.data.containers import to_padded
-from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import QUALITIES
 from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history
-from tsformer.tracking.context import activated, current, start_run
+from tsformer.tracking import search
+from tsformer.tracking.context import activated, current, start_run, user_run_is_active
+from tsformer.tracking.parameters import encoding_of, parameters_of
 from tsformer.tracking.register import write_model
-from tsformer.tracking.run import TrackedRun, reason, silenced, warn
+from tsformer.tracking.run import TrackedRun, reason, warn
 from tsformer.tracking.scores import scored
-from tsformer.tracking.tracker import MLflowTracker, encoding_name, epoch_metrics
+from tsformer.tracking.settings import Settings, current_settings, set_settings, speaking
+from tsformer.tracking.tracker import MLflowTracker, epoch_metrics
 from tsformer.training.distributed import Ranks
 
-__all__ = ["Settings", "autolog", "current_settings", "use"]
+__all__ = ["autolog", "log_scores", "padded_array", "use"]
 
-#: Parameters that do not describe what is learned; `callbacks` and `verbose` are of the program.
-_NOT_LOGGED = ("callbacks", "verbose")
 _N_EXAMPLES = 2
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What `autolog` was called with; can be pickled, as workers get it."""
-
-    log_models: bool = True
-    log_input_examples: bool = True
-    log_model_signatures: bool = True
-    log_datasets: bool = True
-    exclusive: bool = False
-    silent: bool = False
-    pictures: bool | Literal["auto"] = "auto"
-    extra_tags: Mapping[str, str] = field(default_factory=dict)
-
-
-_settings: Settings | None = None
 
 
 def autolog(
@@ -142,36 +123,25 @@ def autolog(
 
 def use(settings: Settings | None) -> None:
     """Track with these settings from now on, or with None not at all."""
-    global _settings
-    _settings = settings
+    set_settings(settings)
     if settings is None:
         remove_observer(_observe)
     else:
         add_observer(_observe)
-
-
-def current_settings() -> Settings | None:
-    """Return what `autolog` was called with; None if nothing is tracked."""
-    return _settings
-
-
-def leaves_alone(settings: Settings) -> bool:
-    """Whether nothing is tracked now, as the user's own run is active."""
-    mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    return settings.exclusive and mlflow.active_run() is not None
+        search.install()
 
 
 @contextmanager
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
-    settings = _settings
+    settings = current_settings()
     if settings is None or _has_tracker(fit.estimator) or not Ranks.current().leads:
         yield
         return
-    with silenced(settings.silent), _quiet(settings.silent), ExitStack() as stack:
+    with speaking(settings), ExitStack() as stack:
         log = None
         try:
-            if not leaves_alone(settings):
+            if not (settings.exclusive and user_run_is_active()):
                 log = _FitLog(fit, settings, stack)
         except Exception as error:  # tracking never fails what is tracked
             warn(f"this fit is not tracked {reason(error)}")
@@ -304,31 +274,6 @@ def log_scores(
         )
 
 
-def encoding_of(estimator: Any) -> str:
-    """Return the name of the encoding of an estimator, "" if it has none."""
-    own = estimator.get_params(deep=False)
-    if "transformer_params" in own:
-        given = own["transformer_params"]
-        own = TSTransformerClassifier().get_params(deep=False)
-        own |= given if isinstance(given, Mapping) else {}
-    return encoding_name(own["encoding"]) if "encoding" in own else ""
-
-
-def parameters_of(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator; those in a dict are named ``outer.inner``."""
-    encoding = encoding_of(estimator)
-    flat: dict[str, Any] = {"estimator": type(estimator).__name__}
-    flat |= {"encoding": encoding} if encoding else {}
-    for name, value in estimator.get_params(deep=False).items():
-        if name in _NOT_LOGGED or name in flat:
-            continue
-        if isinstance(value, Mapping) and value:
-            flat |= {f"{name}.{inner}": own for inner, own in value.items()}
-        else:
-            flat[name] = value
-    return flat
-
-
 def _has_tracker(estimator: Any) -> bool:
     """Whether an estimator has a tracker of its own, which its runs are left to."""
     own = estimator.get_params(deep=False)
@@ -370,16 +315,3 @@ def padded_array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
     """Return series as one array [n, C, L], shorter ones padded with NaN."""
     padded = to_padded(X, times, index=estimator.timestamps == "index")
     return padded.values.swapaxes(1, 2)
-
-
-@contextmanager
-def _quiet(silent: bool) -> Iterator[None]:
-    """Hide MLflow's messages inside the block."""
-    logger = logging.getLogger("mlflow")
-    before = logger.level
-    if silent:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

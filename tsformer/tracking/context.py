@@ -34,6 +34,7 @@ __all__ = [
     "context_store",
     "current",
     "start_run",
+    "user_run_is_active",
     "within",
 ]
 
@@ -52,6 +53,8 @@ class Enclosing:
         The run; whoever made it ends it.
     free : bool
         Whether the next work writes to it. Once taken, further work gets runs nested in it.
+    kind, label : str, optional
+        The kind of new runs in it, in place of their own, and what their names begin with.
     brief : bool, default=False
         Whether fits in it leave out their models.
     pictures : bool, default=True
@@ -66,12 +69,16 @@ class Enclosing:
     store: RunStore
     run: TrackedRun
     free: bool
+    kind: str = ""
+    label: str = ""
     brief: bool = False
     pictures: bool = True
     taker: TrackedRun | None = None
 
 
 _enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
+# Ids of the runs that `activated` has made MLflow's active run.
+_made_active: set[str] = set()
 # Two threads must not both find an active run free.
 _taking = threading.Lock()
 
@@ -89,6 +96,13 @@ def within(enclosing: Enclosing) -> Iterator[Enclosing]:
 def current() -> Enclosing | None:
     """Return the innermost run that `within` has set in this thread."""
     return _enclosing.get()
+
+
+def user_run_is_active() -> bool:
+    """Return whether MLflow has an active run in this thread that tsformer has not made."""
+    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    active = mlflow.active_run()
+    return active is not None and active.info.run_id not in _made_active
 
 
 def context_store(tracking_uri: str | None = None, experiment: str | None = None) -> RunStore:
@@ -170,6 +184,8 @@ def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -
     if enclosing.run.lost:
         return TrackedRun(None, "")  # of which there was a warning
     if not enclosing.free:
+        settings |= {"kind": enclosing.kind or settings["kind"]}
+        name = " ".join(filter(None, (enclosing.label, name)))
         return enclosing.store.start(name, parent=enclosing.run, **settings)
     enclosing.free = False
     enclosing.taker = enclosing.store.borrow(enclosing.run.run_id, **settings)
@@ -210,9 +226,11 @@ def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
         warn_untracked("MLflow's active run", error)
         yield
         return
+    _made_active.add(run.run_id)
     try:
         yield
     finally:
+        _made_active.discard(run.run_id)
         active = mlflow.active_run()
         if active is not None and active.info.run_id == run.run_id:
             try:

@@ -11,20 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tsformer.tracking.autologging import (
-    Settings,
-    current_settings,
-    encoding_of,
-    log_scores,
-    padded_array,
-    parameters_of,
-    use,
-)
+from tsformer.tracking.autologging import log_scores, padded_array, use
 from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
+from tsformer.tracking.parameters import encoding_of, parameters_of
 from tsformer.tracking.run import TrackedRun, reason, warn, warn_untracked
+from tsformer.tracking.settings import Settings, current_settings
 from tsformer.tracking.store import RunStore, resolve_uri
+from tsformer.tracking.watchdog import Watchdog
 
 __all__ = ["ModelRun", "track_evaluation", "tracked_fit"]
 
@@ -93,7 +88,7 @@ def tracked_fit(
     before = current_settings()
     use(Settings(log_datasets=False))
     try:
-        with run:
+        with Watchdog(store, run), run:
             # Now: autologging sends those of a run that it has not made after the fit.
             run.params({**parameters_of(estimator), "dataset": dataset})
             with within(Enclosing(store, run, free=True)) as enclosing:

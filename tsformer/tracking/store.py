@@ -93,8 +93,8 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
         ) from error
     if found.lifecycle_stage == "deleted":
         raise ValueError(
-            f"experiment {experiment!r} in {shown} was deleted; restore it with `mlflow experiments "
-            f"restore --experiment-id {found.experiment_id}`, or choose another name"
+            f"experiment {experiment!r} in {shown} was deleted; restore it with `mlflow "
+            f"experiments restore --experiment-id {found.experiment_id}`, or choose another name"
         )
     return RunStore(uri, found.experiment_id)
 
@@ -164,6 +164,12 @@ class RunStore:
         for run in self.runs("RUNNING", tags):
             if run.data.tags.get("tsformer.key") in keys:
                 _kill(_client(self.uri), run)
+
+    def kill(self, run_id: str) -> None:
+        """Mark a run KILLED if it is RUNNING."""
+        run = self.client().get_run(run_id)
+        if run.info.status == "RUNNING":
+            _kill(self.client(), run)
 
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
         """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.

@@ -96,7 +96,8 @@ class ResultStore:
             raise FileExistsError(
                 f"{self.path} has {len(earlier)} fits, some of which "
                 f"{without_credentials(self.store.uri)} does not know and which would be "
-                "lost: name the store they were recorded in with --tracking-uri, choose another folder with --out, or move the file"
+                "lost: name the store they were recorded in with --tracking-uri, choose another "
+                "folder with --out, or move the file"
             )
 
     def kill_running(self) -> None:

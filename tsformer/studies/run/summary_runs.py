@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-import warnings
-from pathlib import Path
-
 import pandas as pd
 
-from tsformer._optional import require
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.trial import plain
 from tsformer.tracking import RunStore, TrackedRun
+from tsformer.tracking.pictures import copy_picture
 
 __all__ = ["summary_runs"]
 
@@ -88,7 +84,7 @@ def summary_runs(
                 run.params({"encoding": encoding, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
                 run.tags({"mlflow.note.content": _note(fits, len(part.rows) - len(part.used))})
-                _figure(run, fits)
+                copy_picture(run, str(fits.iloc[0]["run_id"]))  # of the same draw for all
             made.append(run.run_id)
     return made
 
@@ -131,27 +127,3 @@ def _note(fits: pd.DataFrame, left_out: int) -> str:
         if left_out
         else "",
     )
-
-
-def _figure(run: TrackedRun, fits: pd.DataFrame) -> None:
-    """Copy the encoding's figure from the first fit, which is of the same draw for all."""
-    fit = str(fits.iloc[0]["run_id"])
-    if run.client is None or not fit:
-        return
-    tag = "tsformer.picture_of"
-    try:
-        if run.client.get_run(run.run_id).data.tags.get(tag) == fit:
-            return  # already there: another one would be added, not replace it
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(run.client.download_artifacts(fit, "encoding.png", folder))
-            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
-            with image.open(path) as picture:
-                run.image(picture.convert("RGB"), "encoding")
-            run.client.log_artifact(run.run_id, str(path))
-    except Exception as error:  # a figure must never fail the study
-        warnings.warn(
-            f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}",
-            stacklevel=3,
-        )
-    else:
-        run.tags({tag: fit})

@@ -1,0 +1,69 @@
+"""Watchdog: ends the runs of a process that is killed and cannot end them itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import TracebackType
+from typing import Self
+
+from tsformer.tracking.run import TrackedRun
+from tsformer.tracking.store import RunStore
+
+__all__ = ["Watchdog", "kill_running"]
+
+# It waits without importing anything, in ten megabytes: only the end of a pipe wakes it.
+_WAIT = """import sys
+if sys.stdin.read() != "done":
+    from tsformer.tracking.watchdog import kill_running
+    kill_running(*sys.argv[1:])
+"""
+
+
+class Watchdog:
+    """A process that marks a run and those nested in it KILLED if this one dies inside the block.
+
+    Signals that cannot be handled, such as that of a machine short of memory, leave runs RUNNING.
+
+    Parameters
+    ----------
+    store : RunStore
+        The experiment.
+    run : TrackedRun
+        The run. If it is somebody else's, only those nested in it are marked.
+    """
+
+    def __init__(self, store: RunStore, run: TrackedRun):
+        whole = "" if run.borrowed else "whole"
+        self.arguments = [store.uri, store.experiment_id, run.run_id, whole]
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _WAIT, *self.arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the process that is watched
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.process.communicate("done")
+
+
+def kill_running(uri: str, experiment_id: str, run_id: str, whole: str = "") -> None:
+    """Mark the RUNNING runs nested in a run KILLED, at any depth, and with `whole` itself."""
+    store = RunStore(uri, experiment_id)
+    for child in store.runs("RUNNING", {"mlflow.parentRunId": run_id}):
+        if "tsformer.kind" in child.data.tags:  # others are not ours
+            kill_running(uri, experiment_id, child.info.run_id, "whole")
+    if whole:
+        store.kill(run_id)
