@@ -67,6 +67,8 @@ def fit(
       torchrun --nproc-per-node=2 -m tsformer fit FordA --checkpoint state
     """
     from tsformer import TSTransformerClassifier, load_dataset
+    from tsformer.encodings.registry import find
+    from tsformer.estimators.parameters import check_parameters
     from tsformer.persistence import check_destination, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
@@ -85,6 +87,9 @@ def fit(
     where = Where.asked(no_track, tracking_uri, experiment, run_name)
     check_destination(out)  # fail before training rather than after it
     classifier = TSTransformerClassifier(**{"verbose": 1, **options})
+    check_parameters(classifier.get_params(deep=False))  # `fit` does so when there is a run already
+    for part in str(classifier.encoding).split("+"):
+        find(part.strip())
     with process_group(resolve_device(classifier.device)) as ranks:
         with ranks.first():  # download only once
             X, y = load_dataset(dataset, "train")

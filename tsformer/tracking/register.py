@@ -129,7 +129,6 @@ def write_model(
         If mlflow is missing.
     """
     sklearn = require("mlflow.sklearn", extra="tracking", purpose="saving a model for MLflow")
-    pyfunc = require("mlflow.pyfunc", extra="tracking", purpose="saving a model for MLflow")
     models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
     require("skops.io", extra="tracking", purpose="saving a model for MLflow")
     ServedModel(estimator, output)  # refuses an output that there is not
@@ -147,10 +146,8 @@ def write_model(
         skops_trusted_types=[_TRUSTED],
     )
     # MLflow's own wrapper of scikit-learn knows no tables, and trusts what the folder says.
-    described.flavors[pyfunc.FLAVOR_NAME] |= {
-        pyfunc.MAIN: __name__,
-        pyfunc.MODEL_CONFIG: {"output": output},
-    }
+    loading = {"loader_module": __name__, "config": {"output": output}}
+    described.flavors["python_function"] |= loading
     described.save(Path(path) / "MLmodel")
 
 
