@@ -32,13 +32,13 @@ from tsformer.tracking import search
 from tsformer.tracking.context import activated, current, start_run, user_run_is_active
 from tsformer.tracking.parameters import encoding_of, parameters_of
 from tsformer.tracking.register import write_model
-from tsformer.tracking.run import reason, warn
+from tsformer.tracking.run import TrackedRun, reason, warn
 from tsformer.tracking.scores import scored
 from tsformer.tracking.settings import Settings, current_settings, set_settings, speaking
 from tsformer.tracking.tracker import MLflowTracker, epoch_metrics
 from tsformer.training.distributed import Ranks
 
-__all__ = ["autolog", "use"]
+__all__ = ["autolog", "log_scores", "padded_array", "use"]
 
 _N_EXAMPLES = 2
 
@@ -230,22 +230,13 @@ class _FitLog:
         return epochs
 
     def _score(self, part: str, X: Any, y: Any, times: Any) -> None:
-        estimator = self.fit.estimator
-        scores, predicted = scored(estimator, X, y, times)
-        self.run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-        if not is_classifier(estimator) or not self.pictures:
-            return
-        if importlib.util.find_spec("matplotlib"):
-            self.run.figure(
-                lambda: plot_confusion(np.asarray(y), predicted, estimator.classes_),
-                f"confusion_{part}.png",
-            )
+        log_scores(self.run, part, self.fit.estimator, X, y, times, pictures=bool(self.pictures))
 
     def _data(self, part: str, X: Any, y: Any, times: Any) -> None:
         context = {"train": "train", "val": "validation"}[part]
         fitted_in = sys.argv[0] or "an interactive session"
         self.run.dataset(
-            _array(self.fit.estimator, X, times),
+            padded_array(self.fit.estimator, X, times),
             np.asarray(y),
             name=context,
             context=context,
@@ -255,7 +246,7 @@ class _FitLog:
     def _model(self) -> None:
         example = None
         if self.settings.log_input_examples:
-            example = _array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
+            example = padded_array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
             example = example[:_N_EXAMPLES]
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
             # Importing mlflow.pyfunc warns of a type hint of its own.
@@ -268,6 +259,22 @@ class _FitLog:
                 input_example=example,
             )
             self.run.folder(path, "model")
+
+
+def log_scores(
+    run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
+) -> None:
+    """Log the scores of a fitted estimator on some data, and the confusion matrix if asked.
+
+    `part` is "train", "val" or "test".
+    """
+    scores, predicted = scored(estimator, X, y, times)
+    run.metrics({f"{part}/{name}": value for name, value in scores.items()})
+    if pictures and is_classifier(estimator) and importlib.util.find_spec("matplotlib"):
+        run.figure(
+            lambda: plot_confusion(np.asarray(y), predicted, estimator.classes_),
+            f"confusion_{part}.png",
+        )
 
 
 def _has_tracker(estimator: Any) -> bool:
@@ -307,7 +314,7 @@ def _count(modules: list[Any]) -> int:
     return sum(each.numel() for module in modules for each in module.parameters())
 
 
-def _array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
+def padded_array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
     """Return series as one array [n, C, L], shorter ones padded with NaN."""
     padded = to_padded(X, times, index=estimator.timestamps == "index")
     return padded.values.swapaxes(1, 2)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tsformer._optional import require
+from tsformer.tracking.credentials import masked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -305,7 +306,8 @@ def warn(message: str, stacklevel: int = 2) -> None:
 
 def reason(error: Exception) -> str:
     """Return the error's message, cut where HTTP libraries start to quote each other."""
-    return f"({type(error).__name__}: {str(error).partition(chr(10))[0][:200]})"
+    message = masked(str(error).partition("\n")[0])
+    return f"({type(error).__name__}: {message[:200]})"
 
 
 def warn_untracked(what: str, error: Exception) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from tsformer._names import unknown
 from tsformer._optional import require
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
+from tsformer.tracking.run import reason
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.views import make_views, view_address
 
@@ -54,12 +56,11 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
     except ValueError:
         raise
     except Exception as error:
-        reason = str(error).partition("\n")[0][:200]
         raise ConnectionError(
-            f"the tracking store {uri} cannot be read ({type(error).__name__}: {reason})"
+            f"the tracking store {without_credentials(uri)} cannot be read {reason(error)}"
         ) from error
     if not newest:
-        where = f"experiment {name!r}" if name is not None else uri
+        where = f"experiment {name!r}" if name is not None else without_credentials(uri)
         raise ValueError(
             f"{where} has no runs yet; `tsformer compare` or MLflowTracker creates some"
         )

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import tsformer
 from tsformer._optional import require
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.run import TrackedRun, reason, warn_untracked
 
@@ -75,6 +74,7 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     """
     require("mlflow", extra="tracking", purpose="tracking")
     uri = resolve_uri(uri)
+    shown = without_credentials(uri)
     artifacts = None  # a server has its own location for them
     if uri.startswith(SQLITE):
         folder = Path(uri.removeprefix(SQLITE)).parent
@@ -88,13 +88,13 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
                 return RunStore(uri, client.create_experiment(experiment, artifacts))
     except Exception as error:
         raise ConnectionError(
-            f"the tracking store {uri} cannot be used. Start its server, or name another store, "
+            f"the tracking store {shown} cannot be used. Start its server, or name another store, "
             f"such as 'sqlite:///mlflow.db'. {reason(error)}"
         ) from error
     if found.lifecycle_stage == "deleted":
         raise ValueError(
-            f"experiment {experiment!r} in {uri} was deleted; restore it with `mlflow experiments "
-            f"restore --experiment-id {found.experiment_id}`, or choose another name"
+            f"experiment {experiment!r} in {shown} was deleted; restore it with `mlflow "
+            f"experiments restore --experiment-id {found.experiment_id}`, or choose another name"
         )
     return RunStore(uri, found.experiment_id)
 
@@ -279,15 +279,17 @@ class RunStore:
         return run
 
     def ui_command(self) -> str:
-        """Return the shell command that shows the store; for a server, the address to open."""
-        if not self.uri.startswith(SQLITE):
-            return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}"
-        beside = Path(sys.executable).with_name("mlflow")
-        on_path = shutil.which("mlflow")
-        same = on_path is not None and Path(on_path).resolve() == beside.resolve()
-        program = "mlflow" if same or not beside.exists() else str(beside)
-        line = [program, "ui", "--backend-store-uri", self.uri, "--host", "127.0.0.1"]
-        return shlex.join(line)
+        """Return the shell command that shows the store."""
+        bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
+        if bare and "MLFLOW_TRACKING_URI" not in os.environ:
+            return "tsformer ui"
+        return shlex.join(["tsformer", "ui", "--tracking-uri", without_credentials(self.uri)])
+
+    def run_address(self, run_id: str) -> str:
+        """Return the address of the page of a run; for a file, once `ui_command` is running."""
+        local = self.uri.startswith(SQLITE)
+        server = "http://127.0.0.1:5000" if local else without_credentials(self.uri).rstrip("/")
+        return f"{server}/#/experiments/{self.experiment_id}/runs/{run_id}"
 
 
 def _tags(kind: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,10 +15,13 @@ from tsformer.tracking.store import RunStore
 __all__ = ["Watchdog", "kill_running"]
 
 # It imports nothing while it waits for the end of a pipe, so that it takes hardly any memory.
+# Its arguments come by the environment: all users of a machine see those of a command line, and an
+# address may have a password in it.
 _WAIT = """import sys
 if sys.stdin.read() != "done":
+    import json, os
     from tsformer.tracking.watchdog import kill_running
-    kill_running(*sys.argv[1:])
+    kill_running(*json.loads(os.environ["TSFORMER_WATCHED"]))
 """
 
 
@@ -42,12 +46,16 @@ class Watchdog:
         self.process: subprocess.Popen[str] | None = None
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _WAIT, *self.arguments],
+                [sys.executable, "-c", _WAIT],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the process that is watched
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "TSFORMER_WATCHED": json.dumps(self.arguments),
+                },
                 text=True,
             )
         except OSError as error:

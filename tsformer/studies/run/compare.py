@@ -26,6 +26,7 @@ from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import driving
 from tsformer.tracking.views import make_views, view_address
 
@@ -60,8 +61,8 @@ class Comparison:
     report_path : Path or None
         The HTML report; None without the extra `statistics`, or if no fit succeeded.
     ui_command : str
-        The shell command that shows the runs; for a tracking server, the address of the view that
-        shows encodings side by side.
+        The shell command that shows the runs, `tsformer ui`; for a tracking server, the address of
+        the view that shows encodings side by side.
     """
 
     study: Study
@@ -209,7 +210,7 @@ def _results(
 
 def _where_to_look(store: RunStore, views: list[str]) -> str:
     if views and not store.uri.startswith("sqlite:"):
-        return view_address(store.uri, store.experiment_id)
+        return view_address(without_credentials(store.uri), store.experiment_id)
     return store.ui_command()
 
 
