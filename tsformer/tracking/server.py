@@ -10,7 +10,7 @@ from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.store import RunStore, resolve_uri
-from tsformer.tracking.views import make_views, view_address
+from tsformer.tracking.views import make_views, view_address, view_of_study
 
 __all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
 
@@ -77,11 +77,15 @@ def pages_of(store: RunStore, server: str) -> dict[str, str]:
         Address of the server that shows it, such as ``"http://127.0.0.1:5000"``.
     """
     tags = store.client().get_experiment(store.experiment_id).tags
-    if not any(name.startswith("mlflow.sharedViewState.") for name in tags):
-        make_views(store)
+    summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
+    newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
+    study = newest.data.params.get("study", "") if newest is not None else ""
+    view = view_of_study(study)
+    if f"mlflow.sharedViewState.{view}" not in tags:
+        make_views(store, study=study)
     pages = {}
-    if store.runs("FINISHED", {"tsformer.kind": "encoding"}):
-        pages["encodings side by side"] = view_address(server, store.experiment_id, "encodings")
+    if newest is not None:
+        pages["encodings side by side"] = view_address(server, store.experiment_id, view)
     pages["fits by encoding"] = view_address(server, store.experiment_id, "grouped")
     pages["all fits"] = view_address(server, store.experiment_id, "fits")
     return pages

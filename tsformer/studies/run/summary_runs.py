@@ -37,7 +37,7 @@ _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
     "`test/mean_rank` is 1 for an encoding that is best on every data set. The figure is of the "
-    "fit on {dataset} with seed {seed}."
+    "fit on {dataset} with seed {seed}. Part of [this study]({study})."
 )
 
 
@@ -76,18 +76,24 @@ def summary_runs(
             fits = part.used[part.used["method"] == encoding]
             if fits.empty:  # all its fits failed
                 continue
+            method = ", ".join(filter(None, (encoding, variant)))
             run = store.start(
-                ", ".join(filter(None, (encoding, variant))),
+                method,
                 kind="encoding",
                 key="/".join(filter(None, (study.name, encoding, variant))),
                 parent=parent,
-                tags={"mlflow.runColor": encoding_color(encoding)},
+                tags={
+                    "mlflow.runColor": encoding_color(encoding),
+                    "tsformer.study": study.name,
+                },
                 again=True,
             )
             with run:
-                run.params({"encoding": encoding, "study": study.name, **values})
+                run.params({"encoding": encoding, "study": study.name, "method": method, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
-                run.tags({"mlflow.note.content": _note(fits, len(part.rows) - len(part.used))})
+                left_out = len(part.rows) - len(part.used)
+                note = _note(fits, left_out, store.page_of(parent.run_id))
+                run.tags({"mlflow.note.content": note})
                 _figure(run, fits)
             made.append(run.run_id)
     return made
@@ -120,13 +126,14 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
     }
 
 
-def _note(fits: pd.DataFrame, left_out: int) -> str:
+def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
     first = fits.iloc[0]
     return _NOTE.format(
         fits=len(fits),
         datasets=fits["dataset"].nunique(),
         dataset=first["dataset"],
         seed=first["seed"],
+        study=study,
         left_out=f" {left_out} fits are left out, since some encoding lacks that draw."
         if left_out
         else "",
