@@ -321,6 +321,8 @@ def _state(
         if len(json.dumps(json.dumps(state))) + 500 * len(more) > _TAG_LENGTH:
             break  # MLflow itself makes a card of each of the others, in an open section
         cards += more
+    used = {card["metricSectionId"] for card in cards}
+    state["compareRunSections"] = [part for part in (*sections, others) if part["uuid"] in used]
     return state
 
 
