@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store
-from tsformer.tracking.views import make_views, view_address, view_of_study
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, make_views, view_address, view_of_study
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -28,8 +28,10 @@ def fit(store: RunStore, configuration: str = "c", epochs: int = 3, **params: An
 
 
 def summary(store: RunStore, study: str, datasets: int = 2) -> None:
-    with store.start("lspe", kind="encoding", tags={"tsformer.study": study}) as run:
-        run.params({"encoding": "lspe", "method": "lspe", "study": study})
+    with store.start(
+        "lspe", kind="encoding", tags={"tsformer.study": study, PLACE_TAG: "001"}
+    ) as run:
+        run.params({"encoding": "lspe", "study": study})
         scores = {
             f"test/{what}/{d}": 0.9
             for d in range(datasets)
@@ -65,6 +67,27 @@ def test_three_views_whose_cards_lie_in_their_sections(store: RunStore) -> None:
         assert len(set(uuids)) == len(uuids)
     described = store.client().get_experiment(store.experiment_id).tags["mlflow.note.content"]
     assert "Encodings side by side" in described
+
+
+def test_each_variant_of_a_study_has_its_view_with_the_study_first(store: RunStore) -> None:
+    for which, label in (("a1", "stem=linear"), ("b2", "stem=conv")):
+        tags = {"tsformer.study": "s", VARIANT_TAG: f"|{which}|", PLACE_TAG: "001"}
+        with store.start(f"rope, {label}", kind="encoding", tags=tags) as run:
+            run.params({"encoding": "rope", "study": "s"})
+            run.metrics({"test/accuracy": 0.9})
+    tags = {"tsformer.study": "s", VARIANT_TAG: "|a1|b2|", PLACE_TAG: "000"}
+    with store.start("mine", kind="study", tags=tags):
+        pass
+    made = make_views(store, study="s", title="mine")
+    assert made[:2] == ["encodings-s-a1", "encodings-s-b2"]
+    for name, label in zip(made, ("stem=linear", "stem=conv"), strict=False):
+        title, state = view(store, name)
+        assert title == f"Encodings side by side: mine, {label}"
+        order = f"{state['orderByKey']} {'ASC' if state['orderByAsc'] else 'DESC'}"
+        found = store.client().search_runs(
+            [store.experiment_id], state["searchFilter"], order_by=[order]
+        )
+        assert [run.info.run_name for run in found] == ["mine", f"rope, {label}"]
 
 
 def test_each_study_keeps_its_view(store: RunStore) -> None:

@@ -34,7 +34,15 @@ from tsformer.tracking.store import KIND_OF_EXPERIMENT, RunStore
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-__all__ = ["VIEWS", "make_views", "view_address", "view_of_study"]
+__all__ = [
+    "PLACE_TAG",
+    "VARIANT_TAG",
+    "VIEWS",
+    "make_views",
+    "variant_of",
+    "view_address",
+    "view_of_study",
+]
 
 #: Views by id; the id is the last part of the tag and part of the address.
 VIEWS = {
@@ -42,6 +50,10 @@ VIEWS = {
     "grouped": "Fits grouped by encoding",
     "fits": "All fits",
 }
+#: Tag of summary runs with the hash of their variant, ``|hash|``; the study's run has all of them.
+VARIANT_TAG = "tsformer.variant"
+#: Tag by which the summary runs of a variant are ordered; the study's run is first.
+PLACE_TAG = "tsformer.place"
 _TAG = "mlflow.sharedViewState."
 _CONFIGURATION = "tsformer.configuration"
 #: The MLflow UI loads this many runs, and charts and groups only these.
@@ -59,6 +71,8 @@ _SCORES = ("test/accuracy", "test/balanced_accuracy", "test/f1_macro", "test/log
 _COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
 #: Pictures by their key: those of encodings, of fits and summaries, and that of a study.
 _IMAGES = ("encoding", "scores")
+#: So many encodings have room in a chart of half the width.
+_SIDE_BY_SIDE = 6
 #: Data sets with a card of their own; the figure of the study has all.
 _MOST_DATASETS = 24
 #: Length of a tag, at which MLflow refuses it.
@@ -70,8 +84,8 @@ def make_views(
 ) -> list[str]:
     """Create or update the saved views of an experiment; describe it if it has no description.
 
-    - ``encodings``, of each study its own: the summary runs, one per encoding: scores, spread over
-      seeds, mean rank, each data set, cost, and figures of study and encodings.
+    - ``encodings``, of each variant of each study its own: the summary runs, one per encoding:
+      scores, spread over seeds, mean rank, each data set, cost, and figures.
     - ``grouped``: fits, in the table grouped by encoding, with a dot for each in the charts.
     - ``fits``: dots by data set and encoding, parallel coordinates of all fits, and figures.
 
@@ -93,7 +107,7 @@ def make_views(
     Returns
     -------
     list of str
-        Ids of the views made; the first is that of the encodings side by side.
+        Ids of the views made, first those of encodings side by side.
     """
     try:
         client = store.client()
@@ -121,15 +135,21 @@ def make_views(
     return made
 
 
-def view_of_study(study: str) -> str:
-    """Return the id of the view that sets the encodings of a study side by side.
+def view_of_study(study: str, variant: str = "") -> str:
+    """Return the id of the view that sets the encodings of a study, or a variant, side by side.
 
     Examples
     --------
-    >>> view_of_study("study-12ab34cd")
-    'encodings-study-12ab34cd'
+    >>> view_of_study("study-12ab34cd", "56ef")
+    'encodings-study-12ab34cd-56ef'
     """
-    return f"encodings-{study}" if study else "encodings"
+    return "-".join(filter(None, ("encodings", study, variant)))
+
+
+def variant_of(summary: Run) -> tuple[str, str]:
+    """Return the hash and the label of the variant that a run summarises; "" without variants."""
+    which = summary.data.tags.get(VARIANT_TAG, "").strip("|")
+    return which, summary.info.run_name.partition(", ")[2] if which else ""
 
 
 def view_address(server: str, experiment_id: str, view: str = "encodings") -> str:
@@ -155,9 +175,14 @@ def _views(
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     which = _most_that_load(fits)
     only = ", ".join(f"{name} {value}" for name, value in which.items())
-    side_by_side = VIEWS["encodings"] + (f": {title}" if title else "")
+    side_by_side = {}
+    for variant, label in dict.fromkeys(map(variant_of, summaries)) or {("", ""): None}:
+        runs = [run for run in summaries if variant_of(run)[0] == variant]
+        of = ", ".join(filter(None, (title, label)))
+        shown = VIEWS["encodings"] + (f": {of}" if of else "")
+        side_by_side[view_of_study(study, variant)] = (shown, _encodings(runs, study, variant))
     return {
-        view_of_study(study): (side_by_side, _encodings(summaries, study)),
+        **side_by_side,
         "grouped": (
             VIEWS["grouped"] + (f", {only}" if only else ""),
             _grouped(fits, which, _groups(fits, varied)),
@@ -166,36 +191,40 @@ def _views(
     }
 
 
-def _encodings(summaries: Sequence[Run], study: str) -> dict[str, Any]:
-    scores = _section("scores", "Scores, mean over data sets")
+def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, Any]:
+    # The names of more have no room below charts of half the width.
+    columns = 2 if len(summaries) <= _SIDE_BY_SIDE else 1
+    scores = _section("scores", "Scores, mean over data sets", columns=columns)
     whole = _section("whole", "Each data set: mean and spread over seeds", columns=1, height=1060)
-    each = _section("each", "Each data set: means")
+    each = _section("each", "Each data set: means", columns=columns)
     cost, pictures = _section("cost", "Cost"), _pictures()
     found = _metrics(summaries)
-    # Those of version 0.1 have neither the tag nor the parameter.
-    tagged = all("tsformer.study" in run.data.tags for run in summaries)
-    method = "method" if all("method" in run.data.params for run in summaries) else "encoding"
     datasets = [name for name in found if name.startswith("test/accuracy/")]
     cards = [
-        _dots(scores, "test/accuracy", method),
-        _dots(scores, "test/mean_rank", method),
-        _dots(scores, "test/accuracy_spread", method),
+        _dots(scores, "test/accuracy", "encoding"),
+        _dots(scores, "test/mean_rank", "encoding"),
+        _dots(scores, "test/accuracy_spread", "encoding"),
         _card(
             "SCATTER",
             scores,
             xaxis={"key": "fit_seconds", "type": "METRIC"},
             yaxis={"key": "test/accuracy", "type": "METRIC"},
         ),
-        *(_dots(scores, metric, method) for metric in _SCORES[1:]),
+        *(_dots(scores, metric, "encoding") for metric in _SCORES[1:]),
         _card("IMAGE", whole, imageKeys=["scores"], showRunParams=False),
-        *(_dots(each, metric, method) for metric in datasets[:_MOST_DATASETS]),
+        *(_dots(each, metric, "encoding") for metric in datasets[:_MOST_DATASETS]),
         *(_card("BAR", cost, metricKey=metric) for metric in _COSTS),
         _card("IMAGE", pictures, imageKeys=["encoding"], showRunParams=False),
     ]
-    # Order by a metric, or MLflow would nest the runs under the study's.
     order = {"orderByKey": "metrics.`test/accuracy`", "orderByAsc": False}
-    if study:  # by the tag, also its own run, which has the figure of all data sets and no score
-        runs = ("tags.`tsformer.study`" if tagged else "params.`study`") + f" = '{study}'"
+    if all(PLACE_TAG in run.data.tags for run in summaries) and study:
+        # With the study's own run, which has the figure of all data sets, and first: a grid of
+        # pictures shows only ten runs.
+        order = {"orderByKey": f"tags.`{PLACE_TAG}`", "orderByAsc": True}
+        runs = f"tags.`tsformer.study` = '{study}'"
+        runs += f" and tags.`{VARIANT_TAG}` LIKE '%|{variant}|%'" if variant else ""
+    elif study:  # of version 0.1
+        runs = f"params.`study` = '{study}' and tags.`tsformer.kind` = 'encoding'"
     else:
         runs = "tags.`tsformer.kind` = 'encoding'"
     sections = [scores, whole, each, cost, pictures]

@@ -14,7 +14,7 @@ from tsformer.plots import encoding_color
 from tsformer.studies import Study
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import StudyScores, read_study
-from tsformer.studies.run.study_run import log_findings, log_scores, study_note
+from tsformer.studies.run.study_run import log_findings, log_scores, study_note, study_tags
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
@@ -62,9 +62,13 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
     ]  # fmt: skip
     best = runs["lspe, stem=conv"]
     assert best.data.params == {
-        "encoding": "lspe", "study": STUDY.name, "stem": "conv", "method": "lspe, stem=conv",
+        "encoding": "lspe", "study": STUDY.name, "stem": "conv",
     }  # fmt: skip
     assert best.data.tags["tsformer.study"] == STUDY.name
+    assert best.data.tags["tsformer.place"] == "001"
+    ours, both = best.data.tags["tsformer.variant"], study_tags(STUDY)["tsformer.variant"]
+    assert ours in both, "the study's run is found with those of each variant"
+    assert ours != runs["lspe, stem=linear"].data.tags["tsformer.variant"]
     assert best.data.tags["mlflow.runColor"] == encoding_color("lspe")
     metrics = best.data.metrics
     assert metrics["test/accuracy"] == pytest.approx((0.61 + 0.91) / 2)
@@ -117,10 +121,9 @@ def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view() -> None:
         "Do sums help?\n\n2 encodings × 2 data sets × 2 seeds × 2 values of stem"
     )
     assert "16 fits" in note
-    assert (
-        f"(#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=encodings-{study.name}"
-        in note
-    )
+    for variant in ("stem=conv", "stem=linear"):
+        link = "#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=encodings-"
+        assert f"[{variant}]({link}{study.name}-" in note
     assert note.endswith("Made by `tsformer compare --study sums.toml`.")
 
 

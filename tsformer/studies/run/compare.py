@@ -24,7 +24,7 @@ from tsformer.studies.run.finalize import attempt, by_variant, finalize
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.study_run import study_note
+from tsformer.studies.run.study_run import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.locks import driving
@@ -164,7 +164,7 @@ def compare(
             study.label,
             kind="study",
             key=study.name,
-            tags={"tsformer.study": study.name, "mlflow.runColor": "#000000"},
+            tags=study_tags(study),
             again=True,
         ) as parent:
             parent.tags({"mlflow.note.content": study_note(study, store)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -18,9 +19,25 @@ from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.design.keys import digest
 from tsformer.studies.design.study import Study
 from tsformer.tracking import RunStore, TrackedRun
-from tsformer.tracking.views import view_address, view_of_study
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_address, view_of_study
 
-__all__ = ["log_findings", "log_scores", "study_note"]
+__all__ = ["log_findings", "log_scores", "study_note", "study_tags", "variant_tag"]
+
+
+def variant_tag(variants: Iterable[str]) -> str:
+    """Return the tag by which the views of MLflow find the runs of a variant; "" for no variant."""
+    found = [digest(variant) for variant in variants if variant]
+    return f"|{'|'.join(found)}|" if found else ""
+
+
+def study_tags(study: Study) -> dict[str, str]:
+    """Return the tags of a study's run, by which it is in the view of each of its variants."""
+    return {
+        "tsformer.study": study.name,
+        VARIANT_TAG: variant_tag(study.variants),
+        PLACE_TAG: "000",
+        "mlflow.runColor": "#000000",
+    }
 
 
 def study_note(study: Study, store: RunStore) -> str:
@@ -41,14 +58,24 @@ def study_note(study: Study, store: RunStore) -> str:
         "resamples": range(study.resamples),
     }
     design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
-    view = view_address("", store.experiment_id, view_of_study(study.name)).lstrip("/")
+    links = ", ".join(
+        f"[{variant or 'Encodings side by side'}]({_view(study, variant, store)})"
+        for variant in study.variants
+    )
+    views = f"Encodings side by side: {links}" if study.vary else links
     lines = (
         study.description.strip(),
         f"{design or 'one fit'}: {len(study.trials())} fits. "
-        f"[Encodings side by side]({view}); the artifacts have the report, ranks and figures.",
+        f"{views}; the artifacts have the report, ranks and figures.",
         f"Made by `{store.command}`.",
     )
     return "\n\n".join(filter(None, lines))
+
+
+def _view(study: Study, variant: str, store: RunStore) -> str:
+    """Return the link to the view of a variant, relative to the server."""
+    view = view_of_study(study.name, digest(variant) if variant else "")
+    return view_address("", store.experiment_id, view).lstrip("/")
 
 
 def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:

@@ -13,8 +13,10 @@ from tsformer.plots import encoding_color
 from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.study import Study
+from tsformer.studies.run.study_run import variant_tag
 from tsformer.studies.run.trial import plain
 from tsformer.tracking import RunStore, TrackedRun
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
 
 __all__ = ["summary_runs"]
 
@@ -72,24 +74,26 @@ def summary_runs(
         if part is None:  # all its fits failed
             continue
         ranks = mean_ranks(mean_scores(part.used))
+        places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
         for encoding in study.encodings:
             fits = part.used[part.used["method"] == encoding]
             if fits.empty:  # all its fits failed
                 continue
-            method = ", ".join(filter(None, (encoding, variant)))
             run = store.start(
-                method,
+                ", ".join(filter(None, (encoding, variant))),
                 kind="encoding",
                 key="/".join(filter(None, (study.name, encoding, variant))),
                 parent=parent,
                 tags={
                     "mlflow.runColor": encoding_color(encoding),
                     "tsformer.study": study.name,
+                    VARIANT_TAG: variant_tag([variant]),
+                    PLACE_TAG: f"{places[encoding]:03d}",
                 },
                 again=True,
             )
             with run:
-                run.params({"encoding": encoding, "study": study.name, "method": method, **values})
+                run.params({"encoding": encoding, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
                 left_out = len(part.rows) - len(part.used)
                 note = _note(fits, left_out, store.page_of(parent.run_id))
