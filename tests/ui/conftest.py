@@ -14,7 +14,7 @@ from tools import browser
 
 HERE = Path(__file__).parent
 WANTED = "TSFORMER_TEST_UI"
-ENCODINGS = ("none", "fixed", "lspe", "tape+erpe", "learnable+gaussian")
+ENCODINGS = ("none", "tape+erpe", "learnable+gaussian")
 DATASETS = ("ItalyPowerDemand", "ArrowHead")
 
 
@@ -39,7 +39,7 @@ def _why_not() -> str:
 
 @pytest.fixture(scope="session")
 def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
-    """The store of five encodings on two data sets with two seeds, and what came of it."""
+    """The store of three encodings on two data sets with two seeds, and what came of it."""
     from tsformer.studies import Study, compare
 
     folder = tmp_path_factory.mktemp("ui")
