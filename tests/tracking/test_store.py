@@ -41,6 +41,38 @@ def test_of_several_runs_of_a_key_the_newest_is_reopened(store: RunStore) -> Non
     assert len(store.runs(tags={"tsformer.key": "reopened"})) == 2
 
 
+def test_reopened_it_has_the_name_and_the_command_of_now(store: RunStore) -> None:
+    with store.start("study-1234", kind="study", key="renamed"):
+        pass
+    later = RunStore(store.uri, store.experiment_id, command="tsformer compare --name mine")
+    with later.start("mine", kind="study", key="renamed", again=True):
+        pass
+    (run,) = store.runs(tags={"tsformer.key": "renamed"})
+    assert run.info.run_name == "mine"
+    assert run.data.tags["mlflow.source.name"] == "tsformer compare"
+    assert run.data.tags["tsformer.command"] == "tsformer compare --name mine"
+
+
+def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store: RunStore) -> None:
+    driver = RunStore(store.uri, store.experiment_id, command="tsformer compare --jobs 2")
+    with driver.start("study", kind="study") as study:
+        pass
+    worker = pickle.loads(pickle.dumps(driver))
+    with worker.start("fit", kind="fit", parent=study) as fit:
+        pass
+    tags = store.client().get_run(fit.run_id).data.tags
+    assert tags["mlflow.parentRunId"] == study.run_id
+    page = f"#/experiments/{store.experiment_id}/runs/{study.run_id}?workflowType=machine_learning"
+    assert tags["mlflow.note.content"] == (
+        f"Made by `tsformer compare --jobs 2`. Part of [this study]({page})."
+    )
+
+
+def test_an_experiment_is_of_training_runs(store: RunStore) -> None:
+    tags = store.client().get_experiment(store.experiment_id).tags
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
+
+
 def test_more_runs_than_a_page(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     client = mlflow.MlflowClient(store.uri)
     search = client.search_runs

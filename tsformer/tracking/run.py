@@ -30,6 +30,8 @@ _METRICS_AT_ONCE = 1000
 _PARAMS_AT_ONCE = 100
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000
+# Two pictures of this width fit beside each other into a window of 2,000 pixels.
+_IMAGE_SIZE = 600
 
 _silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
 
@@ -172,10 +174,13 @@ class TrackedRun:
         """Log the files of a folder as artifacts in a folder `name`."""
         self._send("log_artifacts", str(path), name)
 
-    def figure(self, draw: Callable[[], Figure], path: str, *, key: str = "") -> None:
+    def figure(
+        self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = _IMAGE_SIZE
+    ) -> None:
         """Log the figure that `draw` returns. If it cannot be drawn, warn and continue.
 
-        With `key` it also appears under that name in the image grids of the MLflow UI.
+        With `key` it also appears under that name in the image grids of the MLflow UI, in which it
+        has at most `size` pixels to a side.
         """
         if self.lost:
             return
@@ -189,10 +194,19 @@ class TrackedRun:
             self._send("log_figure", figure, path)
         else:  # drawn once for both, since drawing takes longest
             self._send("log_image", pixels, artifact_file=path)
-            self.image(pixels, key)
+            self.image(pixels, key, size=size)
 
-    def image(self, picture: Any, key: str) -> None:
-        """Log an image, an array or a Pillow image, for the image grids of the MLflow UI."""
+    def image(self, picture: Any, key: str, *, size: int = _IMAGE_SIZE) -> None:
+        """Log an image, an array or a Pillow image, for the image grids of the MLflow UI.
+
+        In a grid it has at most `size` pixels to a side, and its own size when clicked on.
+        """
+        images = require("PIL.Image", extra="plots", purpose="images in MLflow")
+        picture = images.fromarray(picture) if isinstance(picture, np.ndarray) else picture.copy()
+        small = picture.copy()
+        small.thumbnail((size, size))
+        # MLflow shows a copy in grids that it resizes to 256 pixels, too few to read a word.
+        picture.resize = lambda *args, **kwargs: small
         self._send("log_image", picture, key=key, step=0, synchronous=True)
 
     def dataset(

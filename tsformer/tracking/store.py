@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,17 @@ from tsformer._optional import require
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.run import TrackedRun, reason, warn_untracked
+from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
+__all__ = ["KIND_OF_EXPERIMENT", "RunStore", "commit", "prepare_store", "resolve_uri"]
+
+#: Says that the runs of an experiment are training runs. MLflow's pages read the tag in early
+#: versions 3; those of 3.17 have a switch instead, which `tsformer.tracking.views` describes.
+KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -85,7 +90,8 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
         with creating(uri):
             found = client.get_experiment_by_name(experiment)
             if found is None:
-                return RunStore(uri, client.create_experiment(experiment, artifacts))
+                made = client.create_experiment(experiment, artifacts, tags=KIND_OF_EXPERIMENT)
+                return RunStore(uri, made)
     except Exception as error:
         raise ConnectionError(
             f"the tracking store {shown} cannot be used. Start its server, or name another store, "
@@ -109,10 +115,14 @@ class RunStore:
         Absolute address of the store.
     experiment_id : str
         Id of the experiment.
+    command : str, optional
+        The command line that the runs are of; by default that of this process. A worker's copy has
+        that of the process that started it.
     """
 
     uri: str
     experiment_id: str
+    command: str = field(default_factory=command_line, compare=False, repr=False)
 
     def client(self) -> MlflowClient:
         """Return the client of the store, one per process."""
@@ -232,6 +242,8 @@ class RunStore:
             As in `TrackedRun`.
         """
         everything = {
+            **source_tags(self.command),
+            "mlflow.note.content": self._note(parent),
             **_tags(kind),
             **({"tsformer.key": key} if key else {}),
             **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
@@ -242,7 +254,9 @@ class RunStore:
             earlier = self.runs(tags={"tsformer.key": key}) if again else []
             if earlier:
                 info = earlier[-1].info
-                client.update_run(info.run_id, status="RUNNING")
+                client.update_run(info.run_id, status="RUNNING", name=name)
+                for tag, value in everything.items():
+                    client.set_tag(info.run_id, tag, value)
             else:
                 info = client.create_run(self.experiment_id, tags=everything, run_name=name).info
         except Exception as error:  # tracking never fails what is tracked
@@ -278,6 +292,18 @@ class RunStore:
         run.tags({**_tags(kind), **(tags or {})})
         return run
 
+    def page_of(self, run_id: str) -> str:
+        """Return the address of a run's page, relative to the server: a link in a description."""
+        page = f"#/experiments/{self.experiment_id}/runs/{run_id}"
+        return f"{page}?workflowType=machine_learning"  # or MLflow shows it as an evaluation
+
+    def _note(self, parent: TrackedRun | None) -> str:
+        """Return the description of a run: the command, and where it belongs."""
+        made = f"Made by `{self.command}`."
+        if parent is None or not parent.run_id:
+            return made
+        return f"{made} Part of [this study]({self.page_of(parent.run_id)})."
+
     def ui_command(self) -> str:
         """Return the shell command that shows the store."""
         bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
@@ -289,7 +315,7 @@ class RunStore:
         """Return the address of the page of a run; for a file, once `ui_command` is running."""
         local = self.uri.startswith(SQLITE)
         server = "http://127.0.0.1:5000" if local else without_credentials(self.uri).rstrip("/")
-        return f"{server}/#/experiments/{self.experiment_id}/runs/{run_id}"
+        return f"{server}/{self.page_of(run_id)}"
 
 
 def _tags(kind: str) -> dict[str, str]:

@@ -140,7 +140,8 @@ class MLflowTracker(Callback):
                 peak_memory_mb(state.plan.device), self._earlier.get("peak_memory_mb", 0.0)
             ),
         }
-        self.run_.metrics(self.summary_, step=self.summary_["n_epochs"])
+        # At step 0: a metric of a later step is a curve to MLflow, here one of a single dot.
+        self.run_.metrics(self.summary_)
         wanted = seconds >= _LONG_ENOUGH_SECONDS if self.pictures == "auto" else self.pictures
         if wanted and state.history and importlib.util.find_spec("matplotlib"):
             self.run_.figure(lambda: plot_history(state.history), "training.png")

@@ -8,9 +8,11 @@ from tsformer.plots import encoding_color
 from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.study import Study
+from tsformer.studies.run.study_run import variant_tag
 from tsformer.studies.run.trial import plain
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.pictures import copy_picture
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
 
 __all__ = ["summary_runs"]
 
@@ -33,7 +35,7 @@ _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
     "`test/mean_rank` is 1 for an encoding that is best on every data set. The figure is of the "
-    "fit on {dataset} with seed {seed}."
+    "fit on {dataset} with seed {seed}. Part of [this study]({study})."
 )
 
 
@@ -68,6 +70,7 @@ def summary_runs(
         if part is None:  # all its fits failed
             continue
         ranks = mean_ranks(mean_scores(part.used))
+        places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
         for encoding in study.encodings:
             fits = part.used[part.used["method"] == encoding]
             if fits.empty:  # all its fits failed
@@ -77,13 +80,20 @@ def summary_runs(
                 kind="encoding",
                 key="/".join(filter(None, (study.name, encoding, variant))),
                 parent=parent,
-                tags={"mlflow.runColor": encoding_color(encoding)},
+                tags={
+                    "mlflow.runColor": encoding_color(encoding),
+                    "tsformer.study": study.name,
+                    VARIANT_TAG: variant_tag([variant]),
+                    PLACE_TAG: f"{places[encoding]:03d}",
+                },
                 again=True,
             )
             with run:
                 run.params({"encoding": encoding, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
-                run.tags({"mlflow.note.content": _note(fits, len(part.rows) - len(part.used))})
+                left_out = len(part.rows) - len(part.used)
+                note = _note(fits, left_out, store.page_of(parent.run_id))
+                run.tags({"mlflow.note.content": note})
                 copy_picture(run, str(fits.iloc[0]["run_id"]))  # of the same draw for all
             made.append(run.run_id)
     return made
@@ -116,13 +126,14 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
     }
 
 
-def _note(fits: pd.DataFrame, left_out: int) -> str:
+def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
     first = fits.iloc[0]
     return _NOTE.format(
         fits=len(fits),
         datasets=fits["dataset"].nunique(),
         dataset=first["dataset"],
         seed=first["seed"],
+        study=study,
         left_out=f" {left_out} fits are left out, since some encoding lacks that draw."
         if left_out
         else "",
