@@ -215,16 +215,14 @@ def wrapped(text: str, width: float, fontsize: float) -> str:
                     lines.append(line.rstrip())
                     line = ""
                     continue
-                fits = max(n for n in range(1, len(word) + 1) if _fits(word[:n], width, fontsize))
+                fits = 1
+                while text_width(word[: fits + 1], fontsize) <= width:
+                    fits += 1
                 lines.append(word[:fits])
                 word = word[fits:]
             line += word
         lines.append(line.rstrip())
     return "\n".join(lines)
-
-
-def _fits(text: str, width: float, fontsize: float) -> bool:
-    return len(text) == 1 or text_width(text, fontsize) <= width
 
 
 def _breakable(text: str) -> list[str]:

@@ -120,7 +120,7 @@ th[aria-sort=ascending] button::after { content: " \\25B2"; }
 th[aria-sort=descending] button::after { content: " \\25BC"; }
 nav { border-left: 3px solid #0072B2; padding-left: 1rem; margin: 1.5rem 0; }
 nav ul { list-style: none; margin: 0; padding: 0; columns: 18rem; }
-nav .level3 { margin-left: 1.2rem; font-size: .9rem; }
+nav .level3 { margin-left: 1.2rem; font-size: .9rem; break-before: avoid; }
 nav a { color: #0072B2; }
 pre { background: #f5f5f5; padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 </style>
@@ -214,7 +214,8 @@ def markdown(title: str, blocks: Sequence[Block]) -> str:
     <BLANKLINE>
     """
     places = _places(title, blocks)
-    contents = "\n".join(
+    # A line of its own: without it, a list just above would go on.
+    contents = "Contents:\n\n" + "\n".join(
         f"{'  ' * (heading.level - 2)}- [{_plain(heading.text)}](#{places[number]})"
         for number, heading in _listed(blocks)
     )
