@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from tsformer.tracking.credentials import masked
+
 __all__ = ["command_line", "source_tags"]
 
-# A command must not tell passwords to everybody who sees the runs.
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _LONGEST = 2000
 
 
@@ -28,14 +27,14 @@ def command_line(argv: Sequence[str] | None = None) -> str:
     >>> command_line(["/venv/bin/tsformer", "compare", "--study", "a study.toml"])
     "tsformer compare --study 'a study.toml'"
     >>> command_line(["train.py", "http://me:secret@host:5000"])
-    'train.py http://...@host:5000'
+    'train.py http://host:5000'
     """
     argv = sys.argv if argv is None else argv
     path = PurePath(argv[0] if argv else "")
     program = path.parent.name if path.name == "__main__.py" else path.name
     if program == "ipykernel_launcher.py":  # its arguments are of no use to anyone
         return "notebook"
-    words = [program or "python", *(_CREDENTIALS.sub("...@", word) for word in argv[1:])]
+    words = [program or "python", *map(masked, argv[1:])]  # everybody who sees runs sees them
     return shlex.join(words)[:_LONGEST]
 
 
