@@ -12,7 +12,7 @@ from tsformer.tracking.source import command_line, source_tags
     [
         (["/bin/tsformer", "fit", "--out", "a b"], "tsformer fit --out 'a b'"),
         (["/venv/lib/tsformer/__main__.py", "fit", "GunPoint"], "tsformer fit GunPoint"),
-        (["train.py", "--uri=https://me:secret@host:5000/x"], "train.py --uri=https://...@host:5000/x"),
+        (["train.py", "--uri=https://me:secret@host:5000/x"], "train.py --uri=https://host:5000/x"),
         (["/x/ipykernel_launcher.py", "-f", "/root/kernel.json"], "notebook"),
         ([""], "python"),
         ([], "python"),
