@@ -87,7 +87,7 @@ def pages_of(store: RunStore, server: str) -> dict[str, str]:
     views = {label: view_of_study(study, which) for which, label in variants}
     if not all(f"mlflow.sharedViewState.{view}" in tags for view in ["fits", *views.values()]):
         make_views(store, study=study)
-    pages = {}
+    pages: dict[str, str] = {}
     for label, view in views.items():
         shown = f"encodings, {label}" if pages else "encodings side by side"
         pages[shown] = view_address(server, store.experiment_id, view)
