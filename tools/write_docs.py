@@ -20,7 +20,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from experiments.accuracy import recipe_study
+from experiments.accuracy import calibration, recipe_study
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from tools import augmentation_page, encodings_page, speed_tables
@@ -39,6 +39,7 @@ LANGUAGE = COMMITTED / "language_model.csv"
 RECIPES = COMMITTED / "recipe_study.csv"
 CONVOLUTIONS = COMMITTED / "random_convolutions.csv"
 AVERAGES = COMMITTED / "averages.csv"
+CALIBRATION = COMMITTED / "calibration.csv"
 PUBLISHED = COMMITTED / "published_development.csv"
 STUDY = COMMITTED / "which_encoding/results.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
@@ -131,6 +132,35 @@ def recipe_table(results: Path = RECIPES) -> str:
     return markdown_table(header, rows)
 
 
+def calibration_table(results: Path = CALIBRATION) -> str:
+    """One row per temperature: means over problems, and on how many 1 is worse and better."""
+    table = calibration.summary(pd.read_csv(results))
+    rows = (
+        (
+            f"{row.Index:g}",
+            f"{row.log_loss:.3f}",
+            f"{row.brier_score:.3f}",
+            f"{row.calibration_error:.3f}",
+            f"{row.confidence:.3f}",
+            f"{row.accuracy:.3f}",
+            f"{int(row.better)} / {int(row.worse)}",
+            f"{row.worst:+.3f}",
+        )
+        for row in table.itertuples()
+    )
+    header = (
+        " temperature",
+        " log loss",
+        " Brier score",
+        " calibration error",
+        " mean confidence",
+        " accuracy",
+        " log loss lower / higher than at 1",
+        " at most higher by",
+    )
+    return markdown_table(header, rows)
+
+
 def language_table(results: Path = LANGUAGE) -> str:
     """One row per model: perplexities after the last epoch, and the difference from `none`."""
     rows = (
@@ -206,6 +236,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
+    text = filled(text, "calibration", calibration_table())
     text = filled(text, "missing values", missing_table())
     text = filled(text, "which encoding", study_table())
     text = filled(text, "whole catalogue", study_table(CATALOGUE_STUDY))

@@ -79,12 +79,17 @@ def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str,
     X, y = load_dataset(dataset, split="train")
     X_test, y_test = load_dataset(dataset, split="test")
     start, used = time.perf_counter(), time.process_time()
-    classifier = TSTransformerClassifier(random_state=seed, **VARIANTS[variant]).fit(X, y)
+    parameters = recipe_0_1(n_cases=len(y)) if variant == "0.1.0" else VARIANTS[variant]
+    classifier = TSTransformerClassifier(random_state=seed, **parameters).fit(X, y)
     seconds, used = time.perf_counter() - start, time.process_time() - used
     members = classifier.predict_proba_members(X_test)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(folder / f"{variant}-{dataset}-{seed}.npz", members=members)
+        np.savez_compressed(
+            folder / f"{variant}-{dataset}-{seed}.npz",
+            members=members,
+            temperatures=classifier.temperatures_,
+        )
     proba = members.mean(axis=0)
     return {
         "variant": variant,

@@ -159,3 +159,13 @@ def test_series_without_weight_do_not_decide(weight, chosen):
 def test_with_many_classes_fewer_series_are_mixed(n_classes, params, p):
     clf = fitted(SHAPE, np.arange(N) % n_classes, augmentation_params=params)
     assert clf.augmentations_ == [Sum([Warp(), CutMix(p=p)])]
+
+
+@pytest.mark.parametrize(
+    ("n", "params", "p"), [(200, None, 0.5), (400, None, 0.25), (400, {"cutmix": {"p": 0.5}}, 0.5)]
+)
+def test_of_many_series_a_hundred_are_mixed_in_an_epoch(n, params, p):
+    X = np.random.default_rng(0).normal(size=(n, 1, 12))
+    clf = fitted(X, np.arange(n) % 2, augmentation_params=params)
+    (mixed,) = (part for part in clf.augmentations_[0].parts if isinstance(part, CutMix))
+    assert mixed == CutMix(p=p)

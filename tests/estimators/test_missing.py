@@ -181,6 +181,15 @@ def test_values_too_far_to_be_computed_with_are_refused_and_named(value, message
             call(far)
 
 
+def test_a_single_output_that_is_not_finite_is_refused_as_well(make, italy):
+    X, y = italy
+    clf = make().fit(X, y)
+    with torch.no_grad():
+        clf.model_.head.bias[0] = torch.nan
+    with pytest.raises(ValueError, match="outputs for series 0 are not finite"):
+        clf.predict_proba(X[:5])
+
+
 @pytest.mark.archive
 @pytest.mark.slow
 def test_a_real_problem_with_gaps(make):

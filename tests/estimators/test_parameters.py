@@ -87,6 +87,8 @@ WRONG = [
     ("learning_rate", None, TypeError, "learning_rate must be a float > 0; got None"),
     ("weight_decay", -1, ValueError, "weight_decay must be .*got -1"),
     ("label_smoothing", 1, ValueError, "label_smoothing must be .*got 1"),
+    ("temperature", 0, ValueError, "temperature must be a float > 0, or 'auto'; got 0"),
+    ("temperature", "warm", TypeError, "temperature must be a float > 0, or 'auto'; got 'warm'"),
     (
         "early_stopping",
         "always",

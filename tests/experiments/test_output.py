@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from experiments import output
+from tsformer.tracking.store import commit
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "experiments/results"
@@ -41,6 +42,8 @@ WRITE_NO_RESULTS = {
 #: What a script needs on its command line.
 NEEDED = {
     "experiments.accuracy.averages": ["transformers", "convolutions"],
+    "experiments.accuracy.confirmation": ["problems.txt"],
+    "experiments.accuracy.calibration": ["fits"],
     "tools.ui_screenshot": ["sqlite:///mlflow.db"],
 }
 
@@ -93,6 +96,7 @@ def fitted(accuracy: float = 0.5, **row: Any) -> dict[str, Any]:
     return {**row, "accuracy": accuracy, "fit_seconds": 1.0}
 
 
+MEMBERS = {f"accuracy_{member}": 0.5 for member in range(4)}
 MEASURED = [
     {
         **{"case": "32x24x51", "n": 32, "length": 51, "epochs": 1, "round": 0, "method": method},
@@ -122,6 +126,23 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             "averages": lambda transformers, convolutions: pd.DataFrame(
                 [{"dataset": "Adiac", "seed": 0, "average": 0.5}]
             )
+        },
+    ),
+    "experiments.accuracy.calibration": (
+        ["fits"],
+        {
+            "calibration": lambda fits: pd.DataFrame(
+                [{"dataset": "Adiac", "seed": 0, "temperature": 1.0, "log_loss": 0.5}]
+            )
+        },
+    ),
+    "experiments.accuracy.confirmation": (
+        ["problems.txt"],
+        {
+            "names_in": lambda file: ["Adiac"],
+            "fit": lambda method, dataset, folder: fitted(
+                method=method, dataset=dataset, commit=commit(), **MEMBERS
+            ),
         },
     ),
     "experiments.accuracy.warping_rule": (

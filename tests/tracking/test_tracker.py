@@ -164,6 +164,7 @@ def test_a_training_that_raises_ends_failed(store: RunStore, italy: tuple[Any, A
     with pytest.raises(RuntimeError, match="no more"):
         TSTransformerClassifier(**SMALL, max_epochs=5, callbacks=callbacks).fit(*italy)
     assert run_of(tracker).info.status == "FAILED"
+    assert run_of(tracker).data.tags["tsformer.error"] == "RuntimeError: no more"
     assert run_of(tracker).data.metrics["n_epochs"] == 2
 
 

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import log
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from math import exp, log
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from sklearn.base import clone
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+)
 from torch import Tensor
 
 from tsformer.augmentation import Augmentation, CutMix, Sum
 from tsformer.data.panel import Padded
-from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.base import TrainingJob, TransformerEstimator
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import ClassifierParameters
+from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import Targets
+from tsformer.model import TSTransformer
 
-__all__ = ["MIXED", "TSTransformerClassifier"]
+__all__ = ["MIXED", "MIXED_TEMPERATURE", "MOST_MIXED", "TSTransformerClassifier"]
 
 #: ``augmentation="auto"``: the probability of cutmix times the number of classes is at most this.
 #: Mixing every second series gained on problems of up to ten classes, and lost on the two of 26 and
 #: 37.
 MIXED = 5.0
+#: The same: on average no more series than this are mixed in an epoch. With every second series
+#: mixed, accuracy was two points lower on the outlines of 400 and 600 phalanges.
+MOST_MIXED = 100.0
+#: ``temperature="auto"`` of members trained on mixed series: of the temperatures in
+#: ``experiments/results/calibration.csv`` that with nearly the least log loss on the development
+#: problems, and the fewest of them that are worse than at 1.
+MIXED_TEMPERATURE = 0.75
+#: The factors of temperatures among which `calibrate` chooses.
+_FACTORS = (0.05, 20.0)
 
 
 class TSTransformerClassifier(ClassifierParameters, LabelClassifier, TransformerEstimator):
@@ -88,8 +105,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
         "auto" is "warp+cutmix" for the conv stem, and None for other stems. The warp is left out
         where it would make the classes of this data set hard to recognise, see
-        `tsformer.estimators.label_preservation`; with more than ten classes fewer series are mixed,
-        five divided by their number.
+        `tsformer.estimators.label_preservation`; fewer series are mixed where there are more than
+        ten classes (a share of five divided by their number) or 200 series (100 in an epoch).
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     max_epochs : int or "auto", default="auto"
@@ -106,6 +123,11 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
+    temperature : float > 0 or "auto", default="auto"
+        What logits are divided by before the softmax [2]_: below 1, probabilities are more
+        confident. A single model predicts the same classes at any temperature. "auto" is 0.75 for
+        members trained on mixed series, whose targets are less certain than unmixed series are, and
+        1 for others. `calibrate` fits it to data.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn. The batch norm before the head sees all series
         alike: to give a class next to no weight, use ``head_norm=None`` too.
@@ -179,6 +201,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Module and history of each member. After Ctrl-C, only of the members trained so far.
     augmentations_ : list of Augmentation or None
         What each member was trained with. It is not saved.
+    temperatures_ : list of float
+        What the logits of each member are divided by.
     estimators_ : list of TSTransformerClassifier
         Each member as a fitted classifier with ``n_estimators=1`` that shares its module.
     device_ : torch.device
@@ -221,15 +245,137 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         for part in parts:
             if isinstance(part, CutMix):
                 if "p" not in params.get("cutmix", {}):
-                    part = CutMix(
-                        p=min(part.p, MIXED / self._n_outputs()), max_share=part.max_share
-                    )
+                    most = min(MIXED / self._n_outputs(), MOST_MIXED / len(targets))
+                    part = CutMix(p=min(part.p, most), max_share=part.max_share)
                 suited.append(part)
                 continue
             everywhere = type(part)(**vars(part) | {"p": 1.0})
             if agreement_kept(everywhere, series, targets, scaling=self.scaling) >= LEAST_KEPT:
                 suited.append(part)
         return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
+
+    def _prepare(self, *args: Any, **kwargs: Any) -> TrainingJob:
+        job = super()._prepare(*args, **kwargs)
+        self._set_temperatures()
+        return job
+
+    def _drop_untrained(self) -> None:
+        super()._drop_untrained()
+        self._set_temperatures()
+
+    def _set_temperatures(self) -> None:
+        self.temperatures_ = [
+            float(self.temperature)
+            if self.temperature != "auto"
+            else MIXED_TEMPERATURE
+            if augmentation is not None and augmentation.mixes
+            else 1.0
+            for augmentation in self.augmentations_
+        ]
+
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        times: Any = None,
+        cv: Any = None,
+    ) -> Self:
+        """Fit the temperature [2]_ to series that the model was not trained on.
+
+        The temperatures of all members are multiplied by the one factor with the least log loss of
+        `predict_proba`. It is saved and exported with the model; `fit` forgets it.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+            Held-out series; with `cv`, the series that `fit` was given.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+        times : as in `fit`, optional
+            Times of the steps, if `fit` had times.
+        cv : int, cross-validation generator or iterable, optional
+            Compares labels with out-of-fold predictions: for each fold, a copy of this classifier
+            is fitted to the others, and predicts it. That takes as long as so many fits, and the
+            model itself stays the same.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a class is missing among the series that a copy is fitted to, or a series is in no
+            fold.
+
+        References
+        ----------
+        .. [2] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+           https://arxiv.org/abs/1706.04599
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tsformer import TSTransformerClassifier
+        >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
+        >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
+        >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X[:12], y[:12])
+        >>> clf.calibrate(X[12:], y[12:]).predict_proba(X[:3]).shape
+        (3, 2)
+        """
+        from scipy.optimize import minimize_scalar
+
+        check_is_fitted(self)
+        series = self._read(X, times, reset=False)
+        targets = self._targets(y, "y", reset=False)
+        check_consistent_length(series.values, targets)
+        weights = _check_sample_weight(sample_weight, series.values)
+        scores = (
+            self._scores(series) if cv is None else self._out_of_fold(series, targets, cv, weights)
+        )
+        of_class = torch.from_numpy(targets)[None, :, None].expand(len(scores), -1, 1)
+        counted = torch.from_numpy(weights).double()
+
+        def log_loss(log_factor: float) -> float:
+            logs = (scores / exp(log_factor)).log_softmax(dim=-1)
+            of_labels = logs.gather(2, of_class)[..., 0].logsumexp(dim=0)
+            return -float(counted @ of_labels)
+
+        least = minimize_scalar(log_loss, bounds=[log(each) for each in _FACTORS], method="bounded")
+        self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
+        return self
+
+    def _out_of_fold(
+        self, series: Padded, targets: Targets, cv: Any, weights: npt.NDArray[Any]
+    ) -> Tensor:
+        """Return the scores of each series by a copy that was not trained on it."""
+        from sklearn.model_selection import check_cv
+
+        alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
+        copied = clone(self).set_params(**alone, warm_start=False)
+        scores = torch.full((len(self.models_), len(targets), self._n_outputs()), torch.nan)
+        scores = scores.double()
+        for train, test in check_cv(cv, targets, classifier=True).split(targets, targets):
+            known, asked = (np.isin(np.arange(len(targets)), part) for part in (train, test))
+            missing = set(range(self._n_outputs())) - set(targets[known])
+            if missing:
+                raise ValueError(
+                    f"class {self.classes_.tolist()[min(missing)]!r} has no series among the "
+                    f"{known.sum()} that a copy is fitted to; use fewer folds, or calibrate with "
+                    "held-out series and cv=None"
+                )
+            copied.fit(
+                series.take(known), self.classes_[targets[known]], sample_weight=weights[known]
+            )
+            scores[:, asked] = copied._scores(series.take(asked))
+        unseen = int(scores.isnan().any(dim=2).any(dim=0).sum())
+        if unseen:
+            raise ValueError(
+                f"cv={cv!r} leaves {unseen} series out of all folds; each must be in one"
+            )
+        return scores
 
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.
@@ -257,16 +403,53 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         ndarray (n_estimators, n, n_classes) of float64
             In the order of `estimators_`; their mean is `predict_proba`.
         """
-        return torch.from_numpy(self._outputs(X, times)).double().softmax(dim=-1).numpy()
+        return self._scores(X, times).softmax(dim=-1).numpy()
+
+    def _scores(self, X: Any, times: Any = None) -> Tensor:
+        """Return the logits of each member, divided by its temperature: ``[members, n, K]``."""
+        outputs = torch.from_numpy(self._outputs(X, times)).double()
+        return outputs / torch.tensor(self.temperatures_, dtype=torch.float64)[:, None, None]
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
-        outputs = self._outputs(X, times)
-        if len(outputs) == 1:
-            logits: npt.NDArray[np.floating[Any]] = outputs[0]
-            return logits
+        scores = self._scores(X, times)
+        if len(scores) == 1:
+            return scores[0].numpy()
         # Logarithms throughout: a probability may underflow, its logarithm does not.
-        logs = torch.from_numpy(outputs).double().log_softmax(dim=-1)
-        return (logs.logsumexp(dim=0) - log(len(outputs))).numpy()
+        return (scores.log_softmax(dim=-1).logsumexp(dim=0) - log(len(scores))).numpy()
+
+    @property
+    def estimators_(self) -> list[Self]:
+        """Each member as a fitted classifier of its own; see `TransformerEstimator`."""
+        members = super().estimators_
+        for member, temperature in zip(members, self.temperatures_, strict=True):
+            member.temperatures_ = [temperature]
+        return members
+
+    def _describe_targets(self) -> dict[str, Any]:
+        return super()._describe_targets() | {"temperatures": self.temperatures_}
+
+    def _restore_targets(self, described: dict[str, Any]) -> None:
+        super()._restore_targets(described)
+        # Models of 0.1.0 and of the first development versions have none.
+        check_fields(described, TEMPERATURES, optional=("temperatures",))
+        self.temperatures_ = described.get("temperatures", [])
+
+    def _restored_models(
+        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
+    ) -> list[TSTransformer]:
+        models = super()._restored_models(described, saved)
+        if "temperatures" not in described:
+            self.temperatures_ = [1.0] * len(models)
+        if len(self.temperatures_) != len(models):
+            raise ValueError(
+                f"temperatures must be one for each of {len(models)} members; got "
+                f"{len(self.temperatures_)}"
+            )
+        return models
+
+    @classmethod
+    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        return {"temperature": 1.0, **super()._restored_parameters(described)}
 
     def _n_outputs(self) -> int:
         return len(self.classes_)

@@ -63,6 +63,7 @@ class ClassifierParameters:
         learning_rate: float = 0.002,
         weight_decay: float = 0.05,
         label_smoothing: float = 0.1,
+        temperature: float | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
@@ -104,6 +105,7 @@ class ClassifierParameters:
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.label_smoothing = label_smoothing
+        self.temperature = temperature
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -131,7 +133,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         if not any(value is choice or value == choice for choice in allowed):
             raise ValueError(unknown(name, value, allowed))
     for name, (kind, low, high, also) in _RANGES.items():
-        if name not in parameters:  # a regressor has no label_smoothing
+        if name not in parameters:  # a regressor has no label_smoothing, no temperature
             continue
         check_number(name, parameters[name], kind, low, high, also)
     for name in ("encoding_params", "stem_params", "view_params", "augmentation_params"):
@@ -231,6 +233,7 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
     "learning_rate": (Real, 0, None, ()),
     "weight_decay": (Real, 0, None, (0,)),
     "label_smoothing": (Real, 0, 1, (0,)),
+    "temperature": (Real, 0, None, ("auto",)),
     "validation_fraction": (Real, 0, 1, ()),
     "n_iter_no_change": (Integral, 1, None, ()),
     "n_estimators": (Integral, 1, None, ()),

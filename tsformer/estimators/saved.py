@@ -35,6 +35,7 @@ __all__ = [
     "MODEL",
     "PREPROCESSOR",
     "REGRESSION",
+    "TEMPERATURES",
     "TRACKED_RUN",
     "check_fields",
     "described_labels",
@@ -125,6 +126,9 @@ TRACKED_RUN: dict[str, Field] = {
         "letters and digits, at most 64",
     ),
     "store": (lambda v: isinstance(v, str) and "://" in v, "an address"),
+}
+TEMPERATURES: dict[str, Field] = {
+    "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
 REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
 #: ...of those with models of their own...

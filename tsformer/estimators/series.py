@@ -123,7 +123,7 @@ class SeriesReader(BaseEstimator):
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
         """Check and convert `X`; with `reset`, learn what later calls must agree with."""
         if isinstance(X, Padded) and not reset:
-            return X  # read by the estimator that this one is a part of
+            return X  # read by the estimator that this one is a part or a copy of
         columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
 
         def check(array: Any) -> npt.NDArray[Any]:
@@ -138,7 +138,11 @@ class SeriesReader(BaseEstimator):
             columns.append(checked.ndim == 2)
             return checked
 
-        series = to_padded(X, times, index=self.timestamps == "index", check=check)
+        series = (
+            X
+            if isinstance(X, Padded)
+            else to_padded(X, times, index=self.timestamps == "index", check=check)
+        )
         n_channels = series.values.shape[2]
         if reset:
             self.n_channels_, self._clock = n_channels, series.clock

@@ -97,6 +97,7 @@ class TransformerGraph(Graph):
                     f"is {largest}: renumber the codes, then fit and export again"
                 )
         self.classifies = isinstance(estimator, TSTransformerClassifier)
+        self.temperatures = list(getattr(estimator, "temperatures_", ()))
         self.target_mean = getattr(estimator, "target_mean_", 0.0)
         self.target_std = getattr(estimator, "target_std_", 1.0)
         config = estimator.model_.config
@@ -113,7 +114,10 @@ class TransformerGraph(Graph):
         values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
         outputs = [model(values, mask, times).double() for model in self.models]
         if self.classifies:
-            outputs = [out.softmax(dim=1) for out in outputs]
+            outputs = [
+                (out / temperature).softmax(dim=1)
+                for out, temperature in zip(outputs, self.temperatures, strict=True)
+            ]
         mean = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
         mean = _where_observed(mean, mask)
         if self.classifies:

@@ -1,10 +1,11 @@
-"""Figures of encodings, training curves and confusion matrices.
+"""Figures of encodings, training curves, confusion matrices and calibration.
 
 Each function returns a matplotlib Figure made without pyplot: no global state, no window.
 ``figure.savefig("x.png")`` writes it. Matplotlib is imported by the first call.
 """
 
 from tsformer._deprecation import renamed_in_module
+from tsformer.plots.calibration import plot_reliability
 from tsformer.plots.encodings import plot_encoding, plot_encoding_change
 from tsformer.plots.figures import ENCODING_COLORS, encoding_color
 from tsformer.plots.results import plot_confusion, plot_history
@@ -16,6 +17,7 @@ __all__ = [
     "plot_encoding",
     "plot_encoding_change",
     "plot_history",
+    "plot_reliability",
 ]
 
 _MOVED = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -247,7 +248,9 @@ class _FitLog:
         if self.settings.log_input_examples:
             example = padded_array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
             example = example[:_N_EXAMPLES]
-        with tempfile.TemporaryDirectory() as folder:
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            # Importing mlflow.pyfunc warns of a type hint of its own.
+            warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
             path = Path(folder) / "model"
             write_model(
                 self.fit.estimator,

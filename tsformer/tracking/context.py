@@ -188,6 +188,7 @@ def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -
         name = " ".join(filter(None, (enclosing.label, name)))
         return enclosing.store.start(name, parent=enclosing.run, **settings)
     enclosing.free = False
+    settings |= {"kind": ""}  # it stays what it is to whoever made it
     enclosing.taker = enclosing.store.borrow(enclosing.run.run_id, **settings)
     return enclosing.taker
 

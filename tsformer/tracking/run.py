@@ -109,11 +109,15 @@ class TrackedRun:
         elif isinstance(error, RunEnded):
             return
         elif isinstance(error, Exception):
-            self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
-            self.text("".join(traceback.format_exception(error)), "error.txt")
+            self.error(error)
             self.end("FAILED")
         else:
             self.end("KILLED")
+
+    def error(self, error: Exception) -> None:
+        """Log the message of an error as the tag ``tsformer.error``, its traceback as a file."""
+        self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
+        self.text("".join(traceback.format_exception(error)), "error.txt")
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""

@@ -10,12 +10,15 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.metrics import (
     accuracy_score,
+    brier_score_loss,
     f1_score,
     log_loss,
     mean_absolute_error,
     r2_score,
     root_mean_squared_error,
 )
+
+from tsformer.metrics import expected_calibration_error
 
 __all__ = ["classification_scores", "main_score", "regression_scores", "scored"]
 
@@ -51,7 +54,9 @@ def scored(
 def classification_scores(
     y: npt.NDArray[Any], probabilities: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> dict[str, float]:
-    """Return accuracy, balanced accuracy, macro F1 and log loss of probabilities [n, K].
+    """Return what says how good probabilities [n, K] are, and the labels that they give.
+
+    Accuracy, balanced accuracy, macro F1, log loss, Brier score, and expected calibration error.
 
     Parameters
     ----------
@@ -76,6 +81,10 @@ def classification_scores(
         "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
         "f1_macro": float(f1_score(y, predicted, average="macro")),
         "log_loss": float(log_loss(y, probabilities, labels=classes)),
+        "brier_score": float(
+            brier_score_loss(y, probabilities, labels=classes, scale_by_half=False)
+        ),
+        "calibration_error": expected_calibration_error(y, probabilities, classes),
     }
 
 

@@ -81,6 +81,7 @@ class _Search:
     store: RunStore
     run: TrackedRun
     estimator: Any  # the search itself; None for a cross-validation
+    parallel: Any = None  # what runs its fits; another one is of a cross-validation within
     rounds: int = 0
     searched: set[str] = field(default_factory=set)
 
@@ -113,7 +114,8 @@ def _parallel(original: Callable[..., Any], parallel: Any, iterable: Iterable[An
     if settings is None:
         return original(tasks)
     running = _running.get()
-    if running is not None:
+    if running is not None and running.parallel in (None, parallel):
+        running.parallel = parallel
         return original(_tasks(tasks, running, settings))
     (ours,) = _ours(first[0][1][0])[:1] or [None]
     name = f"cross-validation of {_name(ours)}"
@@ -309,10 +311,12 @@ class _Task:
         before = current_settings()
         if before != self.settings:  # in a worker
             _start_tracking(self.settings)
+        token = _running.set(None)  # a search within is none of the rounds of this one
         try:
             with speaking(self.settings):
                 return self._run(*args, **kwargs)
         finally:
+            _running.reset(token)
             if before != self.settings:
                 _start_tracking(before)
 

@@ -269,7 +269,9 @@ class RunStore:
         ----------
         run_id : str
             Id of the run.
-        kind, tags, flush_seconds
+        kind : str
+            As in `start`; "" leaves what it is.
+        tags, flush_seconds
             As in `start`.
         """
         run = TrackedRun(self.client(), run_id, flush_seconds=flush_seconds, borrowed=True)
@@ -293,7 +295,7 @@ class RunStore:
 def _tags(kind: str) -> dict[str, str]:
     """Return the tags of every run that is written to."""
     return {
-        "tsformer.kind": kind,
+        **({"tsformer.kind": kind} if kind else {}),
         "tsformer.version": tsformer.__version__,
         "tsformer.host": socket.gethostname(),
         **({"tsformer.commit": commit()} if commit() else {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib.util
+import sys
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Literal
@@ -147,7 +148,10 @@ class MLflowTracker(Callback):
                 self.run_.figure(lambda: self._picture(state.model), "encoding.png", key="encoding")
         del self._before, self._earlier
         if self.mlflow_run is None:
-            self.run_.end(_status(state))
+            status, error = _status(state), sys.exception()
+            if status == "FAILED" and isinstance(error, Exception):
+                self.run_.error(error)
+            self.run_.end(status)
 
     def _start(self, state: TrainingState) -> TrackedRun:
         config = getattr(state.model, "config", None)

@@ -9,13 +9,13 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from tsformer.tracking.run import TrackedRun
+from tsformer.tracking.run import TrackedRun, reason, warn
 from tsformer.tracking.store import RunStore
 
 __all__ = ["Watchdog", "kill_running"]
 
-# It waits without importing anything, in ten megabytes: only the end of a pipe wakes it.
-# Its arguments come by the environment: all users of a machine see those of a command line, and an
+# It imports nothing while it waits for the end of a pipe, so that it takes hardly any memory. Its
+# arguments come by the environment: all users of a machine see those of a command line, and an
 # address may have a password in it.
 _WAIT = """import sys
 if sys.stdin.read() != "done":
@@ -43,19 +43,23 @@ class Watchdog:
         self.arguments = [store.uri, store.experiment_id, run.run_id, whole]
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _WAIT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the process that is watched
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                "TSFORMER_WATCHED": json.dumps(self.arguments),
-            },
-            text=True,
-        )
+        self.process: subprocess.Popen[str] | None = None
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _WAIT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the process that is watched
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "TSFORMER_WATCHED": json.dumps(self.arguments),
+                },
+                text=True,
+            )
+        except OSError as error:
+            warn(f"runs will be left running if this process is killed {reason(error)}")
         return self
 
     def __exit__(
@@ -64,7 +68,8 @@ class Watchdog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.process.communicate("done")
+        if self.process is not None:
+            self.process.communicate("done")
 
 
 def kill_running(uri: str, experiment_id: str, run_id: str, whole: str = "") -> None:

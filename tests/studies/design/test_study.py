@@ -70,7 +70,7 @@ FIRST_KEYS = {
 
 def test_fits_of_the_first_studies_keep_their_keys() -> None:
     budget = {"d_model": 32, "max_epochs": 100}
-    recipe = {"head_norm": None, "views": "values", "augmentation": None}
+    recipe = {"head_norm": None, "views": "values", "augmentation": None, "temperature": 1.0}
     for stem, key in FIRST_KEYS.items():
         conv = {"stem_params": {"n_residual": 0}} if stem == "conv" else {}
         alone = Study(
@@ -88,9 +88,10 @@ def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
         "views": "values",
         "augmentation": None,
         "stem_params": {"n_residual": 0},
+        "temperature": 1.0,
     }
     without = [hash_of(), *(hash_of(**{name: value}) for name, value in parts.items())]
-    assert len(set(without)) == 5
+    assert len(set(without)) == 6
 
 
 def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:

@@ -47,6 +47,7 @@ _BEFORE: dict[str, Any] = {
     "head_norm": None,
     "members": "alike",
     "n_estimators": 1,
+    "temperature": 1.0,
     "view_params": None,
     "views": "values",
 }

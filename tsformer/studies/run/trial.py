@@ -14,7 +14,7 @@ import pandas as pd
 import tsformer
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.vectorized import fit_vectorized
-from tsformer.plots import encoding_color, plot_confusion
+from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
@@ -41,6 +41,8 @@ _METRICS = {
     "balanced_accuracy": "test/balanced_accuracy",
     "f1_macro": "test/f1_macro",
     "log_loss": "test/log_loss",
+    "brier_score": "test/brier_score",
+    "calibration_error": "test/calibration_error",
     "fit_seconds": "fit_seconds",
     "seconds_per_epoch": "seconds_per_epoch",
     "n_epochs": "n_epochs",
@@ -216,6 +218,7 @@ def _score(
         table[f"p({label})"] = column
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
     run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
+    run.figure(lambda: plot_reliability(problem.y_test, probabilities, classes), "reliability.png")
     return scores
 
 

@@ -1,0 +1,200 @@
+"""How accurate the final recipe is: problems on which nothing was chosen, scored once.
+
+    TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/confirmation.py problems.txt \
+        [--published published.csv] [--methods METHOD ...] [--jobs 2] --commit
+
+The list has one name a line; a line that starts with # is a comment. Each fit sees the official
+train split and is scored on the test split, once: its row says the commit of the package and the
+date, and a fit that has a row is never repeated. Running the script again resumes with the fits
+that are missing; rows of another commit are an earlier scoring, and make it refuse to go on.
+
+- "transformers" fits ``TSTransformerClassifier(n_estimators=4, random_state=0)``, and
+  "random convolutions" ``RandomConvolutionClassifier(random_state=0)``. The first three members are
+  the three seeds of one model, the mean of all four is the classifier with four members, and half
+  of that with half of the random convolutions is ``TSEnsembleClassifier`` with members of the same
+  seeds.
+- "0.1.0" fits the recipe of version 0.1.0, with one seed.
+
+At the end, each is compared with the published accuracies on the problems that those have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from sklearn.metrics import log_loss
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
+
+import tsformer
+from experiments.accuracy.random_convolutions import PROTOCOL, names_in
+from experiments.output import add_output_options, fit_missing
+from experiments.recipe_0_1 import recipe_0_1
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
+from tsformer.estimators.ensemble import WEIGHTS
+from tsformer.tracking.store import commit
+
+NAME = "confirmation"
+METHODS = ("transformers", "random convolutions", "0.1.0")
+#: The published methods to be compared with.
+ANCHORS = ("ROCKET", "InceptionTime", "HC2", "MR-Hydra")
+#: Members that are the seeds of one model.
+SEEDS = 3
+N_MEMBERS = 4
+
+Proba = npt.NDArray[np.float64]
+
+
+def unfitted(method: str, n_cases: int) -> Any:
+    """Return the classifier of a method."""
+    if method == "transformers":
+        return TSTransformerClassifier(n_estimators=N_MEMBERS, random_state=0)
+    if method == "random convolutions":
+        return RandomConvolutionClassifier(random_state=0)
+    return TSTransformerClassifier(random_state=0, **recipe_0_1(n_cases=n_cases))
+
+
+def fit(method: str, dataset: str, folder: Path) -> dict[str, object]:
+    """Fit to the train split, score the test split once, and keep its probabilities."""
+    torch.set_num_threads(1)
+    X, y = load_dataset(dataset, split="train")
+    start, used = time.perf_counter(), time.process_time()
+    classifier = unfitted(method, len(y)).fit(X, y)
+    seconds, used = time.perf_counter() - start, time.process_time() - used
+    X_test, y_test = load_dataset(dataset, split="test")
+    classes = classifier.classes_
+    whole: Proba = classifier.predict_proba(X_test)
+    members = classifier.predict_proba_members(X_test) if method == "transformers" else whole[None]
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = np.searchsorted(classes, y_test)
+    np.savez_compressed(folder / f"{method}-{dataset}.npz", members=members, labels=labels)
+    return {
+        "method": method,
+        "dataset": dataset,
+        "accuracy": accuracy(whole, labels),
+        **{f"accuracy_{i}": accuracy(member, labels) for i, member in enumerate(members)},
+        **{f"accuracy_{i}": np.nan for i in range(len(members), N_MEMBERS)},
+        "log_loss": round(log_loss(labels, whole, labels=np.arange(len(classes))), 4),
+        "fit_seconds": round(seconds, 1),
+        "cpu_seconds": round(used, 1),
+        "n_models": len(members),
+        "version": tsformer.__version__,
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def accuracy(proba: Proba, labels: npt.NDArray[np.int64]) -> float:
+    """Return the share of series whose most probable class is the label."""
+    return round(float((proba.argmax(axis=1) == labels).mean()), 6)
+
+
+def averages(path: Path, folder: Path) -> pd.DataFrame:
+    """Return the accuracy of each method and of their averages, a row for each problem."""
+    rows = pd.read_csv(path).set_index(["method", "dataset"])
+    found: dict[str, dict[str, float]] = {}
+    for dataset in rows.index.get_level_values("dataset").unique():
+        own: dict[str, float] = {}
+        for method in METHODS:
+            if (method, dataset) not in rows.index:
+                continue
+            row = rows.loc[(method, dataset)]
+            if method == "transformers":
+                members = [row[f"accuracy_{i}"] for i in range(SEEDS)]
+                own["one transformer"] = float(np.mean(members))
+                own["four transformers"] = row.accuracy
+            else:
+                own[method] = row.accuracy
+        files = [folder / f"{method}-{dataset}.npz" for method in METHODS[:2]]
+        if all(file.exists() for file in files):
+            ours, theirs = map(np.load, files)
+            weights = WEIGHTS["transformer"], WEIGHTS["random_convolutions"]
+            for name, n_members in {"ensemble of one": 1, "ensemble of four": N_MEMBERS}.items():
+                parts = ours["members"][:n_members].mean(axis=0), theirs["members"][0]
+                mean = sum(w * part for w, part in zip(weights, parts, strict=True))
+                own[name] = accuracy(mean, ours["labels"])
+        found[dataset] = own
+    return pd.DataFrame(found).T.sort_index()
+
+
+def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Return the paired difference of each of our methods from each published one, in points."""
+    anchors = published[published.protocol == PROTOCOL].pivot_table(
+        index="dataset", columns="method", values="accuracy"
+    )
+    columns = anchors.reindex(columns=ANCHORS).join(
+        ours[["0.1.0"]] if "0.1.0" in ours else None, how="outer"
+    )
+    rows = []
+    for (name, own), (other, theirs) in itertools.product(ours.items(), columns.items()):
+        apart = (own - theirs).dropna().round(4)
+        if name == other or apart.empty:
+            continue
+        rows.append(
+            {
+                "ours": name,
+                "other": other,
+                "problems": len(apart),
+                "mean of ours": own[apart.index].mean(),
+                "points ahead": 100 * apart.mean(),
+                "standard error": 100 * apart.sem(),
+                "better": int((apart > 0).sum()),
+                "equal": int((apart == 0).sum()),
+                "worse": int((apart < 0).sum()),
+                "worst": 100 * apart.min(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def check_commit(path: Path) -> None:
+    """End the program if the rows are of another commit of the package: they were final."""
+    if not path.exists():
+        return
+    earlier = set(pd.read_csv(path).commit) - {commit()}
+    if earlier:
+        raise SystemExit(
+            f"{path} has scores of commit {', '.join(sorted(earlier))[:100]}, but the package is "
+            f"at {commit()}: these problems are scored once. Check that commit out to resume, or "
+            "move the file away and report a second scoring as a second one"
+        )
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("problems", type=Path, help="file with one name a line")
+    parser.add_argument("--published", type=Path, help="CSV of published accuracies")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
+    add_output_options(parser, NAME)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    path, folder = options.out / f"{NAME}.csv", options.out / NAME
+    check_commit(path)
+    cells = itertools.product(options.methods, names_in(options.problems))
+    keys = ["method", "dataset"]
+    fits = fit_missing(path, keys, cells, partial(fit, folder=folder), options.jobs)
+    fits.sort_values(keys).to_csv(path, index=False)
+    ours = averages(path, folder)
+    print(ours.round(4).to_string())
+    print(ours.mean().round(4).to_string())
+    if options.published:
+        print(beside(ours, pd.read_csv(options.published)).round(2).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

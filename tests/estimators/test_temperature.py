@@ -1,0 +1,151 @@
+"""Temperatures divide logits: by default, as asked, and as fitted to held-out series."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+
+from tsformer import TSEnsembleClassifier, TSTransformerClassifier, load
+from tsformer.estimators.classifier import MIXED_TEMPERATURE
+from tsformer.export import graph
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
+NOISE = np.random.default_rng(0)
+X = NOISE.normal(size=(40, 1, 20))
+# One label in five is wrong, so that certainty is not the best answer.
+Y = np.where(NOISE.random(40) < 0.2, "b", np.where(X[:, 0, :10].mean(axis=1) > 0, "a", "b"))
+
+
+def make(**options: object) -> TSTransformerClassifier:
+    return TSTransformerClassifier(**SMALL | options)
+
+
+def sharpened(proba: np.ndarray, temperature: float) -> np.ndarray:
+    raised = proba ** (1 / temperature)
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def plain() -> TSTransformerClassifier:
+    return make(temperature=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2])
+def test_probabilities_are_those_of_logits_divided_by_it(plain, temperature):
+    clf = make(temperature=temperature).fit(X, Y)
+    expected = sharpened(plain.predict_proba(X), temperature)
+    np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-7)
+    np.testing.assert_allclose(
+        clf.decision_function(X), plain.decision_function(X) / temperature, rtol=1e-6
+    )
+    np.testing.assert_array_equal(clf.predict(X), plain.predict(X))
+    np.testing.assert_array_equal(clf.transform(X), plain.transform(X))
+
+
+def test_automatic_ones_are_lower_for_members_trained_on_mixed_series():
+    assert make(augmentation="warp+cutmix").fit(X, Y).temperatures_ == [MIXED_TEMPERATURE]
+    assert make(augmentation="warp").fit(X, Y).temperatures_ == [1.0]
+    assert make(stem="linear").fit(X, Y).temperatures_ == [1.0]
+    varied = make(n_estimators=2, members="varied").fit(X, Y)
+    assert varied.temperatures_ == [MIXED_TEMPERATURE, 1.0]
+    for member, own in zip(varied.estimators_, varied.predict_proba_members(X), strict=True):
+        np.testing.assert_array_equal(member.predict_proba(X), own)
+    np.testing.assert_allclose(
+        varied.predict_proba(X), varied.predict_proba_members(X).mean(axis=0), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n_estimators", [1, 3])
+def test_calibrating_finds_the_least_log_loss(n_estimators):
+    clf = make(n_estimators=n_estimators, temperature=3).fit(X[:20], Y[:20])
+    members = clf.predict_proba_members(X[20:])
+    losses = [
+        log_loss(Y[20:], sharpened(members, factor).mean(axis=0))
+        for factor in np.geomspace(0.05, 20, 400)
+    ]
+    before = list(clf.temperatures_)
+    assert clf.calibrate(X[20:], Y[20:]) is clf
+    found = log_loss(Y[20:], clf.predict_proba(X[20:]))
+    assert found <= min(losses) + 1e-6
+    assert found < log_loss(Y[20:], members.mean(axis=0)) - 1e-4
+    assert len({after / own for after, own in zip(clf.temperatures_, before, strict=True)}) == 1
+
+
+def test_weights_count_when_calibrating():
+    clf = make().fit(X[:20], Y[:20])
+    counted = np.arange(20) < 12
+    weighted = clf.calibrate(X[20:], Y[20:], sample_weight=counted.astype(float)).temperatures_
+    clf = make().fit(X[:20], Y[:20])
+    assert weighted == pytest.approx(clf.calibrate(X[20:32], Y[20:32]).temperatures_, rel=1e-6)
+
+
+def test_out_of_fold_scores_are_those_of_copies_fitted_to_the_other_folds(plain):
+    folds = [(np.arange(40) % 2 == 1, np.arange(40) % 2 == 0)]
+    folds.append(folds[0][::-1])
+    indices = [tuple(map(np.flatnonzero, fold)) for fold in folds]
+    clf = make(temperature=1).fit(X, Y)
+    weights = {name: each.clone() for name, each in clf.model_.state_dict().items()}
+    clf.calibrate(X, Y, cv=indices)
+    scores = np.empty((40, 2))
+    for train, test in indices:
+        scores[test] = clone(plain).fit(X[train], Y[train]).predict_proba(X[test])
+    losses = [log_loss(Y, sharpened(scores, t)) for t in np.geomspace(0.05, 20, 2000)]
+    assert clf.temperatures_[0] == pytest.approx(
+        np.geomspace(0.05, 20, 2000)[int(np.argmin(losses))], rel=5e-3
+    )
+    for name, each in clf.model_.state_dict().items():
+        assert torch.equal(each, weights[name])
+
+
+def test_it_is_saved_and_exported_and_the_next_fit_forgets_it(tmp_path, plain):
+    clf = make().fit(X[:20], Y[:20]).calibrate(X[20:], Y[20:])
+    clf.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.temperatures_ == clf.temperatures_
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    exported = graph.graph_of(clf)(torch.from_numpy(X).float())
+    np.testing.assert_allclose(exported.numpy(), clf.predict_proba(X), atol=1e-5)
+    assert clf.fit(X, Y).temperatures_ == [MIXED_TEMPERATURE]
+
+
+def test_an_ensemble_averages_with_it():
+    made = {**SMALL, "temperature": 0.5}
+    made.pop("random_state")
+    ensemble = TSEnsembleClassifier(
+        "fast", transformer_params=made, convolution_params={"n_features": 168, "n_groups": 2},
+        random_state=0,
+    ).fit(X, Y)  # fmt: skip
+    parts = ensemble.predict_proba_parts(X)
+    assert ensemble.transformer_.temperatures_ == [0.5]
+    mean = (parts["transformer"] + parts["random_convolutions"]) / 2
+    np.testing.assert_allclose(ensemble.predict_proba(X), mean, atol=1e-12)
+    logs = np.log(mean)
+    np.testing.assert_allclose(
+        ensemble.decision_function(X), logs[:, 1] - logs[:, 0], rtol=1e-6, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample_weight": np.zeros(40)}, "at least one non-zero"),
+        ({"cv": [(np.arange(20), np.arange(20, 30))]}, "leaves 30 series out of all folds"),
+        ({"cv": [(np.flatnonzero(Y == "a"), np.flatnonzero(Y == "b"))]}, "class 'b' has no series"),
+    ],
+)
+def test_what_cannot_be_calibrated_with_is_refused(plain, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plain.calibrate(X, Y, **arguments)
+    assert plain.temperatures_ == [1.0]
+
+
+@pytest.mark.parametrize("temperatures", [[], [1.0, 1.0], [0.0], ["1"], None])
+def test_a_saved_one_that_cannot_be_is_refused(plain, temperatures):
+    state, tensors = plain._fitted_state()
+    with pytest.raises(ValueError, match="temperatures must be"):
+        TSTransformerClassifier._from_fitted_state(
+            {**state, "format": 2, "temperatures": temperatures}, tensors, "cpu"
+        )

@@ -1,0 +1,122 @@
+"""How far the confidence of a classifier can be trusted, beside what scikit-learn measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+__all__ = ["expected_calibration_error", "reliability"]
+
+
+def reliability(
+    y_true: npt.ArrayLike,
+    y_proba: npt.ArrayLike,
+    labels: npt.ArrayLike | None = None,
+    n_bins: int = 10,
+) -> pd.DataFrame:
+    """Compare the confidence of predictions with how often they are right, by bins of confidence.
+
+    The confidence of a prediction is the largest of its probabilities. The bins are intervals of
+    equal width from 0 to 1, each with its upper end; empty ones are left out.
+
+    Parameters
+    ----------
+    y_true : array-like (n,)
+        True labels.
+    y_proba : array-like (n, K)
+        Probabilities of the classes, from `predict_proba`.
+    labels : array-like (K,), optional
+        The label of each column, such as `classes_`; by default the sorted labels of `y_true`.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each bin, with its ``count``, mean ``confidence`` and ``accuracy``; the index is
+        the number of the bin.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match, a label is unknown or rows are no probabilities.
+
+    Examples
+    --------
+    >>> from tsformer.metrics import reliability
+    >>> table = reliability([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], n_bins=2)
+    >>> print(table.round(3).to_string(index=False))
+     count  confidence  accuracy
+         3         0.8     0.667
+    """
+    truth, proba = np.asarray(y_true), np.asarray(y_proba, dtype=np.float64)
+    known = np.unique(truth) if labels is None else np.asarray(labels)
+    if proba.ndim != 2 or proba.shape != (len(truth), len(known)) or not len(truth):
+        raise ValueError(
+            f"y_proba must be (n, K), a column for each of the K={len(known)} labels and a row for "
+            f"each of the n={len(truth)} > 0 series; got shape {proba.shape}"
+        )
+    if not (np.all(proba >= 0) and np.allclose(proba.sum(axis=1), 1, atol=1e-3)):
+        raise ValueError("the rows of y_proba must be probabilities: >= 0, with the sum 1")
+    strange = set(truth.tolist()) - set(known.tolist())
+    if strange:
+        raise ValueError(
+            f"y_true has the label {min(strange)!r}, which is not among labels="
+            f"{known.tolist()[:20]}"
+        )
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be >= 1; got {n_bins!r}")
+    confidence = proba.max(axis=1)
+    right = known[proba.argmax(axis=1)] == truth
+    place = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    table = pd.DataFrame({"bin": place, "confidence": confidence, "accuracy": right.astype(float)})
+    bins = table.groupby("bin")
+    summary: pd.DataFrame = bins.mean()
+    summary.insert(0, "count", bins.size())
+    return summary
+
+
+def expected_calibration_error(
+    y_true: npt.ArrayLike,
+    y_proba: npt.ArrayLike,
+    labels: npt.ArrayLike | None = None,
+    n_bins: int = 10,
+) -> float:
+    r"""Compute the expected calibration error [1]_ of the predicted classes.
+
+    .. math:: \sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|
+
+    over the bins of `reliability`. It is 0 if of all predictions made with a confidence of 80 %,
+    80 % are right, and says nothing about how many are. It is biased upwards for few series.
+
+    Parameters
+    ----------
+    y_true, y_proba, labels, n_bins : as in `reliability`
+
+    Returns
+    -------
+    float
+        Between 0 and 1; lower is better.
+
+    Raises
+    ------
+    ValueError
+        As in `reliability`.
+
+    References
+    ----------
+    .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+       https://arxiv.org/abs/1706.04599
+
+    Examples
+    --------
+    >>> from tsformer.metrics import expected_calibration_error
+    >>> round(expected_calibration_error([0, 1], [[0.9, 0.1], [0.2, 0.8]]), 3)
+    0.15
+    """
+    bins: Any = reliability(y_true, y_proba, labels, n_bins)
+    gaps = (bins["accuracy"] - bins["confidence"]).abs()
+    return float((gaps * bins["count"]).sum() / bins["count"].sum())
