@@ -127,6 +127,7 @@ def test_a_regressor(italy: tuple[Any, Any]) -> None:
     regressor = TSTransformerRegressor(**SMALL, max_epochs=1).fit(X, X.mean(axis=(1, 2)))
     run = new_run(before)
     assert run.data.metrics["train/r2"] == pytest.approx(regressor.score(X, X.mean(axis=(1, 2))))
+    assert np.allclose(load_registered(artifacts(run)["model"]).predict(X), regressor.predict(X))
     model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
     assert np.allclose(model.predict({"series": X[:3]})["prediction"], regressor.predict(X[:3]))
 

@@ -119,9 +119,6 @@ ESTIMATOR: dict[str, Field] = {
     "clock": _choice(None, "numbers", "dates"),
     "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
 }
-TEMPERATURES: dict[str, Field] = {
-    "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
-}
 #: ...of the run that a fit was tracked in, an id and the address of a store...
 TRACKED_RUN: dict[str, Field] = {
     "run_id": (
@@ -129,6 +126,9 @@ TRACKED_RUN: dict[str, Field] = {
         "letters and digits, at most 64",
     ),
     "store": (lambda v: isinstance(v, str) and "://" in v, "an address"),
+}
+TEMPERATURES: dict[str, Field] = {
+    "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
 REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
 #: ...of those with models of their own...

@@ -14,8 +14,8 @@ from tsformer.tracking.store import RunStore
 
 __all__ = ["Watchdog", "kill_running"]
 
-# It imports nothing while it waits for the end of a pipe, so that it takes hardly any memory.
-# Its arguments come by the environment: all users of a machine see those of a command line, and an
+# It imports nothing while it waits for the end of a pipe, so that it takes hardly any memory. Its
+# arguments come by the environment: all users of a machine see those of a command line, and an
 # address may have a password in it.
 _WAIT = """import sys
 if sys.stdin.read() != "done":
