@@ -69,6 +69,11 @@ def test_the_parts_of_an_ensemble_are_not_seen_apart(
     assert len(seen) == 4
 
 
+def test_copies_that_calibrate_are_not_seen(seen: list[Any], problem: tuple[Any, Any]) -> None:
+    TSTransformerClassifier(**SMALL).fit(*problem).calibrate(*problem, cv=2)
+    assert len(seen) == 2
+
+
 class At(Callback):
     def __init__(self, error: BaseException | None = None):
         self.error = error

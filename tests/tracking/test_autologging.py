@@ -95,6 +95,7 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy: tuple[Any, Any]) -> None:
 
     files = artifacts(run)
     pictures = {"training.png", "encoding.png", "confusion_train.png", "confusion_val.png"}
+    pictures |= {"reliability_train.png", "reliability_val.png"}
     assert pictures <= set(files)
     model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
     answer = model.predict({"series": X[:7]})

@@ -32,7 +32,8 @@ def test_a_regressor() -> None:
     y = X.mean(axis=(1, 2))
     small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
     regressor = TSTransformerRegressor(**small).fit(X, y)
-    scores, predicted = scored(regressor, X, y)
+    scores, predicted, probabilities = scored(regressor, X, y)
+    assert probabilities is None
     assert scores["r2"] == pytest.approx(regressor.score(X, y))
     assert scores["rmse"] == pytest.approx(np.sqrt(((predicted - y) ** 2).mean()))
     assert scores["mae"] == pytest.approx(np.abs(predicted - y).mean())

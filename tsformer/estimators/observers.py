@@ -10,7 +10,7 @@ from typing import Any
 
 from tsformer.training import Callback
 
-__all__ = ["Fit", "Observer", "add_observer", "observed", "remove_observer"]
+__all__ = ["Fit", "Observer", "add_observer", "observed", "remove_observer", "unobserved"]
 
 
 @dataclass
@@ -71,5 +71,15 @@ def observed(estimator: Any, X: Any, y: Any, **data: Any) -> Iterator[Fit]:
             for observer in list(_observers):
                 stack.enter_context(observer(fit))
             yield fit
+    finally:
+        _inside.reset(token)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Fit inside the block without being observed: what is fitted there is not what was asked."""
+    token = _inside.set(True)
+    try:
+        yield
     finally:
         _inside.reset(token)

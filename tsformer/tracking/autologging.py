@@ -21,13 +21,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import is_classifier
 
 from tsformer._optional import require
 from tsformer.data.containers import to_padded
 from tsformer.estimators.ensemble import QUALITIES
 from tsformer.estimators.observers import Fit, add_observer, remove_observer
-from tsformer.plots import encoding_color, plot_confusion, plot_history
+from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, current, start_run, user_run_is_active
 from tsformer.tracking.parameters import encoding_of, parameters_of
@@ -264,16 +263,17 @@ class _FitLog:
 def log_scores(
     run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
 ) -> None:
-    """Log the scores of a fitted estimator on some data, and the confusion matrix if asked.
+    """Log the scores of a fitted estimator on some data, and pictures of them if asked.
 
     `part` is "train", "val" or "test".
     """
-    scores, predicted = scored(estimator, X, y, times)
+    scores, predicted, probabilities = scored(estimator, X, y, times)
     run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-    if pictures and is_classifier(estimator) and importlib.util.find_spec("matplotlib"):
+    if pictures and probabilities is not None and importlib.util.find_spec("matplotlib"):
+        true, classes = np.asarray(y), estimator.classes_
+        run.figure(lambda: plot_confusion(true, predicted, classes), f"confusion_{part}.png")
         run.figure(
-            lambda: plot_confusion(np.asarray(y), predicted, estimator.classes_),
-            f"confusion_{part}.png",
+            lambda: plot_reliability(true, probabilities, classes), f"reliability_{part}.png"
         )
 
 

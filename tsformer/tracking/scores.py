@@ -30,8 +30,8 @@ def main_score(estimator: Any) -> str:
 
 def scored(
     estimator: Any, X: Any, y: npt.ArrayLike, times: Any = None
-) -> tuple[dict[str, float], npt.NDArray[Any]]:
-    """Return the scores of a fitted estimator by name, and what it predicts.
+) -> tuple[dict[str, float], npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return the scores of a fitted estimator by name, what it predicts, and its probabilities.
 
     Parameters
     ----------
@@ -45,10 +45,11 @@ def scored(
     true = np.asarray(y)
     if not is_classifier(estimator):
         predicted = np.asarray(estimator.predict(X, times))
-        return regression_scores(true, predicted), predicted
+        return regression_scores(true, predicted), predicted, None
     probabilities = estimator.predict_proba(X, times)
     predicted = estimator.classes_[probabilities.argmax(axis=1)]
-    return classification_scores(true, probabilities, estimator.classes_), predicted
+    scores = classification_scores(true, probabilities, estimator.classes_)
+    return scores, predicted, probabilities
 
 
 def classification_scores(
