@@ -6,6 +6,7 @@ Rooms: `design` (what is asked), `run` (its trials), `analysis` (scores to findi
 from tsformer._deprecation import renamed_in_module
 from tsformer.studies.analysis.plots import (
     plot_boxes,
+    plot_by_dataset,
     plot_chances,
     plot_comparison,
     plot_cost,
@@ -30,6 +31,7 @@ __all__ = [
     "compare",
     "compare_methods",
     "plot_boxes",
+    "plot_by_dataset",
     "plot_chances",
     "plot_comparison",
     "plot_cost",
