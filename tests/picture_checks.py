@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,10 @@ def pixels(figure: Any) -> np.ndarray:
 
 
 def panels(figure: Any) -> list[Any]:
-    return [ax for ax in figure.axes if ax.get_label() != COLORBAR and ax.get_visible()]
+    """Return the panels with axes; not colour bars, and not those that hold words."""
+    return [
+        ax for ax in figure.axes if ax.get_label() != COLORBAR and ax.get_visible() and ax.axison
+    ]
 
 
 def images(figure: Any) -> list[np.ndarray]:
@@ -39,7 +44,7 @@ def assert_readable(figure: Any) -> None:
     for ax in figure.axes:
         if ax.get_label() == COLORBAR:
             assert ax.get_ylabel() or ax.get_xlabel()
-        elif ax.get_visible():
+        elif ax.get_visible() and ax.axison:
             grid = ax.get_subplotspec()
             assert ax.get_xlabel() or not grid.is_last_row() or figure.get_supxlabel()
             assert ax.get_ylabel() or not grid.is_first_col() or ax.get_yticklabels()
@@ -49,3 +54,81 @@ def assert_readable(figure: Any) -> None:
     # Nothing is cut off: the outermost pixels are paper.
     for edge in (picture[0], picture[-1], picture[:, 0], picture[:, -1]):
         assert (edge == 1).all()
+
+
+def assert_legible(figure: Any) -> None:
+    """No text is cut off or runs into another, and panels side by side have one height."""
+    figure.draw_without_rendering()
+    written = list(_texts(figure))
+    assert written
+    boxes = [_corners(text) for text in written]
+    for text, box in zip(written, boxes, strict=True):
+        inside = (box >= 0).all() and (box <= figure.bbox.size).all()
+        assert inside, f"{text.get_text()!r} is cut off: {box.round()} in {figure.bbox.size}"
+    low = np.array([box.min(axis=0) for box in boxes])
+    high = np.array([box.max(axis=0) for box in boxes])
+    meet = ((low[:, None] < high) & (low < high[:, None])).all(axis=-1)
+    for i, j in np.argwhere(np.triu(meet, 1)):
+        apart = _apart(boxes[i], boxes[j])
+        assert apart, f"{written[i].get_text()!r} runs into {written[j].get_text()!r}"
+    for one, other in itertools.combinations(panels(figure), 2):
+        places = [ax.get_subplotspec() for ax in (one, other)]
+        if None in places or places[0].get_gridspec() is not places[1].get_gridspec():
+            continue
+        rows = [place.rowspan for place in places]
+        first, second = (ax.get_window_extent() for ax in (one, other))
+        if rows[0].stop == rows[1].stop:
+            assert abs(first.y0 - second.y0) < 1, "panels of a row begin at different heights"
+        if rows[0].start == rows[1].start:
+            assert abs(first.y1 - second.y1) < 1, "panels of a row end at different heights"
+
+
+def _texts(figure: Any) -> Iterator[Any]:
+    """Yield what is written: titles, labels, ticks within the panels, legends, and words."""
+    legends = list(figure.legends)
+    for part in (figure, *figure.subfigs):
+        yield from _visible(part.texts)
+    for ax in figure.axes:
+        if not ax.get_visible():
+            continue
+        yield from _visible([*ax.texts, ax.title])
+        if not ax.axison:
+            continue
+        for axis in (ax.xaxis, ax.yaxis):
+            yield from _visible([axis.label, axis.get_offset_text()])
+            low, high = sorted(axis.get_view_interval())
+            margin = 1e-9 * (high - low)
+            for tick in axis.get_major_ticks():
+                if low - margin <= tick.get_loc() <= high + margin:
+                    yield from _visible([tick.label1, tick.label2])
+        legends += [ax.get_legend()] if ax.get_legend() else []
+    for legend in legends:
+        yield from _visible(legend.get_texts())
+
+
+def _visible(texts: Any) -> Iterator[Any]:
+    return (text for text in texts if text.get_visible() and text.get_text().strip())
+
+
+def _corners(text: Any) -> np.ndarray:
+    """Return the corners ``[4, 2]`` of a text, turned as it is, half a pixel inside its edge."""
+    angle = np.deg2rad(text.get_rotation())
+    turned = text.get_window_extent()
+    center = np.array([turned.x0 + turned.x1, turned.y0 + turned.y1]) / 2
+    text.set_rotation(0)
+    flat = text.get_window_extent()
+    text.set_rotation(np.rad2deg(angle))
+    half = np.maximum(np.array([flat.width, flat.height]) / 2 - 0.5, 0.1)
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half
+    cos, sin = np.cos(angle), np.sin(angle)
+    return center + corners @ np.array([[cos, sin], [-sin, cos]])
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two rectangles are apart: some side of one of them separates the two."""
+    for box in (one, other):
+        for side in (box[1] - box[0], box[2] - box[1]):
+            a, b = one @ side, other @ side
+            if a.max() < b.min() or b.max() < a.min():
+                return True
+    return False

@@ -38,6 +38,14 @@ def test_import_loads_no_optional_library(tmp_path):
     assert python(code, tmp_path).strip() == "[]"
 
 
+def test_subpackages_need_no_import_of_their_own(tmp_path):
+    code = (
+        "import sys, tsformer; assert 'torch' not in sys.modules\n"
+        "print(tsformer.data.from_long.__name__, tsformer.data.LayoutWarning.__name__)"
+    )
+    assert python(WITHOUT_EXTRAS + code, tmp_path).strip() == "from_long LayoutWarning"
+
+
 @pytest.mark.slow
 def test_import_is_quick(tmp_path):
     code = (
@@ -53,6 +61,8 @@ def test_every_public_name_is_there():
 
     for name in tsformer.__all__:
         assert getattr(tsformer, name).__name__ == name
+        assert name in dir(tsformer)
+    for name in ("data", "encodings", "plots", "tracking"):
         assert name in dir(tsformer)
     with pytest.raises(AttributeError, match="no attribute 'TSTransformerClasifier'"):
         _ = tsformer.TSTransformerClasifier

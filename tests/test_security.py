@@ -34,6 +34,21 @@ print(seen)
 import colorsys
 print(len(seen))
 """
+#: The same of MLflow's loader, which imports libraries of its own even when it is called again.
+MLFLOW_LOADS = """
+import os, pickle, sys
+import tsformer.tracking
+import mlflow
+load = lambda: mlflow.pyfunc.load_model(sys.argv[1], suppress_warnings=True)
+load()
+seen = []
+code = {"pickle.find_class", "os.exec", "os.fork", "os.system", "subprocess.Popen"}
+sys.addaudithook(lambda event, arguments: event in code and seen.append(event))
+load()
+print(seen)
+pickle.loads(pickle.dumps(os.getcwd))
+print(len(seen))
+"""
 
 
 def classifier(**parameters: object) -> TSTransformerClassifier:
@@ -65,6 +80,24 @@ def test_loading_a_model_runs_no_code(tmp_path: Path) -> None:
     seen, with_an_import = done.stdout.splitlines()
     assert seen == "[]"
     assert int(with_an_import) > 0, "the hook sees what is imported"
+
+
+@pytest.mark.slow
+def test_mlflow_runs_no_pickle_to_load_a_registered_model(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+    from tsformer.tracking.register import write_model
+
+    write_model(classifier().fit(X, Y), tmp_path / "model", input_example=X[:2])
+    kept = {path.suffix for path in (tmp_path / "model").rglob("*")}
+    assert kept == {"", ".json", ".skops", ".txt", ".yaml"}
+    done = subprocess.run(
+        [sys.executable, "-c", MLFLOW_LOADS, str(tmp_path / "model")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    seen, with_pickle = done.stdout.splitlines()
+    assert seen == "[]"
+    assert int(with_pickle) > 0, "the hook sees a pickle"
 
 
 class Evil:

@@ -35,7 +35,7 @@ KINDS = {
         "left, what is added, position (down) by feature, red above zero; "
         "right, cosine similarity of two positions",
     ),
-    "none": ("none: the control", "all positions are the same"),
+    "none": ("none: the control", "there is nothing to draw"),
     "rotate": (
         "rotate: turns or widens queries and keys",
         "score of a query and a key of ones, 1 without the encoding; "
@@ -98,7 +98,12 @@ def placed(
 def _tile(figure: Figure, x: float, y: float, view: View) -> None:
     """Draw one or two panels with the lower left corner at `x`, `y`, and their ranges below."""
     right = x + PANEL + GAP
-    if view.matrix is None:
+    if view.hook == "none":
+        for line, words in enumerate(
+            ("Nothing is encoded:", "to attention, all", "positions are alike.")
+        ):
+            _text(figure, x, y + PANEL - 20 - 22 * line, words, size=8)
+    elif view.matrix is None:
         _curves(figure, x, y, right + PANEL - x, view)
     elif view.curves:
         _image(figure, x, y, view.matrix, *matrix_range(view), "viridis")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from experiments.output import COMMITTED
 from tools import markdown_text as md
+from tools.recommendation import recommendation
 from tsformer.encodings import available
 from tsformer.encodings.registry import find
 from tsformer.studies.report.render import markdown_table
@@ -74,10 +75,12 @@ head, and `L` or `M` the number of tokens of the longest training series, called
 GUIDE = """\
 ## Which to try first
 
-- **Start with the default**, `lspe` behind the convolutional stem: it has the best mean of the
-  three encodings in the last table. That stem captures the order of neighbouring steps by itself,
-  and behind it all encodings that were tried, `none` included, solve the synthetic problems: the
-  choice matters less there.
+{recommendation}
+What else may decide, from the tables below:
+
+- **Behind the convolutional stem** the choice matters less: the stem captures the order of
+  neighbouring steps by itself, and with it all encodings that were tried, `none` included, solve
+  the synthetic problems.
 - **Behind the linear stem, if the distance between steps matters** (a lag between channels at
   random positions): `rope`, `xpos`, `shaw`, `t5`, `fire`, `erpe`, or `conv` for lags within its
   kernel. With little training data, the encodings that are added to the tokens, `tupe` and the
@@ -188,7 +191,9 @@ def guide(
         "{cost}\n": (cost, partial(cost_table, encodings=[row["name"] for row in packaged()])),
         "{choose_recipe}\n": (choose_recipe, choose_recipe_table),
     }
-    opening, *parts = re.split(r"^(?=### )", GUIDE, flags=re.MULTILINE)
+    recommended = recommendation("../experiments/results/which_encoding/report/report.md")
+    text = GUIDE.replace("{recommendation}\n", recommended + "\n")
+    opening, *parts = re.split(r"^(?=### )", text, flags=re.MULTILINE)
     kept = []
     for part in parts:
         places = [place for place in tables if place in part]

@@ -2,10 +2,10 @@
 
     python tools/write_docs.py
 
-These are the tables of README.md, experiments/results/README.md and speed_notes.md, each between
-the comments ``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of
-docs/encodings.md and docs/augmentation.md, which `encodings_page.py` and `augmentation_page.py`
-compose.
+These are the tables of README.md, experiments/results/README.md and speed_notes.md, and the
+recommendation, each between the comments ``<!-- table: name -->`` and ``<!-- end of table -->``,
+and the whole of docs/encodings.md and docs/augmentation.md, which `encodings_page.py` and
+`augmentation_page.py` compose.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from experiments.language import language_model
 from experiments.output import COMMITTED
 from tools import augmentation_page, encodings_page, speed_tables
 from tools import markdown_text as md
+from tools.recommendation import STUDY, recommendation
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.report.render import markdown_table
@@ -41,8 +42,12 @@ CONVOLUTIONS = COMMITTED / "random_convolutions.csv"
 AVERAGES = COMMITTED / "averages.csv"
 CALIBRATION = COMMITTED / "calibration.csv"
 PUBLISHED = COMMITTED / "published_development.csv"
-STUDY = COMMITTED / "which_encoding/results.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
+#: Page -> its link to the report of the study that the recommendation is from.
+RECOMMENDED_BY = {
+    "README.md": "experiments/results/which_encoding/report/report.md",
+    "experiments/results/README.md": "which_encoding/report/report.md",
+}
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"
 SPEED_PROFILE = COMMITTED / "speed_profile.csv"
@@ -230,10 +235,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(argv)
     text = README.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
+    text = filled(text, "recommendation", recommendation(RECOMMENDED_BY["README.md"]))
     text = filled(text, "accuracy", accuracy_table())
     text = filled(text, "speed", speed_table())
     README.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
+    text = filled(
+        text, "recommendation", recommendation(RECOMMENDED_BY["experiments/results/README.md"])
+    )
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
     text = filled(text, "calibration", calibration_table())

@@ -13,9 +13,23 @@ _PUBLIC = {
     "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
     "ModelConfig": "tsformer.model.transformer",
+    "autolog": "tsformer.tracking.autologging",
     "load": "tsformer.estimators.loading",
     "load_dataset": "tsformer.data",
 }
+
+_ROOMS = (
+    "augmentation",
+    "data",
+    "encodings",
+    "estimators",
+    "export",
+    "model",
+    "plots",
+    "studies",
+    "tracking",
+    "training",
+)
 
 __all__ = [
     "ModelConfig",
@@ -24,6 +38,7 @@ __all__ = [
     "TSTransformer",
     "TSTransformerClassifier",
     "TSTransformerRegressor",
+    "autolog",
     "load",
     "load_dataset",
 ]
@@ -36,13 +51,16 @@ if TYPE_CHECKING:
     from tsformer.estimators.random_convolution import RandomConvolutionClassifier
     from tsformer.estimators.regressor import TSTransformerRegressor
     from tsformer.model.transformer import ModelConfig, TSTransformer
+    from tsformer.tracking.autologging import autolog
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:  # `import tsformer` alone suffices for tsformer.data.from_long
+        return import_module(f"tsformer.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tsformer' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -50,7 +50,8 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 4
     if near:
         message += f": did you mean {near[0]!r}?"
     if len(choices) <= most:
-        return f"{message}{'' if near else ';'} Choose from: {', '.join(map(repr, choices))}"
+        chosen = ", ".join(map(repr, choices))
+        return f"{message}{' Choose' if near else '; choose'} from: {chosen}"
     if len(near) > 1:
         message += f" Near it: {', '.join(repr(each) for each in near[1:])}."
     return f"{message} ({len(choices)} are known)"

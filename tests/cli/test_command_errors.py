@@ -186,7 +186,7 @@ def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(error, monk
 
     monkeypatch.setattr(sources, "load_dataset", meanwhile)
     small = ("--max-epochs", 1, "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
-    message = error("fit", "ItalyPowerDemand", *small)
+    message = error("fit", "--no-track", "ItalyPowerDemand", *small)
     (rescued,) = tmp_path.glob("model-*")
     assert message.startswith("the model could not be saved in model (model exists and is not")
     assert message.endswith(f"it is saved in {rescued}"), message

@@ -19,7 +19,7 @@ from tsformer.cli import main
 for library in ("typer", "rich", "sktime"):
     pytest.importorskip(library, reason='needs the extra "all"')
 
-FIT = ["fit", "ItalyPowerDemand", "--encoding", "tape", "--max-epochs", "40"]
+FIT = ["fit", "ItalyPowerDemand", "--no-track", "--encoding", "tape", "--max-epochs", "40"]
 FIT += ["--set", "n_layers=1", "--set", "d_model=8", "--set", "n_heads=2", "--set", "verbose=0"]
 KEPT = ["--checkpoint", "state", "--set", "checkpoint_minutes=0"]
 

@@ -50,13 +50,27 @@ def test_unequal_lengths_are_a_list():
 
 
 @pytest.mark.parametrize("name", ["ItalyPowerDemand", "JapaneseVowels"])
-def test_no_split_is_train_then_test(name):
-    X, y = load_dataset(name)
+def test_both_splits_are_train_then_test(name):
+    X, y = load_dataset(name, "train+test")
     X_train, y_train = load_dataset(name, split="train")
     X_test, y_test = load_dataset(name, split="test")
     assert y.tolist() == [*y_train, *y_test]
     for both, one in zip(X, [*X_train, *X_test], strict=True):
         np.testing.assert_array_equal(both, one)
+
+
+def test_no_split_warns_that_train_and_test_come_together():
+    message = r"returns train and test series together, .* or split='train\+test' if both are meant"
+    with pytest.warns(UserWarning, match=message) as warned:
+        X, y = load_dataset("BasicMotions")
+    assert warned[0].filename == __file__
+    assert len(X) == len(y) == 80
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("split", ["train", "test", "train+test"])
+def test_a_split_is_no_reason_to_warn(split):
+    load_dataset("BasicMotions", split)
 
 
 # -------------------------------------------------------------------------------- where it looks
@@ -100,7 +114,7 @@ def test_a_wrong_environment_variable_is_named(monkeypatch):
 
 def test_your_own_data_set_needs_no_catalogue(tmp_path):
     put("data", name="My-Motions_2", edit=lambda lines: lines[:-1])
-    X, _ = load_dataset("My-Motions_2")
+    X, _ = load_dataset("My-Motions_2", "train+test")
     assert X.shape == (78, 6, 100)
     (tmp_path / "data/My-Motions_2/My-Motions_2_TEST.ts").unlink()
     assert len(load_dataset("My-Motions_2", "train")[0]) == 39
@@ -216,10 +230,10 @@ def downloads(monkeypatch):
 
 
 def test_a_download_lands_in_data_and_is_kept(downloads):
-    X, _ = load_dataset("BasicMotions")
+    X, _ = load_dataset("BasicMotions", "train+test")
     assert X.shape == (80, 6, 100)
     assert os.listdir("data") == ["BasicMotions"]
-    np.testing.assert_array_equal(load_dataset("BasicMotions")[0], X)
+    np.testing.assert_array_equal(load_dataset("BasicMotions", "train+test")[0], X)
     assert downloads.calls == 1
 
 
@@ -250,7 +264,7 @@ def test_a_failed_download_leaves_nothing(downloads, does, error):
         load_dataset("BasicMotions")
     assert os.listdir("data") == []
     downloads.does = put
-    assert len(load_dataset("BasicMotions")[0]) == 80
+    assert len(load_dataset("BasicMotions", "train+test")[0]) == 80
 
 
 def test_offline_says_what_to_do(downloads):
@@ -275,7 +289,7 @@ def test_two_downloads_at_once(downloads):
         put(folder)
 
     downloads.does = slower
-    assert len(load_dataset("BasicMotions")[0]) == 80
+    assert len(load_dataset("BasicMotions", "train+test")[0]) == 80
     assert os.listdir("data") == ["BasicMotions"]
 
 
@@ -287,7 +301,7 @@ def test_sktime_is_what_downloads(monkeypatch):
     monkeypatch.setattr(
         _data_io, "_cache_dataset", lambda url, name, extract_path: put(extract_path, name, name)
     )
-    assert load_dataset("ItalyPowerDemand")[0].shape == (1096, 1, 24)
+    assert load_dataset("ItalyPowerDemand", "train+test")[0].shape == (1096, 1, 24)
     assert os.listdir("data") == ["ItalyPowerDemand"]
 
 

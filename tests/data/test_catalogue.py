@@ -61,7 +61,7 @@ def test_what_sktime_ships_loads():
     shipped = table.loc[table["available"] == "sktime", "name"]
     assert {"BasicMotions", "ItalyPowerDemand", "JapaneseVowels"} <= set(shipped)
     for name in shipped:
-        load_dataset(name)
+        load_dataset(name, "train+test")
 
 
 @pytest.mark.archive
@@ -71,7 +71,7 @@ def test_the_archives_files_match_the_catalogue():
     names = [name for name in table.index if (ARCHIVE / name).is_dir()]
     assert names
     for name in names:
-        X, y = load_dataset(name, folder=ARCHIVE)
+        X, y = load_dataset(name, "train+test", folder=ARCHIVE)
         entry = table.loc[name]
         lengths = [x.shape[1] for x in X]
         assert len(X) == len(y) == entry["train_size"] + entry["test_size"], name

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.utils import check_array
+from torch.utils.data import DataLoader, TensorDataset
 
 from tsformer.data.containers import to_padded
 
@@ -77,6 +80,72 @@ def test_types_of_numbers(dtype):
 def test_refused_with_a_reason(X, message):
     with pytest.raises(ValueError, match=message):
         to_padded(X)
+
+
+LETTERS = ["abc", "abd"]
+TO_LONG = r"tsformer.data.from_long\(table, .*; for symbols use their codes, .* stem='embedding'"
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (LETTERS, f"X is a list of str, such as 'abc', but .* {TO_LONG}"),
+        (np.array(LETTERS), f"X is a ndarray of str_, such as .*abc.*, but .* {TO_LONG}"),
+        (pd.Series(LETTERS), f"X is a Series of str, such as 'abc', but .* {TO_LONG}"),
+        ([Path("a.csv")], r"X is a list of PosixPath, .*'a.csv'.*; files must be read first"),
+        ([{"a": 1.0}], "X is a list of dict, such as {'a': 1.0}, but a series is made of numbers"),
+        ([["no", "yes"]], "X holds text, such as 'no'; for symbols use their codes"),
+        ([["1", "2.5"]], r"X holds text, such as '1'; for .* use np.asarray\(X, dtype=float\)$"),
+        (WHOLE.astype(str), r"X holds text, .*; for numbers in text use np.asarray\(X, dtype=f"),
+        (np.array([["a", 1.0]], dtype=object), "X holds text, such as 'a'; for symbols"),
+        (pd.DataFrame({"t": [0, 1], "who": ["p0", "p0"]}), r"no numbers: \['who'\], such as 'p0'"),
+        (pd.DataFrame({"day": pd.to_datetime(["2024-01-01"])}), r"\['day'\], such as '2024-01-01"),
+        (pd.DataFrame({0: ["0,5"], 1: [0.7]}), r"no numbers: \['0'\], such as '0,5'.*from_long"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_text_is_refused_with_what_it_may_be(X, message):
+    with pytest.raises(ValueError, match=message):
+        to_padded(X)
+
+
+def test_what_is_advised_for_text_is_read():
+    codes = [[ord(symbol) for symbol in x] for x in ["ab", "abc"]]
+    assert to_padded(codes).lengths.tolist() == [2, 3]
+    text = WHOLE.astype(str)
+    np.testing.assert_array_equal(
+        to_padded(np.asarray(text, dtype=float)).values, to_padded(WHOLE).values
+    )
+    np.testing.assert_array_equal(  # as scikit-learn does
+        to_padded(pd.DataFrame(text[:, 0]), check=check_array).values, to_padded(WHOLE[:, 0]).values
+    )
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ((x for x in WHOLE), r"got generator, which list\(X\) makes a list of"),
+        ({1.0, 2.0}, "got set. tsformer.load_dataset"),
+        (DataLoader(TensorDataset(torch.zeros(2, 1, 3))), "got DataLoader. tsformer.load_dataset"),
+    ],
+    ids=["generator", "set", "DataLoader"],
+)
+def test_no_container(X, message):
+    with pytest.raises(TypeError, match=message):
+        to_padded(X)
+
+
+def test_lists_of_series_by_length_and_channels():
+    message = r"series 0 has 6, series 1 has 3 .* if they are .length, channels., pass \[x.T for x"
+    with pytest.raises(ValueError, match=message):
+        to_padded([x.T for x in RAGGED])
+
+
+def test_frames_with_a_column_of_times():
+    frame = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"make the times its index: x.set_index\('day'\)$"):
+        to_padded([frame])
+    assert to_padded([frame.set_index("day")], index=True).clock == "dates"
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
@@ -163,9 +232,12 @@ def test_unequal_lengths_in_every_container(name):
         [pd.Series(x[0]) for x in RAGGED],
         [x[0].tolist() for x in RAGGED],
         pd.DataFrame({"only": [pd.Series(x[0]) for x in RAGGED]}),
+        pd.DataFrame({"only": [x[0].tolist() for x in RAGGED]}),  # as read from JSON
+        pd.Series([x[0] for x in RAGGED]),
+        pd.Series([x[0].tolist() for x in RAGGED]),
         _objects([x[0] for x in RAGGED]),
     ],
-    ids=["series", "lists", "cells", "objects"],
+    ids=["series", "lists", "cells", "cells of lists", "column", "column of lists", "objects"],
 )
 def test_one_channel_of_unequal_lengths(X):
     np.testing.assert_array_equal(to_padded(X).values, to_padded([x[:1] for x in RAGGED]).values)

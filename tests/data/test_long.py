@@ -70,7 +70,7 @@ def test_other_tables(library):
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({}, {"value": "z"}, "unknown column of the table 'z'; Choose from: 'case'"),
+        ({}, {"value": "z"}, "unknown column of the table 'z'; choose from: 'case'"),
         ({}, {"value": "x", "label": "knd"}, "did you mean 'kind'"),
         ({}, {"value": ["x", "y"], "channel": "kind"}, "a single column of values; got value="),
         ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them first"),

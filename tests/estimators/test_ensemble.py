@@ -237,7 +237,7 @@ def test_wrong_parameters(parameters, error, message, monkeypatch):
 def test_wrong_data():
     with pytest.raises(ValueError, match="the target y is None"):
         make().fit(X, None)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="X holds 12 series, but y 11 values; there must be one"):
         make().fit(X, Y[:-1])
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         make().fit(X, Y, sample_weight=-np.ones(12))

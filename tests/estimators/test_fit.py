@@ -96,7 +96,7 @@ def test_weights_that_cannot_be(make, italy):
         ValueError, match=r"not labels, \[1, 2\], and lacks the labels \['1', '2'\]"
     ):
         make(class_weight={1: 1, 2: 5}).fit(X, y)
-    with pytest.raises(ValueError, match=r"sample_weight.shape"):
+    with pytest.raises(ValueError, match="but sample_weight 3 values; there must be one"):
         make().fit(X, y, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="class_weight"):
         make(class_weight="balance").fit(X, y)

@@ -65,7 +65,7 @@ WRONG = [
     ("d_ff", 0, ValueError, "d_ff must be an int >= 1, or None; got 0"),
     ("dropout", 1.0, ValueError, "dropout must be .* < 1.*got 1.0"),
     ("dropout", -0.1, ValueError, "dropout must be .*got -0.1"),
-    ("norm_first", "yes", ValueError, "unknown norm_first 'yes'; Choose from: True, False"),
+    ("norm_first", "yes", ValueError, "unknown norm_first 'yes'; choose from: True, False"),
     ("pooling", "maen", ValueError, "unknown pooling 'maen': did you mean 'mean'"),
     ("scaling", "chanel", ValueError, "unknown scaling 'chanel': did you mean 'channel'"),
     ("head_norm", "bach", ValueError, "unknown head_norm 'bach': did you mean 'batch'"),
@@ -169,7 +169,7 @@ def test_parameters_are_not_written_to(make, italy):
     [
         (None, "requires y to be passed, but the target y is None"),
         ([0.5, 1.7] * 10, "Unknown label type"),
-        (["a", "b"], "inconsistent numbers of samples"),
+        (["a", "b"], "X holds 20 series, but y 2 values; there must be one value for each"),
         ([[0, 1]] * 20, "y should be a 1d array"),
         ([0, np.nan] * 10, "NaN"),
     ],
@@ -197,8 +197,8 @@ def test_wrong_labels(y, message, make, motions):
         ("motions.ts", "got str. tsformer.load_dataset reads"),
         (None, "another container of series; got NoneType"),
         ({"a": 1}, "got dict"),
-        (pd.DataFrame({"a": ["x"] * 20}), "could not convert string"),
-        (np.full((20, 2, 3), "a"), "could not convert string|dtype"),
+        (pd.DataFrame({"a": ["x"] * 20}), r"no numbers: \['a'\], such as 'x'.*from_long"),
+        (np.full((20, 2, 3), "a"), "X holds text, such as 'a'; for symbols use their codes"),
         (np.zeros((20, 2, 3), complex), "[Cc]omplex"),
     ],
 )

@@ -58,7 +58,9 @@ def test_parameters_are_those_of_the_classifier_except_for_classes():
         assert str(ours[name]) == str(same)
     assert all(parameter.annotation is not parameter.empty for parameter in ours.values())
     assert set(vars(TSTransformerRegressor())) == set(ours)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'class_weight'"):
+    with pytest.raises(
+        TypeError, match="unknown parameter of TSTransformerRegressor 'class_weight'"
+    ):
         TSTransformerRegressor(class_weight="balanced")
     with pytest.raises(ValueError, match="unknown pooling 'men'"):
         TSTransformerRegressor(pooling="men").fit(np.zeros((4, 5)), np.arange(4))
@@ -99,7 +101,7 @@ def test_constant_targets_and_one_series():
         (["a"] * 67, "y must hold numbers.*For class labels use TSTransformerClassifier"),
         ([np.nan] * 67, "y contains NaN"),
         ([np.inf] * 67, "y contains infinity"),
-        ([1.0], "inconsistent numbers of samples"),
+        ([1.0], "X holds 67 series, but y 1 values"),
     ],
 )
 def test_wrong_targets(y, message, evening):

@@ -264,3 +264,16 @@ def test_columns_that_are_none_are_refused(tmp_path):
         load(tmp_path / "model")
     file.write_text(json.dumps(described | {"added by a later version": {"case": 3}}))
     load(tmp_path / "model")
+
+
+def test_the_run_that_it_was_tracked_in_is_kept_until_the_next_fit(path):
+    clf, run = fitted(), {"run_id": "0a" * 16, "store": "http://localhost:5000"}
+    assert not hasattr(clf, "tracked_run_")
+    clf.tracked_run_ = run
+    clf.save(path)
+    loaded = load(path)
+    assert loaded.tracked_run_ == run
+    assert_same(loaded, clf)
+    assert not hasattr(loaded.fit(X, Y), "tracked_run_")
+    loaded.save(path)
+    assert not hasattr(load(path), "tracked_run_")

@@ -210,6 +210,16 @@ FIELDS = [
     ("classifier", "parameters.colour", "red", "unknown parameter in parameters 'colour'"),
     ("ensemble", "parameters.transformer_params.colour", 1, "in parameters.transformer_params"),
     ("classifier", "parameters.class_weight", {"pairs": [[[], 1]]}, "parameters.class_weight.pair"),
+    # Where it was tracked.
+    ("classifier", "tracked_run", "x", "tracked_run must be an object; got 'x'"),
+    ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store is missing"),
+    (
+        "ensemble",
+        "tracked_run",
+        {"run_id": "' OR 1", "store": "http://x"},
+        "tracked_run.run_id must be letters and digits, at most 64; got",
+    ),
+    ("classifier", "tracked_run", {"run_id": "a", "store": "x"}, "store must be an address"),
     # Anything.
     ("classifier", "class", ["x"], "unknown class"),
     ("classifier", "class", {"x": 1}, "unknown class"),

@@ -70,7 +70,7 @@ def test_mismatched_validation_data_are_refused(make, motions):
         ValueError, match=r"y_val has labels that are not in the training data: \['Swim'\]"
     ):
         make().fit(X, y, X_val=X, y_val=np.where(y == "Walking", "Swim", y))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="X_val holds 20 series, but y_val 19 values"):
         make().fit(X, y, X_val=X, y_val=y[1:])
     with pytest.raises(ValueError, match=r"X has 5 channels, but .* fitted with 6"):
         make().fit(X, y, X_val=X[:, 1:], y_val=y)

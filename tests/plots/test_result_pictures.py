@@ -27,11 +27,24 @@ def test_the_curves_are_those_of_the_history(validated: bool) -> None:
     assert_readable(figure)
     frame = history.to_frame()
     columns = ["loss", "val_loss", "val_score", "lr"] if validated else ["loss", "lr"]
-    lines = [line for ax in panels(figure) for line in ax.lines]
+    lines = [line for ax in panels(figure) for line in ax.lines if line.get_linestyle() == "-"]
+    marks = [line for ax in panels(figure) for line in ax.lines if line.get_linestyle() == "--"]
+    assert len(marks) == 2 * validated, "on the losses and on the score"
+    for mark in marks:
+        assert set(mark.get_xdata()) == {frame["val_loss"].idxmin()}
+    if validated:
+        labels = [text.get_text() for text in panels(figure)[0].get_legend().get_texts()]
+        assert labels[:2] == ["training", "validation"]
+        assert panels(figure)[1].get_ylim()[1] <= 1
     for line, column in zip(lines, columns, strict=True):
         np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
         np.testing.assert_array_equal(line.get_ydata(), frame[column])
-    of_frame = [line for ax in panels(plot_history(frame)) for line in ax.lines]
+    of_frame = [
+        line
+        for ax in panels(plot_history(frame))
+        for line in ax.lines
+        if line.get_linestyle() == "-"
+    ]
     for line, same in zip(lines, of_frame, strict=True):
         np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
@@ -58,10 +59,19 @@ def test_it_predicts_what_the_estimator_predicts(
     loaded = mlflow.sklearn.load_model(folder)
     assert np.array_equal(loaded.predict(X), classifier.predict(X))
     assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
-    served = mlflow.pyfunc.load_model(folder)
-    assert np.array_equal(served.predict(X), classifier.predict(X))
-    with pytest.raises(mlflow.exceptions.MlflowException, match=r"shape"):
-        served.predict(X[:, 0])
+
+
+def test_mlflow_loads_it_as_tables_in_and_out(
+    classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
+) -> None:
+    X, folder = italy[0], str(model_folder(store, address))
+    table = mlflow.pyfunc.load_model(folder).predict(pd.DataFrame({"series": list(X)}))
+    assert list(table) == ["prediction", "p(1)", "p(2)"]
+    assert np.array_equal(table["prediction"], classifier.predict(X))
+    assert np.array_equal(table.iloc[:, 1:], classifier.predict_proba(X))
+    for output in ("predict", "predict_proba"):
+        asked = mlflow.pyfunc.load_model(folder, model_config={"output": output})
+        assert np.array_equal(asked.predict({"series": X}), getattr(classifier, output)(X))
 
 
 def test_nothing_is_trusted_but_one_type(store: RunStore, address: str) -> None:
@@ -74,8 +84,14 @@ def test_nothing_is_trusted_but_one_type(store: RunStore, address: str) -> None:
 def test_signature_and_requirements(store: RunStore, address: str) -> None:
     folder = model_folder(store, address)
     info = mlflow.models.get_model_info(str(folder))
-    (series,) = info.signature.inputs.inputs
-    assert (series.type, series.shape) == (np.dtype("float64"), (-1, 1, -1))
+    assert info.signature.inputs.input_names() == ["series"]
+    answer = info.signature.outputs.to_dict()
+    assert [(column["name"], column["type"]) for column in answer] == [
+        ("prediction", "string"), ("p(1)", "double"), ("p(2)", "double"),
+    ]  # fmt: skip
+    said = store.client().get_model_version("italy", "1").description
+    assert said == info.metadata["input"]
+    assert said.startswith("`series`: one series per row, a list of numbers; series may differ")
     requirements = (folder / "requirements.txt").read_text()
     assert "tsformer==" in requirements
     assert "torch==" in requirements
@@ -89,7 +105,7 @@ def test_a_name_that_is_there_gets_another_version(
     again = register(classifier, "italy", store, output="predict_proba")
     assert again == "models:/italy/2"
     X = italy[0][:5]
-    answer = mlflow.pyfunc.load_model(str(model_folder(store, again))).predict(X)
+    answer = mlflow.pyfunc.load_model(str(model_folder(store, again))).predict({"series": X})
     assert np.array_equal(answer, classifier.predict_proba(X))
 
 
@@ -160,12 +176,14 @@ def test_a_registered_model_that_trusts_more_is_refused(
 def test_what_cannot_be_registered_is_refused(
     classifier: TSTransformerClassifier, store: RunStore, italy: tuple[Any, Any]
 ) -> None:
-    with pytest.raises(ValueError, match="output must be one of 'predict', 'predict_proba'; got"):
-        register(classifier, "x", store, output="probabilities")
+    n_runs = len(store.runs())
+    with pytest.raises(ValueError, match="unknown output 'proba'"):
+        register(classifier, "x", store, output="proba")
     X, y = italy
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
     with pytest.raises(ValueError, match="TSTransformerRegressor has no predict_proba"):
         register(regressor, "x", store, output="predict_proba")
+    assert len(store.runs()) == n_runs, "nothing is left of them"
     with pytest.raises(ValueError, match="cannot register a model as 'a/b'"):
         register(classifier, "a/b", store)
 
@@ -187,10 +205,10 @@ def test_the_command_says_how_to_serve_it(
     printed = capsys.readouterr().out
     assert f"MLFLOW_TRACKING_URI={store.uri} mlflow models serve" in printed
     answer = mlflow.pyfunc.load_model(str(model_folder(store, "models:/by command/1")))
-    assert answer.predict(np.zeros((2, 1, 24))).shape == (2, 2)
+    assert answer.predict({"series": np.zeros((2, 1, 24))}).shape == (2, 2)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(store: RunStore, address: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -224,10 +242,10 @@ def wait_for(server: str, process: subprocess.Popen[bytes]) -> str:
     raise AssertionError(f"no server at {server}; its exit code is {process.poll()}")
 
 
-def post(server: str, inputs: list[Any]) -> Any:
+def post(server: str, asked: dict[str, Any]) -> Any:
     request = urllib.request.Request(
         f"{server}/invocations",
-        data=json.dumps({"inputs": inputs}).encode(),
+        data=json.dumps(asked).encode(),
         headers={"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
@@ -235,12 +253,44 @@ def post(server: str, inputs: list[Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_a_server_answers_a_list_of_series(
+def test_a_server_answers_in_all_formats_of_mlflow(
     server: str, classifier: TSTransformerClassifier, italy: tuple[Any, Any]
 ) -> None:
-    X = italy[0][:7]
-    assert post(server, X.tolist()) == {"predictions": classifier.predict(X).tolist()}
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        post(server, X[:, 0].tolist())
-    assert refused.value.code == 400
-    refused.value.close()
+    """Series of unequal lengths, with gaps, once as null and once as the NaN of Python's JSON."""
+    X = [series[:, : 24 - 3 * i].copy() for i, series in enumerate(italy[0][:4])]
+    X[1][0, 5:7] = X[2][0, 3] = np.nan
+    expected = pd.DataFrame(classifier.predict_proba(X), columns=["p(1)", "p(2)"])
+    expected.insert(0, "prediction", classifier.predict(X))
+    series = [x.tolist() for x in X]
+    series[1] = [[None if np.isnan(v) else v for v in channel] for channel in series[1]]
+    flat = [channel for (channel,) in series]
+    even = [channel + [None] * (24 - len(channel)) for channel in flat]
+    for asked in (
+        {"dataframe_split": {"columns": ["series"], "data": [[each] for each in series]}},
+        {"dataframe_records": [{"series": each} for each in series]},
+        {"inputs": series},
+        {"inputs": flat},
+        {"inputs": {"series": series}},
+        {"inputs": [{"series": each} for each in series]},
+        {"instances": series},
+        {"instances": [{"series": each} for each in even]},
+    ):
+        answer = pd.DataFrame(post(server, asked)["predictions"])
+        pd.testing.assert_frame_equal(answer, expected, rtol=1e-5)
+    whole = post(server, {"inputs": [list(range(24))]})
+    assert set(whole["predictions"][0]) == {"prediction", "p(1)", "p(2)"}
+
+
+@pytest.mark.slow
+def test_a_server_says_what_is_wrong(server: str) -> None:
+    for series, message in (
+        ([[1, 2], [1, 2]], "series 0 must be a list of numbers; got an array of shape (2, 2)"),
+        ([[1, 2], [3]], "series 0 must be a list of numbers, with null for missing values"),
+        (["a"], "could not convert string"),
+        ([], "series 0 is empty"),
+    ):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            post(server, {"inputs": [series]})
+        assert refused.value.code == 400
+        assert message in json.load(refused.value)["message"]
+        refused.value.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
+from tsformer.tracking.credentials import masked, without_credentials
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -39,6 +39,38 @@ def test_of_several_runs_of_a_key_the_newest_is_reopened(store: RunStore) -> Non
         assert again.run_id == newest.run_id
         assert not again.ended()
     assert len(store.runs(tags={"tsformer.key": "reopened"})) == 2
+
+
+def test_reopened_it_has_the_name_and_the_command_of_now(store: RunStore) -> None:
+    with store.start("study-1234", kind="study", key="renamed"):
+        pass
+    later = RunStore(store.uri, store.experiment_id, command="tsformer compare --name mine")
+    with later.start("mine", kind="study", key="renamed", again=True):
+        pass
+    (run,) = store.runs(tags={"tsformer.key": "renamed"})
+    assert run.info.run_name == "mine"
+    assert run.data.tags["mlflow.source.name"] == "tsformer compare"
+    assert run.data.tags["tsformer.command"] == "tsformer compare --name mine"
+
+
+def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store: RunStore) -> None:
+    driver = RunStore(store.uri, store.experiment_id, command="tsformer compare --jobs 2")
+    with driver.start("study", kind="study") as study:
+        pass
+    worker = pickle.loads(pickle.dumps(driver))
+    with worker.start("fit", kind="fit", parent=study) as fit:
+        pass
+    tags = store.client().get_run(fit.run_id).data.tags
+    assert tags["mlflow.parentRunId"] == study.run_id
+    page = f"#/experiments/{store.experiment_id}/runs/{study.run_id}?workflowType=machine_learning"
+    assert tags["mlflow.note.content"] == (
+        f"Made by `tsformer compare --jobs 2`. Part of [this study]({page})."
+    )
+
+
+def test_an_experiment_is_of_training_runs(store: RunStore) -> None:
+    tags = store.client().get_experiment(store.experiment_id).tags
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_more_runs_than_a_page(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +113,28 @@ def test_a_store_that_cannot_be_used_says_so(
         prepare_store(store.uri, "deleted")
 
 
-@pytest.mark.slow
-def test_the_line_that_shows_the_runs(store: RunStore) -> None:
-    line = store.ui_command().split()
-    assert line[1:] == ["ui", "--backend-store-uri", store.uri, "--host", "127.0.0.1"]
-    version = subprocess.run([line[0], "--version"], capture_output=True, text=True, check=True)
-    assert mlflow.__version__ in version.stdout
-    assert RunStore("http://host:5000/", "7").ui_command() == "http://host:5000/#/experiments/7"
+def test_the_line_that_shows_the_runs(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    here = RunStore(resolve_uri(), "1")
+    assert here.ui_command() == "tsformer ui"
+    assert store.ui_command() == f"tsformer ui --tracking-uri {store.uri}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
+    assert here.ui_command() == f"tsformer ui --tracking-uri {here.uri}"
+    server = RunStore("http://host:5000/", "7")
+    assert server.ui_command() == "tsformer ui --tracking-uri http://host:5000/"
+    assert server.run_address("a1") == "http://host:5000/#/experiments/7/runs/a1"
+    assert here.run_address("a1") == "http://127.0.0.1:5000/#/experiments/1/runs/a1"
+
+
+def test_no_password_is_printed() -> None:
+    store = RunStore("https://me:s3cret@host:5000/mlflow?token=s3cret#s3cret", "7")
+    assert store.ui_command() == "tsformer ui --tracking-uri https://host:5000/mlflow"
+    assert store.run_address("a1") == "https://host:5000/mlflow/#/experiments/7/runs/a1"
+    assert without_credentials("postgresql://me:s3cret@db/mlflow") == "postgresql://db/mlflow"
+    said = "request to https://me:p@ss@host:5000?token=x/api failed with url: /?token=x/a"
+    assert masked(said) == "request to https://host:5000 failed with url: /"
+    assert masked("unknown 'a'? b@c") == "unknown 'a'? b@c"
+    assert without_credentials("sqlite:////tmp/a@b?.db") == "sqlite:////tmp/a@b?.db"

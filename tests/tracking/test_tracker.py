@@ -68,6 +68,9 @@ def test_a_training_is_kept_epoch_by_epoch(
     assert run.data.metrics["n_parameters"] == parameters
     assert run.data.metrics["n_parameters_encoding"] == encoding > 0
     assert run.data.metrics["n_epochs"] == 3
+    for metric in ("fit_seconds", "n_parameters", "peak_memory_mb"):
+        (point,) = tracker.run_.client.get_metric_history(run.info.run_id, metric)
+        assert point.step == 0, "of a later step MLflow would draw a curve, of one dot"
     total = sum(row["seconds"] for row in classifier.history_)
     assert total <= run.data.metrics["fit_seconds"] <= elapsed
     assert run.data.metrics["seconds_per_epoch"] == run.data.metrics["fit_seconds"] / 3
@@ -81,6 +84,8 @@ def test_a_training_is_kept_epoch_by_epoch(
     pictures = artifacts(tracker)
     (grid,) = pictures.pop("images").glob("encoding*.png")  # of MLflow's image grids
     assert np.array_equal(image.imread(grid), image.imread(pictures["encoding.png"]))
+    (shown,) = artifacts(tracker)["images"].glob("encoding*.webp")
+    assert max(image.imread(shown).shape) == 600, "MLflow's 256 pixels are too few to read a word"
     assert run.data.tags["mlflow.loggedImages"] == "True"
     assert set(pictures) == {"training.png", "encoding.png"}
     assert all(np.std(image.imread(path)) > 0.05 for path in pictures.values())
@@ -164,6 +169,7 @@ def test_a_training_that_raises_ends_failed(store: RunStore, italy: tuple[Any, A
     with pytest.raises(RuntimeError, match="no more"):
         TSTransformerClassifier(**SMALL, max_epochs=5, callbacks=callbacks).fit(*italy)
     assert run_of(tracker).info.status == "FAILED"
+    assert run_of(tracker).data.tags["tsformer.error"] == "RuntimeError: no more"
     assert run_of(tracker).data.metrics["n_epochs"] == 2
 
 

@@ -133,6 +133,7 @@ def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path):
 def test_the_command_line_under_torchrun(tmp_path):
     arguments = ["ItalyPowerDemand", "--max-epochs", "2", "--encoding", "tape"]
     arguments += ["--set", "dropout=0", "--set", "d_model=16", "--set", "verbose=0"]
+    arguments += ["--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
     outputs = []
     for processes in (1, 2):
         out = tmp_path / f"model{processes}"
@@ -141,6 +142,7 @@ def test_the_command_line_under_torchrun(tmp_path):
         )
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.count("saved in") == 1
+        assert ended.stdout.count("\nrun     http") == 1
         outputs.append(load(out))
     X, _ = tsformer.load_dataset("ItalyPowerDemand", "test")
     one, two = (model.predict_proba(X) for model in outputs)

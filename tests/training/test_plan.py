@@ -48,15 +48,45 @@ def test_budget_is_in_steps(n_cases, batch_size, epochs):
 def test_device():
     assert resolve_device("cpu") == resolve_device(CPU) == CPU
     assert resolve_device("auto").type in ("cpu", "cuda", "mps")
-    with pytest.raises(
-        ValueError, match=r"device 'gpu' cannot be used here .* choose 'auto', 'cpu'"
-    ):
+
+
+SEES_NO_GPU = "sees no GPU of NVIDIA or AMD; choose from: 'auto', 'cpu'$"
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("gpu", f"did you mean 'cuda'. That is not there either: PyTorch .* {SEES_NO_GPU}"),
+        ("GPU:0", f"did you mean 'cuda'. That is not there either: PyTorch .* {SEES_NO_GPU}"),
+        ("Cuda", f"did you mean 'cuda'. That is not there either: PyTorch .* {SEES_NO_GPU}"),
+        ("cuda", f"PyTorch .* {SEES_NO_GPU}"),
+        (torch.device("cuda:1"), f"PyTorch .* {SEES_NO_GPU}"),
+        ("mps", "PyTorch .* sees no GPU of Apple; choose from: 'auto', 'cpu'$"),
+        ("metal", "did you mean 'mps'. That is not there either: .* sees no GPU of Apple"),
+        ("CPU", "did you mean 'cpu'. Choose from: 'auto', 'cpu'$"),
+        ("meta", "tensors on it have no values; choose from: 'auto', 'cpu'$"),
+        ("tpu", "Expected one of cpu, cuda, .*; choose from: 'auto', 'cpu'$"),
+        ("", "Device string must not be empty; choose from: 'auto', 'cpu'$"),
+        (None, "a device is named by a string, not by NoneType; choose from: 'auto', 'cpu'$"),
+    ],
+)
+def test_a_device_that_is_not_there_is_not_offered(device, message):
+    with pytest.raises(ValueError, match=f"^device .* cannot be used here: {message}") as raised:
+        resolve_device(device)
+    assert len(str(raised.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("n_gpus", "offered"), [(1, "'cuda'"), (2, "'cuda', 'cuda:0', 'cuda:1'")], ids=["1", "2"]
+)
+def test_devices_that_are_there_are_offered(n_gpus, offered, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    message = f"did you mean 'cuda'. Choose from: 'auto', 'cpu', {offered}$"
+    with pytest.raises(ValueError, match=message):
         resolve_device("gpu")
-    with pytest.raises(ValueError, match="device None cannot be used here"):
-        resolve_device(None)
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="device 'cuda' cannot be used here"):
-            resolve_device("cuda")
 
 
 def test_precision():

@@ -14,7 +14,8 @@ from tools import browser
 
 HERE = Path(__file__).parent
 WANTED = "TSFORMER_TEST_UI"
-ENCODINGS = ("none", "fixed", "lspe", "tape+erpe")
+ENCODINGS = ("none", "tape+erpe", "learnable+gaussian")
+DATASETS = ("ItalyPowerDemand", "ArrowHead")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,13 +39,14 @@ def _why_not() -> str:
 
 @pytest.fixture(scope="session")
 def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
-    """The store of four encodings, each fitted with two seeds, and what came of it."""
+    """The store of three encodings on two data sets with two seeds, and what came of it."""
     from tsformer.studies import Study, compare
 
     folder = tmp_path_factory.mktemp("ui")
     store = f"sqlite:///{folder}/mlflow.db"
     small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3}
-    study = Study(("ItalyPowerDemand",), ENCODINGS, seeds=2, parameters=small)
+    titles = {"title": "sums of encodings", "description": "Do **sums** help?"}
+    study = Study(DATASETS, ENCODINGS, seeds=2, parameters=small, **titles)
     return store, compare(study, out=folder / "out", tracking_uri=store)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees in MLflow's pages after a comparison."""
+"""What a person sees in MLflow's pages after a comparison; those of 3.17.2 were looked at."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from tsformer.plots import encoding_color
 from tsformer.tracking.server import find_experiment
 
-ENCODINGS = {"none", "fixed", "lspe", "tape+erpe"}
-PATIENCE = 60_000  # milliseconds: the machine may be busy
+ENCODINGS = {"none", "tape+erpe", "learnable+gaussian"}
+pytestmark = pytest.mark.timeout(900)  # every page is drawn by the processor
+PATIENCE = 90_000  # milliseconds: the machine may be busy
+WIDTHS = (1400, 2000)
 
 
 def expect(locator: Any) -> Any:
@@ -25,16 +29,29 @@ def card(page: Any, title: str) -> Any:
     return cards.filter(has=page.get_by_text(title, exact=True)).first
 
 
-def colors(bars: Any) -> list[str]:
-    """The fill of each bar, as "rgb(r, g, b)"."""
-    fills: list[str] = bars.locator("path").evaluate_all(
-        "paths => paths.map(path => getComputedStyle(path).fill)"
-    )
-    return fills
+def dots(page: Any, title: str, count: int) -> Any:
+    """The dots of a chart, once there are so many."""
+    found = card(page, title).locator(".scatterlayer .point")
+    expect(found).to_have_count(count, timeout=PATIENCE)
+    return found
+
+
+def colors(marks: Any) -> set[str]:
+    """The fills of dots, as "rgb(r, g, b)"."""
+    fills: list[str] = marks.evaluate_all("marks => marks.map(mark => getComputedStyle(mark).fill)")
+    return set(fills)
 
 
 def rgb(color: str) -> str:
     return "rgb({}, {}, {})".format(*(int(color[i : i + 2], 16) for i in (1, 3, 5)))
+
+
+OWN_COLORS = {rgb(encoding_color(name)) for name in ENCODINGS}
+
+
+def ticks(page: Any, title: str, axis: str) -> list[str]:
+    found: list[str] = card(page, title).locator(f".{axis}tick text").all_text_contents()
+    return found
 
 
 def width_of(image: Any) -> int:
@@ -45,76 +62,206 @@ def width_of(image: Any) -> int:
     return width
 
 
-def widths_of_grid(page: Any, count: int) -> list[int]:
-    """The natural widths of so many pictures in the grid, which loads when it is in sight."""
-    section = page.get_by_text("The encodings, before and after training").first
-    section.scroll_into_view_if_needed()
+def grid(page: Any, section: str, count: int) -> list[Any]:
+    """The pictures of a section, which loads them when it is in sight."""
+    page.get_by_text(section).first.scroll_into_view_if_needed()
     images = page.locator("img[src*='get-artifact']")
     expect(images).to_have_count(count, timeout=PATIENCE)
-    return [width_of(image) for image in images.all()]
+    pictures: list[Any] = images.all()
+    return pictures
 
 
-def test_encodings_side_by_side(page: Any, pages: dict[str, str]) -> None:
+@pytest.fixture(scope="module")
+def server(pages: dict[str, str]) -> str:
+    return pages["all fits"].partition("/#/")[0]
+
+
+@pytest.fixture(scope="module")
+def store(comparison: tuple[str, Any]) -> Any:
+    return find_experiment(comparison[0])
+
+
+@pytest.fixture(scope="module")
+def study(store: Any) -> Any:
+    (run,) = store.runs("FINISHED", {"tsformer.kind": "study"})
+    return run
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 1300})
     page.goto(pages["encodings side by side"])
-    for metric in ("test/accuracy", "test/accuracy_spread", "test/mean_rank"):
-        expect(card(page, metric).locator(".bars .point")).to_have_count(4, timeout=PATIENCE)
-    bars = card(page, "test/accuracy").locator(".bars .point")
-    assert set(colors(bars)) == {rgb(encoding_color(name)) for name in ENCODINGS}
+    for metric in ("test/accuracy", "test/mean_rank", "test/accuracy_spread"):
+        marks = dots(page, f"encoding vs. {metric}", 3)
+        assert colors(marks) == OWN_COLORS
     for name in ENCODINGS:
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible(timeout=PATIENCE)
-    assert all(width > 100 for width in widths_of_grid(page, 4))
+    names = ticks(page, "encoding vs. test/accuracy", "x")
+    assert set(names) == ENCODINGS
+    page.get_by_text("Cost", exact=True).first.scroll_into_view_if_needed()
+    bars = card(page, "fit_seconds").locator(".bars .point path")
+    expect(bars).to_have_count(3, timeout=PATIENCE)
+    assert colors(bars) == OWN_COLORS
 
 
-def test_fits_grouped_have_a_bar_for_each_encoding(page: Any, pages: dict[str, str]) -> None:
-    page.goto(pages["fits by encoding"])
-    expect(card(page, "test/accuracy").locator(".bars .point")).to_have_count(4, timeout=PATIENCE)
-    expect(card(page, "train/loss").locator(".scatterlayer .trace").first).to_be_attached(
-        timeout=PATIENCE
+def test_charts_of_scores_start_near_the_data(
+    page: Any, pages: dict[str, str], comparison: tuple[str, Any]
+) -> None:
+    page.goto(pages["encodings side by side"])
+    dots(page, "encoding vs. test/accuracy", 3)
+    means = comparison[1].results.groupby(["encoding", "dataset"]).accuracy.mean()
+    scores = means.groupby("encoding").mean()
+    margin = max(scores.max() - scores.min(), 0.01)
+    labels = [float(text) for text in ticks(page, "encoding vs. test/accuracy", "y")]
+    assert scores.min() - margin < min(labels) <= max(labels) < scores.max() + margin
+    assert min(labels) > 0
+
+
+def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 1400, "height": 3000})
+    page.goto(pages["encodings side by side"])
+    whole, *_ = grid(page, "Each data set: mean and spread over seeds", 4)
+    assert width_of(whole) == 900, "the figure of the study, in which words can be read"
+    for dataset in ("ItalyPowerDemand", "ArrowHead"):
+        marks = dots(page, f"encoding vs. test/accuracy/{dataset}", 3)
+        assert colors(marks) == OWN_COLORS
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_of_encodings_are_readable_in_the_grid(
+    page: Any, pages: dict[str, str], width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 4000})
+    page.goto(pages["encodings side by side"])
+    pictures = grid(page, "The encodings, before and after training", 4)[1:]
+    assert all(max(size_of(picture)) == 600 for picture in pictures)
+    pictured = page.get_by_test_id("experiment-view-compare-runs-card").filter(
+        has=page.get_by_text("encoding", exact=True)
     )
-    for name in ENCODINGS:  # the legend, in full
-        legend = card(page, "test/accuracy").get_by_text(name, exact=True)
-        expect(legend.first).to_be_visible(timeout=PATIENCE)
+    for name in ENCODINGS:
+        label = pictured.last.get_by_text(name, exact=True)
+        expect(label).to_be_visible(timeout=PATIENCE)
+        whole = label.evaluate("label => label.parentElement.clientWidth >= label.scrollWidth")
+        assert whole, f"{name} is cut off"
 
 
-def test_all_fits_have_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
+def size_of(image: Any) -> tuple[int, int]:
+    width_of(image)
+    width, height = image.evaluate("image => [image.naturalWidth, image.naturalHeight]")
+    return width, height
+
+
+def test_fits_grouped_by_encoding(page: Any, pages: dict[str, str]) -> None:
+    page.goto(pages["fits by encoding"])
+    marks = dots(page, "encoding vs. test/accuracy", 12)
+    assert colors(marks) == OWN_COLORS, "the colours of the encodings, not those of MLflow's groups"
+    for name in ENCODINGS:
+        expect(page.get_by_text(f"Group: {name}").first).to_be_attached(timeout=PATIENCE)
+    lines = card(page, "train/loss").locator(".scatterlayer .trace")
+    expect(lines.first).to_be_attached(timeout=PATIENCE)
+    (curve,) = lines.first.locator(".js-line").all()
+    assert curve.get_attribute("d").count(",") >= 3, "three epochs"
+    expect(page.get_by_text("Everything else").first).to_be_attached(timeout=PATIENCE)
+    for made_by_mlflow in ("Model metrics", "test", "fits"):
+        expect(page.get_by_text(made_by_mlflow, exact=True)).to_have_count(0)
+    titles = page.get_by_test_id("experiment-view-compare-runs-card")
+    for one_dot in ("fit_seconds", "n_parameters", "peak_memory_mb"):
+        expect(titles.filter(has=page.get_by_text(one_dot, exact=True))).to_have_count(0)
+
+
+def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 1700, "height": 3000})
     page.goto(pages["all fits"])
+    marks = dots(page, "dataset vs. test/accuracy", 12)
+    assert colors(marks) == OWN_COLORS
+    assert set(ticks(page, "dataset vs. test/accuracy", "x")) == {"ItalyPowerDemand", "ArrowHead"}
     parallel = card(page, "Parallel Coordinates")
     expect(parallel.get_by_text("dataset", exact=True).first).to_be_visible(timeout=PATIENCE)
-    assert all(width > 100 for width in widths_of_grid(page, 8))
-    expect(page.get_by_text("8 matching runs")).to_be_visible(timeout=PATIENCE)
+    # MLflow shows ten runs in a grid.
+    pictures = grid(page, "The encodings, before and after training", 10)
+    assert all(width_of(picture) > 300 for picture in pictures)
+    expect(page.get_by_text("12 matching runs")).to_be_visible(timeout=PATIENCE)
 
 
 def test_the_menu_names_the_views(page: Any, pages: dict[str, str]) -> None:
     page.goto(pages["encodings side by side"])
     page.get_by_test_id("saved-views-trigger").click()
-    for title in ("Encodings side by side", "Fits grouped by encoding", "All fits"):
+    titles = ("Encodings side by side: sums of encodings", "Fits grouped by encoding", "All fits")
+    for title in titles:
         expect(page.get_by_text(title, exact=True).last).to_be_visible(timeout=PATIENCE)
 
 
-def test_the_picture_of_a_study_loads(
-    page: Any, pages: dict[str, str], comparison: tuple[str, Any]
+def test_the_addresses_open_training_runs_not_evaluations(
+    page: Any, pages: dict[str, str], store: Any
 ) -> None:
-    store = find_experiment(comparison[0])
-    (study,) = store.runs("FINISHED", {"tsformer.kind": "study"})
-    server = pages["all fits"].partition("/#/")[0]
+    for address in pages.values():
+        assert "workflowType=machine_learning" in address
+    page.goto(pages["all fits"])
+    expect(page.get_by_role("link", name="Models", exact=True)).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("Evaluation runs", exact=True)).to_have_count(0)
+
+
+def test_the_switch_of_mlflow_is_remembered(page: Any, server: str, store: Any) -> None:
+    """Version 3.17 reads no tag of an experiment: without our address, this switch decides."""
+    page.goto(f"{server}/#/experiments")
+    page.get_by_text("Model training", exact=True).first.click()
+    page.goto("about:blank")
+    page.goto(f"{server}/#/experiments/{store.experiment_id}")
+    page.wait_for_url("**/runs?workflowType=machine_learning*", timeout=PATIENCE)
+    expect(page.get_by_role("link", name="Models", exact=True)).to_be_visible(timeout=PATIENCE)
+
+
+def test_a_run_has_its_command_and_a_link_to_the_study(
+    page: Any, server: str, store: Any, study: Any
+) -> None:
+    fit = store.runs("FINISHED", {"tsformer.kind": "fit"})[0]
+    page.goto(f"{server}/{store.page_of(fit.info.run_id)}")
+    command = fit.data.tags["tsformer.command"]
+    expect(page.get_by_text(command.split()[0]).first).to_be_visible(timeout=PATIENCE)
+    source = page.get_by_text(fit.data.tags["mlflow.source.name"], exact=True)
+    expect(source.first).to_be_visible(timeout=PATIENCE)
+    parent = page.get_by_role("link", name="sums of encodings", exact=True)
+    expect(parent.first).to_be_visible(timeout=PATIENCE)
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="this study", exact=True).click()
+    heading = opened.value.get_by_role("heading", name="sums of encodings")
+    expect(heading).to_be_visible(timeout=PATIENCE)
+    assert study.info.run_id in opened.value.url
+    assert "workflowType=machine_learning" in opened.value.url
+
+
+def test_a_study_has_a_name_a_description_and_a_link_to_its_view(
+    page: Any, server: str, store: Any, study: Any
+) -> None:
+    page.goto(f"{server}/{store.page_of(study.info.run_id)}")
+    heading = page.get_by_role("heading", name="sums of encodings")
+    expect(heading).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("strong", has_text="sums")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("12 fits.")).to_be_visible(timeout=PATIENCE)
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Encodings side by side", exact=True).click()
+    dots(opened.value, "encoding vs. test/accuracy", 3)
+
+
+@pytest.mark.parametrize("picture", ["comparison.png", "boxes.png", "scores.png"])
+def test_the_pictures_of_a_study_load(
+    page: Any, server: str, store: Any, study: Any, picture: str
+) -> None:
     run = f"{server}/#/experiments/{store.experiment_id}/runs/{study.info.run_id}"
-    for picture in ("comparison.png", "boxes.png"):
-        page.goto(f"{run}/artifacts/{picture}")
-        image = page.locator("img[src*='get-artifact'], img[src^='blob:'], .image-container img")
-        expect(image.first).to_be_visible(timeout=PATIENCE)
-        assert width_of(image.first) > 400
+    page.goto(f"{run}/artifacts/{picture}")
+    image = page.locator("img[src*='get-artifact'], img[src^='blob:'], .image-container img")
+    expect(image.first).to_be_visible(timeout=PATIENCE)
+    assert width_of(image.first) > 400
 
 
 def test_runs_can_be_compared(
-    page: Any, pages: dict[str, str], comparison: tuple[str, Any]
+    page: Any, server: str, store: Any, comparison: tuple[str, Any]
 ) -> None:
     results = comparison[1].results
-    runs = list(results[results.seed == 0].run_id)
-    server = pages["all fits"].partition("/#/")[0]
-    experiment = find_experiment(comparison[0]).experiment_id
-    query = f"runs={quote(json.dumps(runs))}&experiments={quote(json.dumps([experiment]))}"
+    runs = list(results[(results.seed == 0) & (results.dataset == "ArrowHead")].run_id)
+    query = f"runs={quote(json.dumps(runs))}&experiments={quote(json.dumps([store.experiment_id]))}"
     page.goto(f"{server}/#/compare-runs?{query}")
-    expect(page.get_by_text("Comparing 4 Runs from 1 Experiment").first).to_be_visible(
+    expect(page.get_by_text("Comparing 3 Runs from 1 Experiment").first).to_be_visible(
         timeout=PATIENCE
     )
     expect(page.get_by_text("tape+erpe", exact=True).first).to_be_attached(timeout=PATIENCE)

@@ -68,3 +68,17 @@ def test_words_sort_as_words_and_numbers_as_numbers(page: Any, report: Path) -> 
     last.locator("button").click()
     expected = [float(text.split()[0]) for text in column(table, table.locator("th").count() - 1)]
     assert expected == sorted(expected)
+
+
+def test_the_verdict_is_on_top_and_the_contents_lead_on(page: Any, report: Path) -> None:
+    page.goto(report.as_uri())
+    verdict = page.locator("h1 + p")
+    assert verdict.inner_text().startswith("erpe is best by rank. With 11 data sets, ")
+    assert verdict.bounding_box()["y"] < 200
+    links = page.locator("nav a")
+    headings = page.locator("h2, h3")
+    assert links.all_inner_texts() == headings.all_inner_texts()
+    for number in range(links.count()):
+        links.nth(number).click()
+        # The last headings cannot scroll to the top of the window, but they are in it.
+        assert -1 <= headings.nth(number).bounding_box()["y"] < page.viewport_size["height"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +13,12 @@ import typer
 from tsformer._names import unknown
 from tsformer.cli import parsing
 from tsformer.cli.tables import described, with_columns
+from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
 if TYPE_CHECKING:
     from tsformer.data.sources import Source
     from tsformer.data.table import TableSchema
+    from tsformer.tracking.model_run import ModelRun
 
 __all__ = ["Set", "evaluate", "fit", "predict"]
 
@@ -56,12 +60,18 @@ def fit(
         bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
     ] = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    no_track: NoTrack = False,
+    tracking_uri: TrackingUri = None,
+    experiment: Experiment = None,
+    run_name: RunName = None,
 ) -> None:
     """Train on the train split of a data set, or on a file of your own, and save the model.
 
     A long table has one row per observation, a wide one has one series per
     row. Its columns are kept with the model, for predict and evaluate.
     Labels are text, as written: 007 is not 7.
+
+    If MLflow is installed, the fit is a tracked run, to which evaluate adds test scores.
 
     [bold]Examples[/bold]
 
@@ -75,6 +85,8 @@ def fit(
     """
     from tsformer import TSTransformerClassifier
     from tsformer.data.sources import is_file, read_source
+    from tsformer.encodings.registry import find
+    from tsformer.estimators.parameters import check_parameters
     from tsformer.persistence import check_destination, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
@@ -90,15 +102,25 @@ def fit(
     for name in options:
         if name not in known:
             raise ValueError(unknown("parameter", name, known))
+    where = Where.asked(no_track, tracking_uri, experiment, run_name)
     check_destination(out)  # fail before training rather than after it
     classifier = TSTransformerClassifier(**{"verbose": 1, **options})
+    check_parameters(classifier.get_params(deep=False))  # `fit` does so when there is a run already
+    for part in str(classifier.encoding).split("+"):
+        find(part.strip())
     with process_group(resolve_device(classifier.device)) as ranks:
         with ranks.first():  # download only once
             source = read_source(dataset, columns)
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y
-        classifier.fit(X, y)
+        tracked: AbstractContextManager[ModelRun | None] = nullcontext()
+        if where is not None and ranks.leads:
+            from tsformer.tracking.model_run import tracked_fit
+
+            tracked = tracked_fit(classifier, X, y, dataset=dataset, **asdict(where))
+        with tracked as run:
+            classifier.fit(X, y)
         if source.schema is not None:
             classifier.table_schema_ = source.schema
         if not ranks.leads:
@@ -113,6 +135,7 @@ def fit(
     )
     following = f"predict {out} NEW" if is_file(dataset) else f"evaluate {out} {dataset}"
     typer.echo(f"saved in {out}; next: tsformer {following}")
+    say_where(run)
     if history.interrupted:
         raise KeyboardInterrupt
 
@@ -165,10 +188,16 @@ def evaluate(
         ),
     ],
     columns: TableSchema,
+    no_track: NoTrack = False,
+    tracking_uri: TrackingUri = None,
+    experiment: Experiment = None,
+    run_name: RunName = None,
 ) -> None:
     """Score a saved model on the test split of a data set, or on a file of your own.
 
-    A table is read as the one that the model was trained on.
+    A table is read as the one that the model was trained on. The scores are added to the run that
+    the model's fit was tracked in, if it is in the store in use or in a file of this machine; else
+    they get a run of their own.
 
     [bold]Examples[/bold]
 
@@ -182,6 +211,7 @@ def evaluate(
 
     from tsformer.data.sources import is_file
 
+    where = Where.asked(no_track, tracking_uri, experiment, run_name)
     classifier, found = _read_for(model, dataset, columns, labelled=True)
     classes = [str(label) for label in classifier.classes_]
     strange = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
@@ -195,6 +225,13 @@ def evaluate(
     typer.echo(f"{classifier.encoding} on the {len(found.X)} {test} of {dataset}")
     predicted = np.asarray(classifier.predict(found.X)).astype(str)
     typer.echo(classification_report(found.y, predicted, digits=4, zero_division=0))
+    if where is not None:
+        from tsformer.tracking.model_run import track_evaluation
+
+        # Files have labels as text; a model that was trained elsewhere may have numbers.
+        own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
+        y = np.array([own.get(label, label) for label in np.asarray(found.y).tolist()])
+        say_where(track_evaluation(classifier, found.X, y, dataset=dataset, **asdict(where)))
 
 
 def _read_for(

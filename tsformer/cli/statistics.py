@@ -90,7 +90,7 @@ def _show(found: Statistics) -> None:
         ],
     )
     table(
-        ("better", "worse", " by", " wins/ties/losses", " p (Holm)", " P better/same/worse"),
+        ("method", "against", " by", " wins/ties/losses", " p (Holm)", " P better/same/worse"),
         [
             (
                 *(pair.better, pair.worse, f"{pair.difference:+.3f}"),

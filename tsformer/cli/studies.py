@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 # Flags that define a study; the others say where and how it runs.
+# The name is no part of the design.
 _OF_A_STUDY = (
     "datasets",
     "data",
@@ -74,6 +76,9 @@ def compare(
     study: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
+    name: Annotated[
+        str, typer.Option(help="What MLflow calls the study; by default the name of its file.")
+    ] = "",
     out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
         "results/compare"
     ),
@@ -133,6 +138,8 @@ def compare(
             "name data sets with --datasets A,B, a file of your own with --data FILE, or a study "
             "with --study FILE.toml"
         )
+    if name:
+        asked = dataclasses.replace(asked, title=name)
     # MLflow logs every table that it creates in a new store, in the middle of the progress bar.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:

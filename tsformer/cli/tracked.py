@@ -41,10 +41,11 @@ def ui(
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     from tsformer.tracking import server
+    from tsformer.tracking.credentials import without_credentials
 
     store = server.find_experiment(tracking_uri, experiment)
     if not store.uri.startswith("sqlite:///"):
-        _print_pages(server.pages_of(store, store.uri))
+        _print_pages(server.pages_of(store, without_credentials(store.uri)))
         typer.echo("open one of these: the server is already running")
         return
     command = server.server_command(store, port)
@@ -57,8 +58,16 @@ def ui(
 def register(
     model: Model,
     name: Annotated[str, typer.Option(help="Name in the registry.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="table|predict|predict_proba",
+            help="What it answers with: a table of labels and the probability of each class, or "
+            "labels or probabilities alone.",
+        ),
+    ] = "table",
     proba: Annotated[
-        bool, typer.Option("--proba", help="Serve probabilities instead of labels.")
+        bool, typer.Option("--proba", help="The same as --output predict_proba.")
     ] = False,
     experiment: Annotated[
         str, typer.Option(help="The experiment of the run that holds the model.")
@@ -70,23 +79,25 @@ def register(
     [bold]Examples[/bold]
 
       tsformer register model --name motions
-      tsformer register model --name motions --proba
+      tsformer register model --name motions --output predict
     """
     import tsformer
 
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     estimator = tsformer.load(model)  # before a store is created for it
     from tsformer.tracking import prepare_store
+    from tsformer.tracking.credentials import without_credentials
     from tsformer.tracking.register import register
 
     store = prepare_store(tracking_uri, experiment)
-    output = "predict_proba" if proba else "predict"
-    address = register(estimator, name, store, output=output)
+    address = register(estimator, name, store, output="predict_proba" if proba else output)
     typer.echo(f"{model} is {address}")
     typer.echo(
-        f"serve it: MLFLOW_DISABLE_TELEMETRY=true MLFLOW_TRACKING_URI={store.uri} "
+        "serve it: MLFLOW_DISABLE_TELEMETRY=true "
+        f"MLFLOW_TRACKING_URI={without_credentials(store.uri)} "
         f"mlflow models serve --env-manager local -m {address}"
     )
+    typer.echo(f"see it: {store.ui_command()}")
 
 
 def _print_pages(pages: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 # Public name -> the module that holds it, resolved on first use.
 _PUBLIC = {
     "DatasetError": "tsformer.data.tsfile",
+    "LayoutWarning": "tsformer.data.layout",
     "from_long": "tsformer.data.long",
     "list_datasets": "tsformer.data.archive",
     "load_dataset": "tsformer.data.archive",
@@ -17,6 +18,7 @@ _PUBLIC = {
 
 __all__ = [
     "DatasetError",
+    "LayoutWarning",
     "from_long",
     "list_datasets",
     "load_dataset",
@@ -28,6 +30,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
+    from tsformer.data.layout import LayoutWarning
     from tsformer.data.long import from_long, to_long
     from tsformer.data.synthetic import make_order_task
     from tsformer.data.tsfile import DatasetError, read_ts, write_ts

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ Series = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.str_]
 
 _SPLITS = ("train", "test")
+_BOTH = "+".join(_SPLITS)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -41,8 +43,9 @@ def load_dataset(
     ----------
     name : str
         As in `list_datasets`, case included: ``"NATOPS"``.
-    split : {"train", "test"}, optional
-        Which of the archive's two parts; both by default, train before test.
+    split : {"train", "test", "train+test"}
+        Which of the archive's two parts, or both as one, train before test. Without it both are
+        returned as one with a warning: a classifier fitted to them has seen the test series.
     folder : path-like, optional
         Search only this folder, and download nothing.
 
@@ -73,8 +76,8 @@ def load_dataset(
             "have at most 100 characters, only letters, digits, '-' and '_', as in 'NATOPS'; pass "
             "the folder that contains it as folder="
         )
-    if split is not None and split not in _SPLITS:
-        raise DatasetError(unknown("split", split, [*_SPLITS, None]))
+    if split is not None and split not in (*_SPLITS, _BOTH):
+        raise DatasetError(unknown("split", split, [*_SPLITS, _BOTH]))
 
     places = _places() if folder is None else [("folder", Path(folder))]
     found = _find(name, places)
@@ -94,11 +97,18 @@ def load_dataset(
     else:
         home = _download(name, Path("data"))
 
-    parts = [_read(home, part) for part in (_SPLITS if split is None else (split,))]
+    parts = [_read(home, part) for part in (split or _BOTH).split("+")]
     X = [series for part, _ in parts for series in part]
     y = np.concatenate([labels for _, labels in parts])
     if len({len(series) for series in X}) > 1:
         raise DatasetError(f"the training and test series in {home} differ in number of channels")
+    if split is None:
+        warnings.warn(
+            f"load_dataset({name!r}) returns train and test series together, train before test; "
+            f"pass split='train' and split='test' to score what was not trained on, or "
+            f"split={_BOTH!r} if both are meant",
+            stacklevel=2,
+        )
     return (np.stack(X) if len({series.shape[1] for series in X}) == 1 else X), y
 
 

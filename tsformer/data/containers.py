@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from tsformer._names import shortened
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.times import pad_times
 
@@ -35,7 +37,8 @@ def to_padded(
         One array, tensor or table ``(n, length)`` or ``(n, channels, length)``; a list of arrays
         or tensors ``(length,)`` or ``(channels, length)``, of pandas Series, or of DataFrames
         ``(length, channels)``; a DataFrame whose cells are series, one column per channel; or a
-        DataFrame with two index levels, series and step, and one column per channel.
+        DataFrame with two index levels, series and step, and one column per channel; or a pandas
+        Series of series.
     times : optional
         As in `pad_times`.
     index : bool
@@ -51,20 +54,15 @@ def to_padded(
     ------
     ValueError
         If there are no series, one is empty or has no value at all, the number of channels
-        differs, a value is infinite, or there is no index to take times from. The message names
-        the first offending series.
+        differs, a value is infinite or no number, or there is no index to take times from. The
+        message names the first offending series.
     TypeError
         If `X` is not a container of series.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
-    not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
-    if not_a_container and not hasattr(X, "shape"):  # some sparse matrices are dicts too
-        raise TypeError(
-            "X must be an array (n, channels, length) or another container of series; got "
-            f"{type(X).__name__}. tsformer.load_dataset reads problems by name, and "
-            "tsformer.data.read_ts reads .ts files"
-        )
+    _refuse_no_container(X)
+    _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
             f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
@@ -82,16 +80,87 @@ def to_padded(
     return _pad_array(check(_as_array(X)), times)
 
 
+def _refuse_no_container(X: Any) -> None:
+    not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
+    if not not_a_container and any(hasattr(X, way) for way in ("__getitem__", "__array__")):
+        return
+    if hasattr(X, "shape"):  # some sparse matrices are dicts too
+        return
+    iterable = ", which list(X) makes a list of" if hasattr(X, "__next__") else ""
+    raise TypeError(
+        "X must be an array (n, channels, length) or another container of series; got "
+        f"{type(X).__name__}{iterable}. tsformer.load_dataset reads problems by name, and "
+        "tsformer.data.read_ts reads .ts files"
+    )
+
+
+def _refuse_text(X: Any) -> None:
+    """Raise ValueError if `X` is made of strings, and say what they could be instead."""
+    if isinstance(X, pd.DataFrame):
+        if not isinstance(X.index, pd.MultiIndex) and not _has_cells(X):
+            _refuse_columns_of_text(X)
+        return
+    container = type(X).__name__
+    X = X.to_numpy() if isinstance(X, pd.Series) else X
+    items = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim > 0)
+    first: Any = X[0] if items and len(X) else None
+    if isinstance(first, (str, bytes, os.PathLike, dict)):
+        raise ValueError(
+            f"X is a {container} of {type(first).__name__}, such as {shortened(first, 40)}, "
+            "but a series is made of numbers. For a table with one row per observation use "
+            "tsformer.data.from_long(table, case=..., time=..., value=...); for symbols use their "
+            "codes, as in [[ord(symbol) for symbol in x] for x in X], and stem='embedding'; files "
+            "must be read first"
+        )
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    if isinstance(first, np.ndarray) and first.size:
+        first = first.flat[0]
+    if not isinstance(first, str):
+        return
+    convert = "for symbols use their codes, as from pandas.factorize, and stem='embedding'"
+    with suppress(ValueError):
+        float(first)
+        if isinstance(X, np.ndarray) and X.dtype == object:
+            return  # scikit-learn converts these
+        convert = "for numbers in text use np.asarray(X, dtype=float)"
+    raise ValueError(f"X holds text, such as {shortened(str(first), 40)}; {convert}")
+
+
+def _refuse_columns_of_text(X: pd.DataFrame) -> None:
+    """Raise ValueError if a table ``(n, length)`` has columns that are no numbers."""
+    kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
+    unknown = [i for i, kind in enumerate(kinds) if kind not in "fiubc"]
+    others = [i for i in unknown if kinds[i] in "mM" or not _is_numeric(X.iloc[:, i])]
+    if others and len(X):
+        names = [str(X.columns[i]) for i in others]
+        first = shortened(str(X.iloc[0, others[0]]), 40)
+        raise ValueError(
+            f"X has columns that hold no numbers: {names[:10]}, such as {first}. In a table "
+            "without a two-level index each row is a series, and each column a step: drop other "
+            "columns, such as labels. For a table with one row per observation use "
+            "tsformer.data.from_long(X, case=..., time=..., value=...)"
+        )
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    try:
+        column.to_numpy().astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _one_by_one(X: Any) -> list[Item] | None:
     """Return the series of a container that holds them separately; None for a single array."""
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
             return _by_first_level(X)
-        if len(X) and X.shape[1] and any(_is_series(cell) for cell in X.iloc[0]):
+        if _has_cells(X):
             rows = X.itertuples(index=False, name=None)
             return [_from_cells(row, X.columns, i) for i, row in enumerate(rows)]
         return None
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+    if isinstance(X, (np.ndarray, pd.Series)) and X.dtype == object and X.ndim == 1:
         X = list(X)
     if not isinstance(X, (list, tuple)) or not X:
         return None
@@ -211,9 +280,11 @@ def _check_channels(series: Sequence[Floats]) -> None:
     """Raise ValueError for an empty series, or one with other channels than the first."""
     for i, x in enumerate(series):
         if len(x) != len(series[0]):
+            swapped = len({x.shape[1] for x in series}) == 1
             raise ValueError(
                 f"all series must have the same channels: series 0 has {len(series[0])}, series "
                 f"{i} has {len(x)} (its shape {x.shape} is read as (channels, length))"
+                + ("; if they are (length, channels), pass [x.T for x in X]" if swapped else "")
             )
         if x.size == 0:
             raise ValueError(
@@ -223,6 +294,12 @@ def _check_channels(series: Sequence[Floats]) -> None:
 
 def _is_series(x: object) -> bool:
     return isinstance(x, (np.ndarray, torch.Tensor, pd.Series, pd.DataFrame)) and x.ndim > 0
+
+
+def _has_cells(X: pd.DataFrame) -> bool:
+    """Whether the cells of a table are series."""
+    first = X.iloc[0] if len(X) else ()
+    return any(_is_series(cell) or isinstance(cell, (list, tuple)) for cell in first)
 
 
 def _is_unequal(X: Sequence[Any]) -> bool:
@@ -287,9 +364,11 @@ def _as_channels(x: Item, what: str) -> Floats:
         values = x.to_frame() if isinstance(x, pd.Series) else x
         kinds = {getattr(dtype, "kind", "O") for dtype in values.dtypes}
         if not kinds <= set("fiub"):
+            times = [name for name, column in values.items() if column.dtype.kind in "mM"]
             raise ValueError(
                 f"{what} must contain real numbers; its column dtypes are "
                 f"{values.dtypes.astype(str).tolist()}"
+                + (f"; make the times its index: x.set_index({times[0]!r})" if times else "")
             )
         return values.to_numpy(dtype=np.float64, na_value=np.nan).T
     if x.ndim == 1:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer._deprecation import renamed_attribute
@@ -27,6 +26,7 @@ from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import (
     VARIATIONS,
     check_parameters,
@@ -41,6 +41,7 @@ from tsformer.estimators.saved import (
     made_as_saved,
 )
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
+from tsformer.estimators.targets import check_length
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
     Callback,
@@ -204,7 +205,8 @@ class TransformerEstimator(SeriesEstimator):
             DataFrames, DataFrames with two index levels (series, step) and DataFrames whose cells
             are series are accepted as well. NaN marks a missing value: gaps are interpolated
             linearly and, if `fit` saw any, flagged in an additional channel; steps before the
-            first value and after the last are masked.
+            first value and after the last are masked. What looks like ``(n, length, channels)``,
+            or like a long table, gives a `tsformer.data.LayoutWarning`.
         y : array-like (n,)
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
             numbers.
@@ -231,10 +233,17 @@ class TransformerEstimator(SeriesEstimator):
             If the loss is no longer finite. The estimator is fitted nevertheless, with the
             weights of the last good epoch.
         """
-        with self._refit() as fitted:
+        validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
+        with (
+            observed(self, X, y, times=times, **validation) as observation,
+            self._refit() as fitted,
+        ):
             job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
+            for own in job.callbacks:
+                own += observation.callbacks
             self._train(job)
+            observation.interrupted = any(each.interrupted for each in self.histories_)
         return self
 
     def _prepare(
@@ -255,7 +264,7 @@ class TransformerEstimator(SeriesEstimator):
 
         series = self._read(X, times, reset=reset)
         targets = self._targets(y, "y", reset=reset)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y")
         weights = self._weights(sample_weight, targets)
         seeds = self._seeds()
 
@@ -341,7 +350,7 @@ class TransformerEstimator(SeriesEstimator):
             return None
         series = self._read(X_val, times_val, reset=False)
         targets = self._targets(y_val, "y_val", reset=False)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y_val", of="X_val")
         return series, targets
 
     def _validation(

@@ -11,11 +11,7 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.base import clone
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
 from tsformer.augmentation import Augmentation, CutMix, Sum
@@ -23,9 +19,11 @@ from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob, TransformerEstimator
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import ClassifierParameters
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import Targets
+from tsformer.estimators.targets import check_length
 from tsformer.model import TSTransformer
 
 __all__ = ["MIXED", "MIXED_TEMPERATURE", "MOST_MIXED", "TSTransformerClassifier"]
@@ -87,7 +85,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     scaling : {"channel", "series", None}, default="channel"
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
-        all. Codes are never scaled.
+        all. Codes are never scaled. It takes the place of scikit-learn's `StandardScaler`, which
+        standardises each step of a 2-D `X` by itself, and refuses a 3-D one.
     views : str, default="auto"
         What the model reads of each channel: "values", "difference", or both as
         "values+difference". The first difference, over time if there are times, is divided by its
@@ -330,7 +329,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         check_is_fitted(self)
         series = self._read(X, times, reset=False)
         targets = self._targets(y, "y", reset=False)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y")
         weights = _check_sample_weight(sample_weight, series.values)
         scores = (
             self._scores(series) if cv is None else self._out_of_fold(series, targets, cv, weights)
@@ -366,9 +365,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
                     f"{known.sum()} that a copy is fitted to; use fewer folds, or calibrate with "
                     "held-out series and cv=None"
                 )
-            copied.fit(
-                series.take(known), self.classes_[targets[known]], sample_weight=weights[known]
-            )
+            with unobserved():
+                copied.fit(
+                    series.take(known), self.classes_[targets[known]], sample_weight=weights[known]
+                )
             scores[:, asked] = copied._scores(series.take(asked))
         unseen = int(scores.isnan().any(dim=2).any(dim=0).sum())
         if unseen:

@@ -16,19 +16,23 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._names import unknown
+from tsformer.data.layout import layout_is_checked
 from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
+from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import check_number, check_parameters
 from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import SeriesReader, drawn_seed
+from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.time_limit import Deadline, epoch_seconds, what_fits
 from tsformer.training import History, NonFiniteLossError, TrainingPlan
 from tsformer.training.plan import resolve_device
@@ -56,9 +60,10 @@ _RESERVED = {
 }
 
 
-class EnsembleParameters:
+class EnsembleParameters(NamedParameters):
     """Stores the constructor's arguments for the ensemble and its adapters; `fit` checks them."""
 
+    @names_its_parameters
     def __init__(
         self,
         quality: str = "good",
@@ -214,22 +219,26 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             nevertheless, with what was trained.
         """
         begun = perf_counter()
-        with self._refit() as fitted:
+        with observed(self, X, y, times=times) as observation, self._refit() as fitted:
             convolutions, transformer = fitted._unfitted()
             if y is None:
                 raise ValueError("fit requires y to be passed, but the target y is None")
             series = fitted._read(X, times, reset=True)
             targets = fitted._targets(y, "y", reset=True)
-            check_consistent_length(series.values, targets)
+            check_length(len(series), targets, "y")
             labels = fitted.classes_[targets]
             # All of its fit but training comes first, for what it refuses.
-            job = transformer._prepare(X, labels, sample_weight, times)
+            with layout_is_checked():
+                job = transformer._prepare(X, labels, sample_weight, times)
+            for own in job.callbacks:
+                own += observation.callbacks
 
             bar = EnsembleBar(len(job.models)) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
                 start = perf_counter()
-                convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
+                with layout_is_checked():
+                    convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
                 fitted.seconds_ = {"random_convolutions": perf_counter() - start}
                 fitted.random_convolutions_, fitted.transformer_ = convolutions, None
                 fitted.weights_ = {"random_convolutions": 1.0}
@@ -242,6 +251,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
                         short = self._train_until(begun + self.time_limit, transformer, job, bar)
                 except KeyboardInterrupt:
                     short = "training was interrupted"
+                    observation.interrupted = True
+                observation.interrupted |= any(each.interrupted for each in job.histories)
         if short is not None:
             alone = "; there is no transformer, and the ensemble is its random convolutions alone"
             warnings.warn(short if self.transformer_ else short + alone, stacklevel=2)
@@ -412,14 +423,15 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         """
         from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
 
-        logs = self._logs(X, times)
+        labels, logs = read_targets(y, "y"), self._logs(X, times)
         predicted = {
             name: self.classes_[each.argmax(dim=1).numpy()]
             for name, each in {"ensemble": self._mean(logs), **logs}.items()
         }
+        check_length(len(predicted["ensemble"]), labels, "y")
         return {
-            name: float(accuracy_score(y, labels, sample_weight=sample_weight))
-            for name, labels in predicted.items()
+            name: float(accuracy_score(labels, each, sample_weight=sample_weight))
+            for name, each in predicted.items()
         }
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:

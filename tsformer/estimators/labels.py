@@ -11,10 +11,10 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from tsformer.estimators.saved import described_labels, restored_labels
 from tsformer.estimators.series import Targets
+from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["LabelClassifier"]
@@ -86,12 +86,17 @@ class LabelClassifier(ClassifierMixin):
         """
         from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
 
-        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
+        labels, predicted = read_targets(y, "y"), self.predict(X, times)
+        check_length(len(predicted), labels, "y")
+        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        labels = column_or_1d(y, warn=True)
+        labels = read_targets(y, name)
         assert_all_finite(labels, input_name=name)
-        check_classification_targets(labels)
+        try:
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
         if reset:
             self.classes_ = np.unique(labels)
         place = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)

@@ -15,6 +15,7 @@ from tsformer.augmentation import Augmentation, AugmentationSpec, resolve
 from tsformer.data.preprocessor import SCALINGS
 from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
@@ -30,13 +31,14 @@ __all__ = [
 ]
 
 
-class ClassifierParameters:
+class ClassifierParameters(NamedParameters):
     """Stores the constructor's arguments and nothing else; `fit` checks them.
 
     The classifier and its adapters for sktime and aeon share this constructor, whose signature all
     three frameworks inspect. The regressor's is the same, without the parameters of classes.
     """
 
+    @names_its_parameters
     def __init__(
         self,
         encoding: EncodingSpec = "lspe",

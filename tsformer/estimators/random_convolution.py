@@ -9,16 +9,18 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
+from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
+from tsformer.estimators.targets import check_length
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward
@@ -32,9 +34,10 @@ _ALIKE = 0.1
 _SHARE_OF_TRIAL = 1 / 8
 
 
-class RandomConvolutionParameters:
+class RandomConvolutionParameters(NamedParameters):
     """Stores the constructor's arguments for the classifier and its adapters; `fit` checks them."""
 
+    @names_its_parameters
     def __init__(
         self,
         n_features: int = 10_000,
@@ -162,7 +165,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         ValueError, TypeError
             For invalid arguments. The estimator is as it was before, fitted or not.
         """
-        with self._refit() as fitted:
+        with observed(self, X, y, times=times), self._refit() as fitted:
             fitted._learn(X, y, sample_weight, times)
             self._adopt(fitted)
         return self
@@ -175,7 +178,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         self.device_ = resolve_device(self.device)
         series = self._read(X, times, reset=True)
         targets = self._targets(y, "y", reset=True)
-        check_consistent_length(series.values, targets)
+        check_length(len(series), targets, "y")
         weights = self._weights(sample_weight, targets)
         if weights is not None:
             kept = weights > 0

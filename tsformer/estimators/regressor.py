@@ -11,14 +11,15 @@ import numpy.typing as npt
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import Targets
+from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
 
@@ -28,7 +29,7 @@ __all__ = ["TSTransformerRegressor"]
 _SMALLEST_STD = 1e-150
 
 
-class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
+class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimator):
     r"""Time-series extrinsic regression: predict one number from each series.
 
     The model is that of `TSTransformerClassifier` with a single output. It minimises the squared
@@ -72,6 +73,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     (3,)
     """
 
+    @names_its_parameters
     def __init__(
         self,
         encoding: EncodingSpec = "lspe",
@@ -201,10 +203,12 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         """
         from sklearn.metrics import r2_score  # here, as in scikit-learn: importing it is slow
 
-        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
+        targets, predicted = read_targets(y, "y"), self.predict(X, times)
+        check_length(len(predicted), targets, "y")
+        return float(r2_score(targets, predicted, sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        targets = column_or_1d(y, warn=True)
+        targets = read_targets(y, name)
         try:
             targets = targets.astype(np.float64)
         except (TypeError, ValueError) as error:

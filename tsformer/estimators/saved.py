@@ -7,6 +7,7 @@ size is made: a few bytes must not ask for gigabytes.
 from __future__ import annotations
 
 import math
+import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -35,6 +36,7 @@ __all__ = [
     "PREPROCESSOR",
     "REGRESSION",
     "TEMPERATURES",
+    "TRACKED_RUN",
     "check_fields",
     "described_labels",
     "described_weights",
@@ -116,6 +118,14 @@ ESTIMATOR: dict[str, Field] = {
     "n_channels": _whole(1),
     "clock": _choice(None, "numbers", "dates"),
     "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
+}
+#: ...of the run that a fit was tracked in, an id and the address of a store...
+TRACKED_RUN: dict[str, Field] = {
+    "run_id": (
+        lambda v: isinstance(v, str) and bool(re.fullmatch(r"[\w-]{1,64}", v)),
+        "letters and digits, at most 64",
+    ),
+    "store": (lambda v: isinstance(v, str) and "://" in v, "an address"),
 }
 TEMPERATURES: dict[str, Field] = {
     "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),

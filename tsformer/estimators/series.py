@@ -21,6 +21,7 @@ from torch import Tensor
 
 from tsformer import persistence
 from tsformer.data.containers import to_padded
+from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.table import TableSchema
@@ -28,6 +29,7 @@ from tsformer.estimators.saved import (
     ESTIMATOR,
     MEMBERS,
     PREPROCESSOR,
+    TRACKED_RUN,
     check_fields,
     described_weights,
     restored_parameters,
@@ -50,6 +52,9 @@ class SeriesReader(BaseEstimator):
     #: The columns of the table that it was fitted on, if whoever read it says so after `fit`;
     #: saved with the model, so that other tables can be read in the same way.
     table_schema_: TableSchema
+    #: The run that `fit` was tracked in, ``{"run_id": ..., "store": ...}``, if whoever tracked it
+    #: says so; saved with the model, so that later scores can be added to the run.
+    tracked_run_: dict[str, str]
     _clock: str | None
     _columns_are_steps: bool
 
@@ -147,16 +152,20 @@ class SeriesReader(BaseEstimator):
         if reset:
             self.n_channels_, self._clock = n_channels, series.clock
             self._columns_are_steps = columns == [True]
-            self.__dict__.pop("table_schema_", None)  # of an earlier fit
+            for name in ("table_schema_", "tracked_run_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
             if not columns:
                 self.n_features_in_ = n_channels
+            warn_of_layout(X, series, flat=columns == [True])
         elif n_channels != self.n_channels_:
             alone = columns == [True] and len(series) == self.n_channels_
+            swapped = columns != [True] and series.values.shape[1] == self.n_channels_
             raise ValueError(
                 f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
                 f"{self.n_channels_}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
                 + ("; to pass a single series use X[None]" if alone else "")
+                + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
             )
         elif series.clock != self._clock:
             raise ValueError(
@@ -222,6 +231,7 @@ class SeriesReader(BaseEstimator):
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             # Only where there is one: earlier versions neither write it nor look for it.
             **({} if schema is None else {"table": schema.as_dict()}),
+            **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
         }
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -267,6 +277,9 @@ class SeriesReader(BaseEstimator):
                 estimator.table_schema_ = TableSchema.from_dict(state["table"])
             except ValueError as error:
                 raise ValueError(f"table: {error}") from error
+        if "tracked_run" in state:
+            check_fields(state["tracked_run"], TRACKED_RUN, of="tracked_run")
+            estimator.tracked_run_ = {name: state["tracked_run"][name] for name in TRACKED_RUN}
         return estimator
 
     @classmethod

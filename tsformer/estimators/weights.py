@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
+
+from tsformer._names import shortened, unknown
+from tsformer.estimators.targets import check_length
 
 __all__ = ["series_weights"]
 
@@ -35,15 +39,28 @@ def series_weights(
     Raises
     ------
     ValueError
-        If a weight is negative, all are zero, or keys of `class_weight` are not labels.
+        If there is not one weight for each series, one is negative, all are zero, or keys of
+        `class_weight` are not labels.
+    TypeError
+        If `class_weight` is anything else.
     """
     if sample_weight is None and class_weight is None:
         return None
+    given = np.asarray(sample_weight)
+    if given.ndim == 1:
+        check_length(len(targets), given, "sample_weight")
     weights: npt.NDArray[np.float64] = _check_sample_weight(
         sample_weight, targets, dtype=np.float64, ensure_non_negative=True
     )
     if isinstance(class_weight, Mapping):
         weights = weights * _by_label(class_weight, classes.tolist())[targets]
+    elif isinstance(class_weight, str) and class_weight != "balanced":
+        raise ValueError(unknown("class_weight", class_weight, ["balanced", None]))
+    elif not isinstance(class_weight, (str, NoneType)):
+        raise TypeError(
+            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
+            f"{shortened(class_weight)}"
+        )
     else:
         weights = weights * compute_sample_weight(class_weight, targets)
     if weights.sum() <= 0:

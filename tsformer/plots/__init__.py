@@ -1,7 +1,9 @@
-"""Figures of encodings, training curves, confusion matrices and calibration.
+"""Figures of encodings, training curves, confusion and calibration; `docs/pictures.md` has all.
 
 Each function returns a matplotlib Figure made without pyplot: no global state, no window.
-``figure.savefig("x.png")`` writes it. Matplotlib is imported by the first call.
+``figure.savefig("x.png")`` writes it. One of a single panel draws into ``ax=``, one of several
+into ``axes=``, if given. Matplotlib is imported by the first call. The figures of a study are in
+`tsformer.studies`.
 """
 
 from tsformer._deprecation import renamed_in_module

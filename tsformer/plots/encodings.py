@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tsformer.plots.figures import HEAD_COLORS, new_figure
+from tsformer.plots.figures import HEAD_COLORS, new_figure, wrapped
 from tsformer.plots.views import View, encoding_name, encoding_views
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 __all__ = [
     "curve_range",
@@ -20,6 +20,12 @@ __all__ = [
     "plot_encoding_change",
     "with_margin",
 ]
+
+_WIDTH = 10
+_NOTHING = (
+    "Nothing is encoded: tokens, queries, keys and scores stay as they are,\n"
+    "and to attention all positions are alike."
+)
 
 
 def plot_encoding(
@@ -39,6 +45,7 @@ def plot_encoding(
     positions: the cosine similarity of the codes added to them (embed), the score of a query and a
     key of ones (rotate), and the value by distance (rotate, bias and mix). A hook that depends on
     the tokens is shown for a fixed smooth random signal, or for queries of ones, as its title says.
+    Of an encoding that overrides no hook, words say that it does nothing.
 
     Parameters
     ----------
@@ -58,6 +65,17 @@ def plot_encoding(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or option, or if `n_heads` does not divide `d_model`.
+
+    Examples
+    --------
+    >>> figure = plot_encoding("rope", 32, d_model=16, n_heads=2)
+    >>> figure.get_suptitle()
+    'Positional encoding rope'
     """
     name = name or encoding_name(encoding)
     views = encoding_views(
@@ -89,6 +107,16 @@ def plot_encoding_change(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from tsformer.encodings import resolve
+    >>> before, after = (resolve("erpe", d_model=8, n_heads=2, max_len=16) for _ in range(2))
+    >>> after.table.data.normal_()
+    tensor(...)
+    >>> figure = plot_encoding_change(before, after, 16, d_model=8, n_heads=2)
+    >>> [band.get_suptitle().rpartition(", ")[2] for band in figure.subfigs]
+    ['before training', 'after training']
     """
     rows = []
     both = (
@@ -114,52 +142,69 @@ def _same(first: View, then: View) -> bool:
 
 def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
     """Draw one row for each view, on a colour scale shared with its companion."""
-    figure = new_figure(10, 3.6 * len(rows) + 0.4)
-    figure.suptitle(f"Positional encoding {name}", fontsize=14)
+    figure = new_figure(_WIDTH, 3.6 * len(rows) + 0.4)
+    figure.get_layout_engine().set(wspace=0.05)  # type: ignore[union-attr, call-arg]
+    figure.suptitle(wrapped(f"Positional encoding {name}", 0.96 * _WIDTH, 14), fontsize=14)
     bands = np.ravel(figure.subfigures(len(rows), 1, squeeze=False))
     for band, (title, view, companion) in zip(bands, rows, strict=True):
-        band.suptitle(title, fontsize=11)
-        panels = ["maps", *["matrix"] * (view.matrix is not None), *["curves"] * bool(view.curves)]
-        widths = [1.25, 1] if len(panels) == 2 else [1, 1.1, 1]
-        places = dict(
-            zip(panels, band.subfigures(1, len(panels), width_ratios=widths), strict=True)
-        )
-        _draw_maps(places["maps"], view, companion)
+        band.suptitle(wrapped(title, 0.96 * _WIDTH, 11), fontsize=11)
+        if view.hook == "none":
+            _say(band.subplots(), _NOTHING)
+            continue
+        # One grid for all panels of a row, so that they begin and end at the same height.
+        n_rows = 2 if len(view.maps) > 2 else 1
+        n_columns = -(-len(view.maps) // n_rows)
+        widths = [(1.25 if view.matrix is None or not view.curves else 1.0) / n_columns] * n_columns
+        widths += [1.15 if view.curves else 1.0] * (view.matrix is not None)
+        widths += [1.0] * bool(view.curves)
+        grid = band.add_gridspec(n_rows, len(widths), width_ratios=widths)
+        places = [grid[i, j] for i in range(n_rows) for j in range(n_columns)]
+        _draw_maps([band.add_subplot(place) for place in places[: len(view.maps)]], view, companion)
         if view.matrix is not None:
-            _draw_matrix(places["matrix"].subplots(), view, companion)
+            _draw_matrix(band.add_subplot(grid[:, n_columns]), view, companion)
         if view.curves:
-            _draw_curves(places["curves"].subplots(), view, companion)
+            _draw_curves(band.add_subplot(grid[:, -1]), view, companion)
     return figure
 
 
-def _draw_maps(figure: SubFigure, view: View, companion: View) -> None:
+def _say(ax: Axes, words: str) -> None:
+    """Write words where there is nothing to draw."""
+    ax.axis("off")
+    ax.text(0.5, 0.5, words, ha="center", va="center", fontsize=15, transform=ax.transAxes)
+
+
+def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
     everything = [values for each in (view, companion) for values in each.maps.values()]
     low, high = min(map(np.min, everything)), max(map(np.max, everything))
     seen = _lowest_seen(view.hook, low, high)
     limit = max(-seen, high) or 1.0
     of_pairs = view.matrix is None
-    n_rows = 2 if len(view.maps) > 2 else 1
-    n_columns = -(-len(view.maps) // n_rows)
-    axes = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
-    for ax, (title, shown) in zip(axes.flat, view.maps.items(), strict=False):
+    for ax, (title, shown) in zip(panels, view.maps.items(), strict=True):
         image = ax.imshow(
             shown, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest"
         )
         ax.set_title(title, fontsize=9)
-    for ax in axes.flat[len(view.maps) :]:
-        ax.set_visible(False)
-    for ax in axes[-1]:
-        ax.set_xlabel("key position" if of_pairs else "feature")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("query position" if of_pairs else "position")
+        place = ax.get_subplotspec()
+        assert place is not None
+        below, leftmost = place.is_last_row(), place.is_first_col()
+        ax.tick_params(labelbottom=below, labelleft=leftmost)
+        if below:
+            ax.set_xlabel("key position" if of_pairs else "feature")
+        if leftmost:
+            ax.set_ylabel("query position" if of_pairs else "position")
     extend = "min" if seen > low else "neither"
-    figure.colorbar(image, ax=axes, label="value", shrink=0.9, extend=extend)
+    panels[0].figure.colorbar(image, ax=panels, label="value", extend=extend)
 
 
 def _draw_matrix(ax: Axes, view: View, companion: View) -> None:
     low, high = matrix_range(view, companion)
     image = ax.imshow(
-        np.asarray(view.matrix), cmap="viridis", vmin=low, vmax=high, interpolation="nearest"
+        np.asarray(view.matrix),
+        aspect="auto",
+        cmap="viridis",
+        vmin=low,
+        vmax=high,
+        interpolation="nearest",
     )
     of_scores = view.hook == "rotate"
     ax.set_xlabel("key position" if of_scores else "position")
@@ -167,8 +212,7 @@ def _draw_matrix(ax: Axes, view: View, companion: View) -> None:
     if of_scores:
         ax.set_title(f"scores, {next(iter(view.curves))}", fontsize=9)
     label = "score (1 without the encoding)" if of_scores else "cosine similarity"
-    where = "bottom" if of_scores else "right"  # beside it are three panels, or two
-    ax.figure.colorbar(image, ax=ax, label=label, location=where, shrink=0.9)
+    ax.figure.colorbar(image, ax=ax, label=label)
 
 
 def _draw_curves(ax: Axes, view: View, companion: View) -> None:
@@ -181,6 +225,7 @@ def _draw_curves(ax: Axes, view: View, companion: View) -> None:
     ax.set_ylim(*with_margin(*curve_range(view, companion)))
     ax.set_xlabel("distance from query to key")
     ax.set_ylabel("mean score" if view.hook == "rotate" else "mean value")
+    ax.set_title("by distance", fontsize=9)
     if len(view.curves) > 1:
         ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
 

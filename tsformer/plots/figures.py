@@ -1,16 +1,35 @@
-"""What all figures share: an empty figure, and one colour per encoding."""
+"""What all figures share: panels, text that fits, axes of scores, and one colour per encoding."""
 
 from __future__ import annotations
 
+import re
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from tsformer._optional import require
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ENCODING_COLORS", "HEAD_COLORS", "encoding_color", "new_figure"]
+__all__ = [
+    "ENCODING_COLORS",
+    "HEAD_COLORS",
+    "Panels",
+    "encoding_color",
+    "end_score_axis",
+    "fewer_ticks",
+    "figure_of",
+    "new_figure",
+    "one_panel",
+    "shortened",
+    "text_width",
+    "widest",
+    "wrapped",
+]
 
 #: The first six are Okabe and Ito's, which colour-blind readers can distinguish, and the control is
 #: grey. There are more encodings than distinguishable colours, so figures also name what they show.
@@ -59,3 +78,170 @@ def new_figure(width: float, height: float) -> Figure:
     module = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
     figure: Figure = module.Figure(figsize=(width, height), dpi=100, layout="constrained")
     return figure
+
+
+def figure_of(ax: Axes) -> Figure:
+    """Return the figure that a panel is in, also if it is in a part of that figure."""
+    figure: Figure = ax.figure.figure
+    return figure
+
+
+def one_panel(ax: Axes | None, width: float, height: float) -> Axes:
+    """Return `ax`, or the one panel of a new figure of this size."""
+    return new_figure(width, height).subplots() if ax is None else ax
+
+
+class Panels:
+    """The panels of a figure: the caller's, or those of a new figure in rows of one height.
+
+    Parameters
+    ----------
+    axes : Axes, sequence of Axes, or None
+        The panels that the caller gave, in reading order; None for a new figure.
+    n : int
+        How many are needed.
+    of : str
+        What there is a panel of, for the error.
+    n_columns : int
+        The most in a row of a new figure.
+    panel : (float, float)
+        Width and height of a panel in inches, with its ticks and title.
+    around : (float, float), default=(0, 0)
+        Inches for what is outside the panels: labels at the left or right, and a label below.
+    **shared
+        As in `Figure.subplots`: `sharex`, `sharey`.
+
+    Attributes
+    ----------
+    axes : list of Axes
+    figure : Figure
+    own : bool
+        Whether the figure is new.
+
+    Raises
+    ------
+    ValueError
+        If the caller gave another number of panels.
+    """
+
+    def __init__(
+        self,
+        axes: Axes | Sequence[Axes] | None,
+        n: int,
+        of: str,
+        *,
+        n_columns: int,
+        panel: tuple[float, float],
+        around: tuple[float, float] = (0.0, 0.0),
+        **shared: Any,
+    ):
+        self.own = axes is None
+        if axes is not None:
+            given = axes if isinstance(axes, Iterable) else [axes]
+            self.axes: list[Axes] = list(np.ravel(np.asarray(given, dtype=object)))
+            if len(self.axes) != n:
+                raise ValueError(
+                    f"axes must have one panel for each {of}, {n} in all; got {len(self.axes)}. "
+                    f"Make them with plt.subplots(1, {n}), or leave axes out for a new figure"
+                )
+            self.figure = figure_of(self.axes[0])
+            return
+        n_columns = min(n_columns, n)
+        n_rows = -(-n // n_columns)
+        width, height = panel
+        self.figure = new_figure(n_columns * width + around[0], n_rows * height + around[1])
+        grid = self.figure.subplots(n_rows, n_columns, squeeze=False, **shared)
+        for place in range(n, grid.size):
+            grid.flat[place].set_visible(False)
+            grid.flat[place - n_columns].tick_params(labelbottom=True)  # the last of its column
+        self.axes = list(grid.flat[:n])
+
+    def label(self, x: str, y: str = "") -> None:
+        """Label a new figure once, or each of the caller's panels."""
+        if self.own:
+            width, height = self.figure.get_size_inches()
+            self.figure.supxlabel(wrapped(x, 0.95 * width, 10), fontsize=10)
+            if y:
+                self.figure.supylabel(wrapped(y, 0.95 * height, 10), fontsize=10)
+            return
+        for ax in self.axes:
+            ax.set_xlabel(x)
+            ax.set_ylabel(y)
+
+
+def end_score_axis(ax: Axes, scores: Iterable[float], axis: Literal["x", "y"]) -> None:
+    """Let an axis of scores that are at most 1 end at 1, and begin at no less than 0."""
+    known = np.asarray(list(scores), dtype=float)
+    known = known[np.isfinite(known)]
+    low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
+    if known.size and known.max() <= 1:
+        high = min(high, 1.0)
+    if known.size and known.min() >= 0:
+        low = max(low, 0.0)
+    (ax.set_xlim if axis == "x" else ax.set_ylim)(low, high)
+
+
+def fewer_ticks(ax: Axes, n: int = 4) -> None:
+    """Let the x axis have at most `n` intervals, whose numbers do not run into each other."""
+    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(n, steps=(1, 2, 2.5, 5, 10)))
+
+
+def text_width(text: str, fontsize: float, *, bold: bool = False) -> float:
+    """Return the width of a line of text in inches."""
+    path = require("matplotlib.textpath", extra="plots", purpose="drawing a figure")
+    fonts = require("matplotlib.font_manager", extra="plots", purpose="drawing a figure")
+    font = fonts.FontProperties(size=fontsize, weight="bold" if bold else "normal")
+    width, _, _ = path.text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+def widest(names: Iterable[object], fontsize: float) -> float:
+    """Return the width in inches of the longest of these lines; 0 if there is none."""
+    return max((text_width(str(name), fontsize) for name in names), default=0.0)
+
+
+def wrapped(text: str, width: float, fontsize: float) -> str:
+    """Return a text in lines no wider than `width` inches, broken at blanks, `+` and `_` first.
+
+    A word that is too wide by itself is broken where the line ends.
+    """
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in _breakable(paragraph):
+            while text_width((line + word).rstrip(), fontsize) > width and len(line + word) > 1:
+                if line:
+                    lines.append(line.rstrip())
+                    line = ""
+                    continue
+                fits = 1
+                while text_width(word[: fits + 1], fontsize) <= width:
+                    fits += 1
+                lines.append(word[:fits])
+                word = word[fits:]
+            line += word
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def _breakable(text: str) -> list[str]:
+    """Return the text in pieces after which a line may end."""
+    return re.findall(r".*?(?:[ +_]|$)", text)
+
+
+def shortened(name: object, most: int = 48) -> str:
+    """Return a name of at most `most` characters: the middle of a longer one is left out.
+
+    Names often differ in their ends only.
+
+    Examples
+    --------
+    >>> shortened("class_with_a_long_name_1", 15)
+    'class_w…_name_1'
+    """
+    text = str(name)
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return f"{text[: most - 1 - end].rstrip()}…{text[-end:]}"

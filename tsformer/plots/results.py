@@ -8,59 +8,111 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tsformer.plots.figures import new_figure
+from tsformer._optional import require
+from tsformer.plots.figures import (
+    Panels,
+    end_score_axis,
+    figure_of,
+    one_panel,
+    shortened,
+    text_width,
+    widest,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["plot_confusion", "plot_history"]
 
 _MOST_NUMBERED = 20
+_TRAINING, _VALIDATION = "#0072B2", "#D55E00"
+#: The panels, and the lines in each: column, label, colour.
+_CURVES = {
+    "loss": (("loss", "training", _TRAINING), ("val_loss", "validation", _VALIDATION)),
+    "score": (("val_score", "validation", _VALIDATION),),
+    "learning rate": (("lr", "", _TRAINING),),
+}
 
 
-def plot_history(history: Any) -> Figure:
+def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw training curves: losses, the validation score if there is one, the learning rate.
+
+    With validation data, a dashed line marks the epoch with the lowest validation loss, whose
+    weights early stopping keeps.
 
     Parameters
     ----------
     history : History, DataFrame or list of dict
         One row per epoch, as ``classifier.history_``.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each of loss, validation score and learning rate that the
+        history has. By default, a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, or `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> rows = [{"epoch": n, "loss": 1 / n, "val_loss": 2 / n, "val_score": 1.0} for n in (1, 2, 3)]
+    >>> [ax.get_ylabel() for ax in plot_history(rows).axes]
+    ['loss', 'score']
     """
     frame = history if isinstance(history, pd.DataFrame) else pd.DataFrame(history)
     if "epoch" in frame:
         frame = frame.set_index("epoch")
-    panels = {
-        "loss": {"loss": "training", "val_loss": "validation"},
-        "validation score": {"val_score": ""},
-        "learning rate": {"lr": ""},
+    curves = {
+        title: [line for line in lines if line[0] in frame] for title, lines in _CURVES.items()
     }
-    panels = {title: lines for title, lines in panels.items() if lines.keys() & set(frame)}
-    figure = new_figure(9, 3.4)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
-        for (column, label), color in zip(lines.items(), ("#0072B2", "#D55E00"), strict=False):
-            if column in frame:
-                marker = (
-                    "o" if len(frame) < 3 else None
-                )  # a line through a single point is invisible
-                ax.plot(frame.index, frame[column], color=color, label=label, marker=marker)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+    curves = {title: lines for title, lines in curves.items() if lines}
+    if not curves or frame.empty:
+        raise ValueError(
+            "the history has no epoch with a loss, a score or a learning rate; got the columns "
+            f"{', '.join(map(str, frame.columns)) or 'of an empty table'}: pass "
+            "classifier.history_ of a fitted classifier"
+        )
+    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
+    panels = Panels(
+        axes, len(curves), f"of {', '.join(curves)}", n_columns=len(curves), panel=(3.0, 3.4)
+    )
+    marker = "o" if len(frame) < 3 else None  # a line through a single point is invisible
+    for ax, (title, lines) in zip(panels.axes, curves.items(), strict=True):
+        for column, label, color in lines:
+            ax.plot(
+                frame.index, frame[column], color=color, label=label, marker=marker, clip_on=False
+            )
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True, min_n_ticks=1))
+        if len(frame) == 1:
+            ax.set_xlim(frame.index[0] - 0.5, frame.index[0] + 0.5)
         ax.set_xlabel("epoch")
         ax.set_ylabel(title)
         ax.grid(alpha=0.3)
-        if "val_loss" in frame and title == "loss":
-            ax.legend(frameon=False)
-    return figure
+        if title == "score":
+            end_score_axis(ax, frame["val_score"], "y")
+        if title == "learning rate":
+            continue
+        if "val_loss" in frame and frame["val_loss"].notna().any():
+            best: Any = frame["val_loss"].idxmin()
+            ax.axvline(
+                best, color="0.4", linewidth=1, linestyle="--", label=f"lowest loss, epoch {best}"
+            )
+        if len(ax.get_lines()) > 1:
+            ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
+    return panels.figure
 
 
 def plot_confusion(
     y_true: Sequence[Any] | np.ndarray,
     y_pred: Sequence[Any] | np.ndarray,
     classes: Sequence[Any] | np.ndarray,
+    *,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw a confusion matrix: counts as numbers, coloured by the fraction of the true class.
 
@@ -69,36 +121,47 @@ def plot_confusion(
     y_true, y_pred : array-like (n,)
         True and predicted labels.
     classes : array-like (K,)
-        All labels, in display order.
+        All labels, in display order. Names of more than 32 characters are shortened.
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> figure = plot_confusion(["run", "sit", "sit"], ["run", "run", "sit"], ["run", "sit"])
+    >>> figure.axes[0].get_title()
+    '2 of 3 correct: accuracy 0.667'
     """
     from sklearn.metrics import confusion_matrix
 
     counts = confusion_matrix(y_true, y_pred, labels=classes)
     parts = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    size = min(max(4.2, 2.2 + 0.42 * len(classes)), 10)
-    figure = new_figure(size + 1, size)
-    ax = figure.subplots()
-    image = ax.imshow(parts, cmap="Blues", vmin=0, vmax=1)
-    every = max(1, -(-len(classes) // 40))  # no more names than can be read
-    shown = range(0, len(classes), every)
-    names = [str(classes[i]) for i in shown]
-    longest = max(map(len, names))
-    ax.set_xticks(shown, names, rotation=90 if longest > 3 else 0, fontsize=9)
-    ax.set_yticks(shown, names, fontsize=9)
-    if len(classes) <= _MOST_NUMBERED:
+    names = [shortened(name, 32) for name in classes]
+    label = widest(names, 9)
+    side = min(max(3.4, 0.42 * len(names)), 7.0)
+    upright = label > 0.8 * side / len(names)
+    ax = one_panel(ax, side + label + 1.7, side + (label if upright else 0.2) + 0.9)
+    image = ax.imshow(parts, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    every = max(1, -(-len(names) // 40))  # no more names than can be read
+    shown = range(0, len(names), every)
+    ax.set_xticks(shown, names[::every], rotation=90 if upright else 0, fontsize=9)
+    ax.set_yticks(shown, names[::every], fontsize=9)
+    if len(names) <= _MOST_NUMBERED:
+        widest_count = text_width(str(counts.max()), 9)
+        fontsize = min(9.0, 9.0 * 0.9 * side / len(names) / widest_count)
         for (i, j), count in np.ndenumerate(counts):
             if count:
                 color = "white" if parts[i, j] > 0.6 else "black"
-                ax.text(j, i, count, ha="center", va="center", color=color, fontsize=9)
+                ax.text(j, i, count, ha="center", va="center", color=color, fontsize=fontsize)
     ax.set_xlabel("predicted")
     ax.set_ylabel("true")
     accuracy = np.trace(counts) / max(counts.sum(), 1)
     ax.set_title(
         f"{np.trace(counts)} of {counts.sum()} correct: accuracy {accuracy:.3f}", fontsize=11
     )
-    figure.colorbar(image, ax=ax, label="fraction of the true class", shrink=0.9)
+    figure = figure_of(ax)
+    figure.colorbar(image, ax=ax, label="fraction of the true class")
     return figure

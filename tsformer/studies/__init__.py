@@ -4,6 +4,16 @@ Rooms: `design` (what is asked), `run` (its trials), `analysis` (scores to findi
 """
 
 from tsformer._deprecation import renamed_in_module
+from tsformer.studies.analysis.plots import (
+    plot_boxes,
+    plot_chances,
+    plot_comparison,
+    plot_cost,
+    plot_critical_difference,
+    plot_gains,
+    plot_mean_gains,
+    plot_pairs,
+)
 from tsformer.studies.analysis.scores import read_scores
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.design.study import Study, Trial
@@ -19,6 +29,14 @@ __all__ = [
     "Trial",
     "compare",
     "compare_methods",
+    "plot_boxes",
+    "plot_chances",
+    "plot_comparison",
+    "plot_cost",
+    "plot_critical_difference",
+    "plot_gains",
+    "plot_mean_gains",
+    "plot_pairs",
     "read_scores",
     "summary_table",
 ]

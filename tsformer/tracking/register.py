@@ -1,7 +1,8 @@
 """A fitted estimator in MLflow's model registry, to be served or loaded by name.
 
 MLflow stores the two files of `tsformer.persistence` in one object, so that loading it requires
-trusting that object's type only: it has no pickle and no torch module in it.
+trusting that object's type only: it has no pickle and no torch module in it. MLflow's sklearn
+flavour loads that object; its ``python_function``, which is what a server runs, is `ServedModel`.
 """
 
 from __future__ import annotations
@@ -19,20 +20,18 @@ import numpy as np
 import tsformer
 from tsformer._optional import require
 from tsformer.estimators.loading import load
+from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 from tsformer.tracking.store import RunStore
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import torch
-    from mlflow.models import ModelSignature
 
-    from tsformer.estimators.base import TransformerEstimator
     from tsformer.estimators.series import SeriesReader
 
-__all__ = ["RegisteredEstimator", "load_registered", "register"]
+__all__ = ["RegisteredEstimator", "load_registered", "register", "write_model"]
 
-_OUTPUTS = ("predict", "predict_proba")
 #: The one type that a stored model consists of, besides those of NumPy and of Python itself.
 _TRUSTED = "tsformer.tracking.register.RegisteredEstimator"
 _PACKAGES = ("torch", "numpy", "pandas", "scikit-learn", "skops")
@@ -97,25 +96,87 @@ class RegisteredEstimator:
         return np.asarray(estimator.predict_proba(X))
 
 
-def register(
-    estimator: TransformerEstimator,
-    name: str,
-    store: RunStore,
+def write_model(
+    estimator: SeriesReader,
+    path: str | os.PathLike[str],
     *,
-    output: str = "predict",
-) -> str:
-    """Log a fitted estimator as a model of MLflow's sklearn flavour, and register it.
+    output: str = "table",
+    signature: bool = True,
+    input_example: Any = None,
+) -> None:
+    """Write a fitted estimator to a new folder, as a model of MLflow, without registering it.
 
     Parameters
     ----------
     estimator : fitted estimator
         Saved as `tsformer.save` does, so its `callbacks` and `device` are left out.
+    path : str or path
+        The folder.
+    output : {"table", "predict", "predict_proba"}
+        What the served model answers with. Whoever loads the model can ask for another:
+        ``mlflow.pyfunc.load_model(model, model_config={"output": "predict"})``.
+    signature : bool, default=True
+        Whether the model says what it takes and answers.
+    input_example : sequence of ndarray (C, L) or DataFrame, optional
+        A few series that are stored with it, or a table of them. Series alone are left out where
+        the model wants times, too.
+
+    Raises
+    ------
+    ValueError
+        If `output` is unknown or unavailable for this estimator, or it cannot be saved.
+    ImportError
+        If mlflow is missing.
+    """
+    sklearn = require("mlflow.sklearn", extra="tracking", purpose="saving a model for MLflow")
+    models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
+    require("skops.io", extra="tracking", purpose="saving a model for MLflow")
+    ServedModel(estimator, output)  # refuses an output that there is not
+    example = None if input_example is None else example_table(estimator, input_example)
+    described = models.Model()
+    sklearn.save_model(
+        RegisteredEstimator.of(estimator),
+        path,
+        mlflow_model=described,
+        signature=signature_of(estimator, output) if signature else False,
+        input_example=example,
+        metadata={"input": describe_input(estimator)},
+        pip_requirements=_requirements(),
+        serialization_format="skops",
+        skops_trusted_types=[_TRUSTED],
+    )
+    # MLflow's own wrapper of scikit-learn knows no tables, and trusts what the folder says.
+    loading = {"loader_module": __name__, "config": {"output": output}}
+    described.flavors["python_function"] |= loading
+    described.save(Path(path) / "MLmodel")
+
+
+def register(
+    estimator: SeriesReader,
+    name: str,
+    store: RunStore,
+    *,
+    output: str = "table",
+) -> str:
+    """Log a fitted estimator as a model of MLflow, and register it.
+
+    The model answers tables with tables (`tsformer.tracking.served.ServedModel`), over HTTP and
+    from `mlflow.pyfunc.load_model`. Up to version 0.2.0.dev2 it answered arrays with labels:
+    ``output="predict"`` still answers with labels alone, and `load_registered` returns the
+    estimator, which takes arrays.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Any of tsformer's. Saved as `tsformer.save` does, so its `callbacks` and `device` are left
+        out.
     name : str
         Name in the registry; an existing name gets a new version.
     store : RunStore
         The store; the model gets a run of its own.
-    output : {"predict", "predict_proba"}
-        What the served model returns: labels, or a probability per class.
+    output : {"table", "predict", "predict_proba"}
+        What the served model answers with: a table of the predictions, for a classifier with the
+        probability of each class by its name; or labels, or probabilities, alone.
 
     Returns
     -------
@@ -129,36 +190,27 @@ def register(
     ImportError
         If mlflow is missing.
     """
-    if output not in _OUTPUTS:
-        raise ValueError(f"output must be one of {', '.join(map(repr, _OUTPUTS))}; got {output!r}")
-    if not hasattr(estimator, output):
-        raise ValueError(f"a {type(estimator).__name__} has no {output}; choose output='predict'")
-    sklearn = require("mlflow.sklearn", extra="tracking", purpose="registering a model")
-    require("skops.io", extra="tracking", purpose="registering a model")
     exceptions = require("mlflow.exceptions", extra="tracking", purpose="registering a model")
-    wrapped = RegisteredEstimator.of(estimator)
     client = store.client()
-    run = store.start(f"model {name}", kind="model")
-    with run, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        sklearn.save_model(
-            wrapped,
-            path,
-            signature=_signature(estimator.n_channels_),
-            pip_requirements=_requirements(),
-            serialization_format="skops",
-            skops_trusted_types=[_TRUSTED],
-            pyfunc_predict_fn=output,
-        )
-        run.params({"encoding": estimator.encoding, "model": name, "output": output})
-        client.log_artifacts(run.run_id, str(path), "model")
+        write_model(estimator, path, output=output)
+        with store.start(f"model {name}", kind="model") as run:
+            kind = type(estimator).__name__
+            encoding = getattr(estimator, "encoding", None)
+            run.params({"estimator": kind, "model": name, "output": output})
+            run.params({} if encoding is None else {"encoding": encoding})
+            client.log_artifacts(run.run_id, str(path), "model")
     try:
         client.create_registered_model(name)
     except exceptions.MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise ValueError(f"cannot register a model as {name!r}: {error}") from error
     version = client.create_model_version(
-        name, source=f"runs:/{run.run_id}/model", run_id=run.run_id
+        name,
+        source=f"runs:/{run.run_id}/model",
+        run_id=run.run_id,
+        description=describe_input(estimator),
     )
     return f"models:/{name}/{version.version}"
 
@@ -210,6 +262,14 @@ def load_registered(
         return _loaded(Path(client.download_artifacts(run_id, "model", folder)), skops, device)
 
 
+def _load_pyfunc(
+    path: str | os.PathLike[str], model_config: Mapping[str, Any] | None = None
+) -> ServedModel:
+    """Load what `write_model` wrote, and nothing else; `mlflow.pyfunc.load_model` calls it."""
+    skops = require("skops.io", extra="tracking", purpose="loading a registered model")
+    return ServedModel(_loaded(Path(path), skops, "auto"), **(model_config or {}))
+
+
 def _loaded(folder: Path, skops: ModuleType, device: str | torch.device) -> SeriesReader:
     """Load the estimator in a folder that MLflow wrote."""
     flavor = _sklearn_flavor(folder / "MLmodel")
@@ -248,14 +308,6 @@ def _sklearn_flavor(path: Path) -> Mapping[str, Any]:
     if not isinstance(flavor, Mapping):
         raise ValueError(f"{path} does not describe a model of MLflow's sklearn flavor")
     return flavor
-
-
-def _signature(n_channels: int) -> ModelSignature:
-    types = require("mlflow.types", extra="tracking", purpose="registering a model")
-    models = require("mlflow.models", extra="tracking", purpose="registering a model")
-    series = types.TensorSpec(np.dtype("float64"), (-1, n_channels, -1), name=None)
-    signature: ModelSignature = models.ModelSignature(inputs=types.Schema([series]))
-    return signature
 
 
 def _requirements() -> list[str]:

@@ -7,25 +7,33 @@ import math
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from tsformer._optional import require
+from tsformer.tracking.credentials import masked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
-__all__ = ["RunEnded", "TrackedRun"]
+__all__ = ["RunEnded", "TrackedRun", "silenced", "warn", "warn_untracked"]
 
 # MLflow's limits for one log_batch call and for the length of a value.
 _METRICS_AT_ONCE = 1000
 _PARAMS_AT_ONCE = 100
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000
+# Two pictures of this width fit beside each other into a window of 2,000 pixels.
+_IMAGE_SIZE = 600
+
+_silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
 
 
 class RunEnded(Exception):
@@ -54,11 +62,16 @@ class TrackedRun:
         Minimum time between two batches of metrics.
     started : int, optional
         When the run began, in milliseconds since 1970; now by default.
+    borrowed : bool, default=False
+        Whether somebody else ends the run. Its parameters are then sent at the end, and one that
+        the run has already, with another value, is named ``tsformer.NAME``.
 
     Attributes
     ----------
     lost : bool
         Whether the store failed.
+    status : str or None
+        What the run, or the part of it that is written here, has ended with.
     """
 
     def __init__(
@@ -68,11 +81,15 @@ class TrackedRun:
         *,
         flush_seconds: float = 5.0,
         started: int | None = None,
+        borrowed: bool = False,
     ):
         self.client = client
         self.run_id = run_id
         self.flush_seconds = flush_seconds
+        self.borrowed = borrowed
         self.lost = client is None
+        self.status: str | None = None
+        self._late_params: dict[str, str] = {}
         self._started = int(time.time() * 1000) if started is None else started
         self._begun = time.monotonic()
         self._waiting: list[Any] = []
@@ -87,21 +104,34 @@ class TrackedRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self.status is not None:
+            return  # it was ended inside the block
         if error is None:
             self.end("FINISHED")
         elif isinstance(error, RunEnded):
             return
         elif isinstance(error, Exception):
-            self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
-            self.text("".join(traceback.format_exception(error)), "error.txt")
+            self.error(error)
             self.end("FAILED")
         else:
             self.end("KILLED")
 
+    def error(self, error: Exception) -> None:
+        """Log the message of an error as the tag ``tsformer.error``, its traceback as a file."""
+        self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
+        self.text("".join(traceback.format_exception(error)), "error.txt")
+
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""
+        texts = {name: str(value)[:_PARAM_LENGTH] for name, value in values.items()}
+        if self.borrowed:  # who owns the run may be about to write the same names
+            self._late_params |= texts
+        else:
+            self._send_params(texts)
+
+    def _send_params(self, texts: Mapping[str, str]) -> None:
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
-        params = [entities.Param(k, str(v)[:_PARAM_LENGTH]) for k, v in values.items()]
+        params = [entities.Param(name, text) for name, text in texts.items()]
         for i in range(0, len(params), _PARAMS_AT_ONCE):
             self._send("log_batch", params=params[i : i + _PARAMS_AT_ONCE])
 
@@ -140,10 +170,17 @@ class TrackedRun:
         """Log a value as a JSON artifact."""
         self.text(json.dumps(value, indent=2, default=str), path)
 
-    def figure(self, draw: Callable[[], Figure], path: str, *, key: str = "") -> None:
+    def folder(self, path: Path, name: str) -> None:
+        """Log the files of a folder as artifacts in a folder `name`."""
+        self._send("log_artifacts", str(path), name)
+
+    def figure(
+        self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = _IMAGE_SIZE
+    ) -> None:
         """Log the figure that `draw` returns. If it cannot be drawn, warn and continue.
 
-        With `key` it also appears under that name in the image grids of the MLflow UI.
+        With `key` it also appears under that name in the image grids of the MLflow UI, in which it
+        has at most `size` pixels to a side.
         """
         if self.lost:
             return
@@ -151,18 +188,25 @@ class TrackedRun:
             figure = draw()
             pixels = _pixels(figure) if key else None
         except Exception as error:  # a figure must never fail the fit it shows
-            warnings.warn(
-                f"{path} could not be drawn: {type(error).__name__}: {error}", stacklevel=2
-            )
+            warn(f"{path} could not be drawn: {type(error).__name__}: {error}")
             return
         if pixels is None:
             self._send("log_figure", figure, path)
         else:  # drawn once for both, since drawing takes longest
             self._send("log_image", pixels, artifact_file=path)
-            self.image(pixels, key)
+            self.image(pixels, key, size=size)
 
-    def image(self, picture: Any, key: str) -> None:
-        """Log an image, an array or a Pillow image, for the image grids of the MLflow UI."""
+    def image(self, picture: Any, key: str, *, size: int = _IMAGE_SIZE) -> None:
+        """Log an image, an array or a Pillow image, for the image grids of the MLflow UI.
+
+        In a grid it has at most `size` pixels to a side, and its own size when clicked on.
+        """
+        images = require("PIL.Image", extra="plots", purpose="images in MLflow")
+        picture = images.fromarray(picture) if isinstance(picture, np.ndarray) else picture.copy()
+        small = picture.copy()
+        small.thumbnail((size, size))
+        # MLflow shows a copy in grids that it resizes to 256 pixels, too few to read a word.
+        picture.resize = lambda *args, **kwargs: small
         self._send("log_image", picture, key=key, step=0, synchronous=True)
 
     def dataset(
@@ -176,8 +220,8 @@ class TrackedRun:
     ) -> None:
         """Log which data were used, by name, shape and digest.
 
-        `context` is "train" or "test"; `loader` is the expression that loads the data again, by
-        default that of the official split.
+        `context` is "train", "validation" or "test"; `loader` is the expression that loads the
+        data again, by default that of the official split.
         """
         data = require("mlflow.data", extra="tracking", purpose="tracking")
         sources = require("mlflow.data.code_dataset_source", extra="tracking", purpose="tracking")
@@ -207,9 +251,35 @@ class TrackedRun:
             return False
 
     def end(self, status: str) -> None:
-        """Flush and end the run with status "FINISHED", "FAILED" or "KILLED"."""
+        """Flush and end the run with status "FINISHED", "FAILED" or "KILLED".
+
+        A borrowed run goes on; that its part was not finished is in the tag ``tsformer.status``.
+        """
         self.flush()
-        self._send("set_terminated", status, end_time=self._now())
+        self.status = status
+        if not self.borrowed:
+            self._send("set_terminated", status, end_time=self._now())
+            return
+        self._send_params(self._renamed(self._late_params))
+        if status != "FINISHED":
+            self.tags({"tsformer.status": status})
+
+    def _renamed(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return what the run does not have yet, under names that are free."""
+        if self.client is None or self.lost:
+            return {}
+        try:
+            there = self.client.get_run(self.run_id).data.params
+        except Exception as error:  # tracking never fails what is tracked
+            self._lose(error)
+            return {}
+        named = {(f"tsformer.{k}" if k in there else k): v for k, v in texts.items()}
+        same = {name for name, text in texts.items() if there.get(name) == text}
+        return {
+            name: text
+            for name, text in named.items()
+            if name not in there and name.removeprefix("tsformer.") not in same
+        }
 
     def _now(self) -> int:
         """Return milliseconds since 1970, which do not go back if the system's clock does."""
@@ -225,20 +295,38 @@ class TrackedRun:
             if attempts > 1:
                 self._send(method, *args, attempts=attempts - 1, **kwargs)
                 return
-            self.lost = True
-            warn_untracked(f"run {self.run_id}", error)
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        self.lost = True
+        warn_untracked(f"run {self.run_id}", error)
+
+
+@contextmanager
+def silenced(silent: bool = True) -> Iterator[None]:
+    """Issue no warnings of tracking inside the block."""
+    token = _silent.set(silent or _silent.get())
+    try:
+        yield
+    finally:
+        _silent.reset(token)
+
+
+def warn(message: str, stacklevel: int = 2) -> None:
+    """Issue a warning of tracking, unless these are silenced."""
+    if not _silent.get():
+        warnings.warn(message, stacklevel=stacklevel + 1)
 
 
 def reason(error: Exception) -> str:
     """Return the error's message, cut where HTTP libraries start to quote each other."""
-    return f"({type(error).__name__}: {str(error).partition(chr(10))[0][:200]})"
+    message = masked(str(error).partition("\n")[0])
+    return f"({type(error).__name__}: {message[:200]})"
 
 
 def warn_untracked(what: str, error: Exception) -> None:
     """Warn that tracking stopped, and why."""
-    warnings.warn(
-        f"tracking of {what} stopped; the work itself continues {reason(error)}", stacklevel=3
-    )
+    warn(f"tracking of {what} stopped; the work itself continues {reason(error)}", stacklevel=3)
 
 
 def _pixels(figure: Figure) -> np.ndarray:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from tsformer._names import unknown
 from tsformer._optional import require
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
+from tsformer.tracking.run import reason
 from tsformer.tracking.store import RunStore, resolve_uri
-from tsformer.tracking.views import make_views, view_address
+from tsformer.tracking.views import make_views, variant_of, view_address, view_of_study
 
 __all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
 
@@ -54,12 +56,11 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
     except ValueError:
         raise
     except Exception as error:
-        reason = str(error).partition("\n")[0][:200]
         raise ConnectionError(
-            f"the tracking store {uri} cannot be read ({type(error).__name__}: {reason})"
+            f"the tracking store {without_credentials(uri)} cannot be read {reason(error)}"
         ) from error
     if not newest:
-        where = f"experiment {name!r}" if name is not None else uri
+        where = f"experiment {name!r}" if name is not None else without_credentials(uri)
         raise ValueError(
             f"{where} has no runs yet; `tsformer compare` or MLflowTracker creates some"
         )
@@ -77,11 +78,19 @@ def pages_of(store: RunStore, server: str) -> dict[str, str]:
         Address of the server that shows it, such as ``"http://127.0.0.1:5000"``.
     """
     tags = store.client().get_experiment(store.experiment_id).tags
-    if not any(name.startswith("mlflow.sharedViewState.") for name in tags):
-        make_views(store)
-    pages = {}
-    if store.runs("FINISHED", {"tsformer.kind": "encoding"}):
-        pages["encodings side by side"] = view_address(server, store.experiment_id, "encodings")
+    summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
+    newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
+    study = newest.data.params.get("study", "") if newest is not None else ""
+    variants = dict.fromkeys(
+        variant_of(run) for run in summaries if run.data.params.get("study", "") == study
+    )
+    views = {label: view_of_study(study, which) for which, label in variants}
+    if not all(f"mlflow.sharedViewState.{view}" in tags for view in ["fits", *views.values()]):
+        make_views(store, study=study)
+    pages: dict[str, str] = {}
+    for label, view in views.items():
+        shown = f"encodings, {label}" if pages else "encodings side by side"
+        pages[shown] = view_address(server, store.experiment_id, view)
     pages["fits by encoding"] = view_address(server, store.experiment_id, "grouped")
     pages["all fits"] = view_address(server, store.experiment_id, "fits")
     return pages

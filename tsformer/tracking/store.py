@@ -5,26 +5,30 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tsformer
 from tsformer._optional import require
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.run import TrackedRun, reason, warn_untracked
+from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
+__all__ = ["KIND_OF_EXPERIMENT", "RunStore", "commit", "prepare_store", "resolve_uri"]
+
+#: Says that the runs of an experiment are training runs. MLflow's pages read the tag in early
+#: versions 3; those of 3.17 have a switch instead, which `tsformer.tracking.views` describes.
+KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -75,6 +79,7 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     """
     require("mlflow", extra="tracking", purpose="tracking")
     uri = resolve_uri(uri)
+    shown = without_credentials(uri)
     artifacts = None  # a server has its own location for them
     if uri.startswith(SQLITE):
         folder = Path(uri.removeprefix(SQLITE)).parent
@@ -85,16 +90,17 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
         with creating(uri):
             found = client.get_experiment_by_name(experiment)
             if found is None:
-                return RunStore(uri, client.create_experiment(experiment, artifacts))
+                made = client.create_experiment(experiment, artifacts, tags=KIND_OF_EXPERIMENT)
+                return RunStore(uri, made)
     except Exception as error:
         raise ConnectionError(
-            f"the tracking store {uri} cannot be used. Start its server, or name another store, "
+            f"the tracking store {shown} cannot be used. Start its server, or name another store, "
             f"such as 'sqlite:///mlflow.db'. {reason(error)}"
         ) from error
     if found.lifecycle_stage == "deleted":
         raise ValueError(
-            f"experiment {experiment!r} in {uri} was deleted; restore it with `mlflow experiments "
-            f"restore --experiment-id {found.experiment_id}`, or choose another name"
+            f"experiment {experiment!r} in {shown} was deleted; restore it with `mlflow "
+            f"experiments restore --experiment-id {found.experiment_id}`, or choose another name"
         )
     return RunStore(uri, found.experiment_id)
 
@@ -109,10 +115,14 @@ class RunStore:
         Absolute address of the store.
     experiment_id : str
         Id of the experiment.
+    command : str, optional
+        The command line that the runs are of; by default that of this process. A worker's copy has
+        that of the process that started it.
     """
 
     uri: str
     experiment_id: str
+    command: str = field(default_factory=command_line, compare=False, repr=False)
 
     def client(self) -> MlflowClient:
         """Return the client of the store, one per process."""
@@ -164,6 +174,12 @@ class RunStore:
         for run in self.runs("RUNNING", tags):
             if run.data.tags.get("tsformer.key") in keys:
                 _kill(_client(self.uri), run)
+
+    def kill(self, run_id: str) -> None:
+        """Mark a run KILLED if it is RUNNING."""
+        run = self.client().get_run(run_id)
+        if run.info.status == "RUNNING":
+            _kill(self.client(), run)
 
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
         """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.
@@ -226,11 +242,10 @@ class RunStore:
             As in `TrackedRun`.
         """
         everything = {
-            "tsformer.kind": kind,
-            "tsformer.version": tsformer.__version__,
-            "tsformer.host": socket.gethostname(),
+            **source_tags(self.command),
+            "mlflow.note.content": self._note(parent),
+            **_tags(kind),
             **({"tsformer.key": key} if key else {}),
-            **({"tsformer.commit": commit()} if commit() else {}),
             **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
             **(tags or {}),
         }
@@ -239,7 +254,9 @@ class RunStore:
             earlier = self.runs(tags={"tsformer.key": key}) if again else []
             if earlier:
                 info = earlier[-1].info
-                client.update_run(info.run_id, status="RUNNING")
+                client.update_run(info.run_id, status="RUNNING", name=name)
+                for tag, value in everything.items():
+                    client.set_tag(info.run_id, tag, value)
             else:
                 info = client.create_run(self.experiment_id, tags=everything, run_name=name).info
         except Exception as error:  # tracking never fails what is tracked
@@ -252,16 +269,63 @@ class RunStore:
             started=max(info.start_time, int(time.time() * 1000)),
         )
 
+    def borrow(
+        self,
+        run_id: str,
+        *,
+        kind: str,
+        tags: Mapping[str, str] | None = None,
+        flush_seconds: float = 5.0,
+    ) -> TrackedRun:
+        """Return somebody else's run, to be written to and not to be ended.
+
+        Parameters
+        ----------
+        run_id : str
+            Id of the run.
+        kind : str
+            As in `start`; "" leaves what it is.
+        tags, flush_seconds
+            As in `start`.
+        """
+        run = TrackedRun(self.client(), run_id, flush_seconds=flush_seconds, borrowed=True)
+        run.tags({**_tags(kind), **(tags or {})})
+        return run
+
+    def page_of(self, run_id: str) -> str:
+        """Return the address of a run's page, relative to the server: a link in a description."""
+        page = f"#/experiments/{self.experiment_id}/runs/{run_id}"
+        return f"{page}?workflowType=machine_learning"  # or MLflow shows it as an evaluation
+
+    def _note(self, parent: TrackedRun | None) -> str:
+        """Return the description of a run: the command, and where it belongs."""
+        made = f"Made by `{self.command}`."
+        if parent is None or not parent.run_id:
+            return made
+        return f"{made} Part of [this study]({self.page_of(parent.run_id)})."
+
     def ui_command(self) -> str:
-        """Return the shell command that shows the store; for a server, the address to open."""
-        if not self.uri.startswith(SQLITE):
-            return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}"
-        beside = Path(sys.executable).with_name("mlflow")
-        on_path = shutil.which("mlflow")
-        same = on_path is not None and Path(on_path).resolve() == beside.resolve()
-        program = "mlflow" if same or not beside.exists() else str(beside)
-        line = [program, "ui", "--backend-store-uri", self.uri, "--host", "127.0.0.1"]
-        return shlex.join(line)
+        """Return the shell command that shows the store."""
+        bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
+        if bare and "MLFLOW_TRACKING_URI" not in os.environ:
+            return "tsformer ui"
+        return shlex.join(["tsformer", "ui", "--tracking-uri", without_credentials(self.uri)])
+
+    def run_address(self, run_id: str) -> str:
+        """Return the address of the page of a run; for a file, once `ui_command` is running."""
+        local = self.uri.startswith(SQLITE)
+        server = "http://127.0.0.1:5000" if local else without_credentials(self.uri).rstrip("/")
+        return f"{server}/{self.page_of(run_id)}"
+
+
+def _tags(kind: str) -> dict[str, str]:
+    """Return the tags of every run that is written to."""
+    return {
+        **({"tsformer.kind": kind} if kind else {}),
+        "tsformer.version": tsformer.__version__,
+        "tsformer.host": socket.gethostname(),
+        **({"tsformer.commit": commit()} if commit() else {}),
+    }
 
 
 def _kill(client: MlflowClient, run: Run) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib.util
+import sys
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Literal
 
 from torch import nn
 
 from tsformer.plots import encoding_color, plot_encoding_change, plot_history
+from tsformer.tracking.context import start_run
 from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
-from tsformer.tracking.run import TrackedRun, warn_untracked
-from tsformer.tracking.store import prepare_store
+from tsformer.tracking.run import TrackedRun
 from tsformer.training.callbacks import Callback, TrainingState
 
-__all__ = ["MLflowTracker"]
+__all__ = ["MLflowTracker", "encoding_name", "epoch_metrics"]
 
 # A map of thousands of positions shows no more than one of this size.
 _MOST_POSITIONS = 256
@@ -40,16 +42,21 @@ class MLflowTracker(Callback):
     appears in MLflow's image grids. If the store fails, one warning is issued and training
     continues.
 
-    If several processes track into one new SQLite file, as in a parallel grid search, call
-    `tsformer.tracking.prepare_store` first.
+    Where the run is follows what MLflow has been told, by the rule of `tsformer.tracking.context`:
+    an active run gets the numbers of the first fit in it, further ones are nested in it; else a run
+    is made in the experiment and the store that are set, or else in "tsformer" in ``mlflow.db`` in
+    the working folder. `tsformer.autolog` tracks every fit, with its scores, data and model.
+
+    If several processes track into one new SQLite file, call `tsformer.tracking.prepare_store`
+    first; for a search, use `tsformer.autolog`.
 
     Parameters
     ----------
     tracking_uri : str, optional
-        The store: a SQLite file or a server's address, as `tsformer.tracking.resolve_uri` takes
-        it. By default ``mlflow.db`` in the working folder; run ``mlflow ui`` there to see it.
-    experiment : str, default="tsformer"
-        Experiment in which the run is created.
+        Make a run in this store: a SQLite file or a server's address, as
+        `tsformer.tracking.resolve_uri` takes it.
+    experiment : str, optional
+        Make a run in the experiment of this name.
     run_name : str, optional
         Name of the run; the encoding's by default.
     mlflow_run : TrackedRun, optional
@@ -82,7 +89,7 @@ class MLflowTracker(Callback):
         self,
         tracking_uri: str | None = None,
         *,
-        experiment: str = "tsformer",
+        experiment: str | None = None,
         run_name: str | None = None,
         mlflow_run: TrackedRun | None = None,
         flush_seconds: float = 5.0,
@@ -113,9 +120,7 @@ class MLflowTracker(Callback):
         self._begun = perf_counter()
 
     def on_epoch_end(self, state: TrainingState) -> None:
-        row = state.history[-1]
-        names = {"loss": "train/loss", "lr": "lr", "val_loss": "val/loss", "val_score": "val/score"}
-        values = {names[key]: row[key] for key in names if key in row}
+        values = epoch_metrics(state.history[-1])
         self.run_.metrics(values, step=self._earlier.get("n_epochs", 0) + state.epoch)
 
     def on_train_end(self, state: TrainingState) -> None:
@@ -135,7 +140,8 @@ class MLflowTracker(Callback):
                 peak_memory_mb(state.plan.device), self._earlier.get("peak_memory_mb", 0.0)
             ),
         }
-        self.run_.metrics(self.summary_, step=self.summary_["n_epochs"])
+        # At step 0: a metric of a later step is a curve to MLflow, here one of a single dot.
+        self.run_.metrics(self.summary_)
         wanted = seconds >= _LONG_ENOUGH_SECONDS if self.pictures == "auto" else self.pictures
         if wanted and state.history and importlib.util.find_spec("matplotlib"):
             self.run_.figure(lambda: plot_history(state.history), "training.png")
@@ -143,20 +149,20 @@ class MLflowTracker(Callback):
                 self.run_.figure(lambda: self._picture(state.model), "encoding.png", key="encoding")
         del self._before, self._earlier
         if self.mlflow_run is None:
-            self.run_.end(_status(state))
+            status, error = _status(state), sys.exception()
+            if status == "FAILED" and isinstance(error, Exception):
+                self.run_.error(error)
+            self.run_.end(status)
 
     def _start(self, state: TrainingState) -> TrackedRun:
         config = getattr(state.model, "config", None)
         shape = _fields(config) if dataclasses.is_dataclass(config) else {}
-        encoding = _name(shape.get("encoding", type(state.model).__name__))
-        try:
-            store = prepare_store(self.tracking_uri, self.experiment)
-        except ConnectionError as error:
-            warn_untracked("this fit", error)
-            return TrackedRun(None, "")
-        run = store.start(
+        encoding = encoding_name(shape.get("encoding", type(state.model).__name__))
+        _, run = start_run(
             self.run_name or encoding,
             kind="fit",
+            tracking_uri=self.tracking_uri,
+            experiment=self.experiment,
             tags={"mlflow.runColor": encoding_color(encoding)},
             flush_seconds=self.flush_seconds,
         )
@@ -172,7 +178,7 @@ class MLflowTracker(Callback):
             min(model.max_tokens, _MOST_POSITIONS),
             d_model=model.config.d_model,
             n_heads=model.config.n_heads,
-            name=_name(model.config.encoding),
+            name=encoding_name(model.config.encoding),
         )
 
 
@@ -181,7 +187,14 @@ def _encoding(model: nn.Module) -> Any:
     return getattr(model, "encoding", None)
 
 
-def _name(encoding: Any) -> str:
+def epoch_metrics(row: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of a row of a history."""
+    names = {"loss": "train/loss", "lr": "lr", "val_loss": "val/loss", "val_score": "val/score"}
+    return {names[key]: row[key] for key in names if key in row}
+
+
+def encoding_name(encoding: Any) -> str:
+    """Return the name of an encoding that was given by name, as a class or as a factory."""
     return encoding if isinstance(encoding, str) else getattr(encoding, "__name__", repr(encoding))
 
 

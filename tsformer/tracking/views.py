@@ -4,6 +4,21 @@ A saved view is a tag of the experiment, ``mlflow.sharedViewState.<id>``, that h
 the page as JSON. MLflow documents neither; if a version reads them differently, the view opens as
 the plain list of runs. The fields are those of MLflow 3's ``ExperimentPageUIState``. Nothing else
 reads what is written here, and `make_views` never raises.
+
+What was found in the pages of MLflow 3.17.2, and shapes the views:
+
+- Bars start at 0, and a card has no option for that: scores are dots, whose axes start near the
+  data. An axis of dots may be a parameter, such as the encoding, and has its values as labels.
+- A group of runs gets a colour by a hash of its name, kept in the browser: no tag changes it. Only
+  the table is grouped, therefore; the charts show runs, which have the colour of their encoding.
+- Every metric without a card gets one, in a section that is named by what comes before the slash:
+  a card whose ``metricKey`` it is prevents that, even in a section that is closed.
+- A metric whose last step is 1 or more gets a line, which of a single step is one dot.
+- In a grid of pictures of one key, each has a square as wide as the picture or the name and the
+  parameters above it, and at most ten runs are shown.
+- Whether an experiment opens as machine-learning runs is decided by ``workflowType`` in the
+  address, else by the switch "GenAI / Model training" at the top left, which the browser remembers
+  and which is "GenAI" at first. The tag ``mlflow.experimentKind`` is no longer read.
 """
 
 from __future__ import annotations
@@ -14,12 +29,20 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tsformer.tracking.run import warn_untracked
-from tsformer.tracking.store import RunStore
+from tsformer.tracking.store import KIND_OF_EXPERIMENT, RunStore
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-__all__ = ["VIEWS", "make_views", "view_address"]
+__all__ = [
+    "PLACE_TAG",
+    "VARIANT_TAG",
+    "VIEWS",
+    "make_views",
+    "variant_of",
+    "view_address",
+    "view_of_study",
+]
 
 #: Views by id; the id is the last part of the tag and part of the address.
 VIEWS = {
@@ -27,6 +50,10 @@ VIEWS = {
     "grouped": "Fits grouped by encoding",
     "fits": "All fits",
 }
+#: Tag of summary runs with the hash of their variant, ``|hash|``; the study's run has all of them.
+VARIANT_TAG = "tsformer.variant"
+#: Tag by which the summary runs of a variant are ordered; the study's run is first.
+PLACE_TAG = "tsformer.place"
 _TAG = "mlflow.sharedViewState."
 _CONFIGURATION = "tsformer.configuration"
 #: The MLflow UI loads this many runs, and charts and groups only these.
@@ -34,21 +61,35 @@ _RUNS_LOADED = 100
 _DESCRIPTION_TAG = "mlflow.note.content"
 _DESCRIPTION = """Which positional encoding helps a transformer that classifies time series.
 
-The menu at the top right of the runs has three views: *Encodings side by side* (one run per
-encoding, with means and spread over seeds), *Fits grouped by encoding* and *All fits*. The tag
-`tsformer.kind` distinguishes runs: `study` holds results, ranks and figures of a whole comparison,
-`encoding` summarises the fits of one encoding, `fit` is one fit, scored once on the test split."""
+The menu at the top right of the runs has three views: *Encodings side by side* (of each study, with
+one run per encoding, means and spread over seeds), *Fits grouped by encoding* and *All fits*. The
+tag `tsformer.kind` distinguishes runs: `study` holds results, ranks and figures of a whole
+comparison, `encoding` summarises the fits of one encoding, `fit` is one fit, scored once on the
+test split."""
+#: Scores that are charted as dots, and costs that are charted as bars, for which 0 means something.
+_SCORES = ("test/accuracy", "test/balanced_accuracy", "test/f1_macro", "test/log_loss")
+_COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
+#: Pictures by their key: those of encodings, of fits and summaries, and that of a study.
+_IMAGES = ("encoding", "scores")
+#: So many encodings have room in a chart of half the width.
+_SIDE_BY_SIDE = 6
+#: Data sets with a card of their own; the figure of the study has all.
+_MOST_DATASETS = 24
+#: Length of a tag, at which MLflow refuses it.
+_TAG_LENGTH = 20_000
 
 
-def make_views(store: RunStore, *, study: str = "", varied: Sequence[str] = ()) -> list[str]:
+def make_views(
+    store: RunStore, *, study: str = "", title: str = "", varied: Sequence[str] = ()
+) -> list[str]:
     """Create or update the saved views of an experiment; describe it if it has no description.
 
-    - ``encodings``: the summary runs, one per encoding: accuracy, spread over seeds, mean rank,
-      accuracy against time, and figures of the encodings.
-    - ``grouped``: fits grouped by encoding: mean accuracy and mean curves.
-    - ``fits``: parallel coordinates of all fits, and figures of the encodings.
+    - ``encodings``, of each variant of each study its own: the summary runs, one per encoding:
+      scores, spread over seeds, mean rank, each data set, cost, and figures.
+    - ``grouped``: fits, in the table grouped by encoding, with a dot for each in the charts.
+    - ``fits``: dots by data set and encoding, parallel coordinates of all fits, and figures.
 
-    The MLflow UI loads 100 runs and averages only these. If there are more fits, ``grouped`` shows
+    The MLflow UI loads 100 runs and shows only these. If there are more fits, ``grouped`` shows
     those of one data set, and says which; edit the filter above the runs for another one.
 
     Parameters
@@ -56,7 +97,9 @@ def make_views(store: RunStore, *, study: str = "", varied: Sequence[str] = ()) 
     store : RunStore
         The experiment. If it fails, a warning is issued and no view is made.
     study : str, optional
-        Name of the study whose summary runs ``encodings`` shows; by default of all.
+        Key of the study whose summary runs ``encodings`` shows; by default of all.
+    title : str, optional
+        What the study is called; part of the title of its view.
     varied : sequence of str
         Parameters that the study varied beside the encoding, such as ``["stem"]``; ``grouped``
         groups by them, as it does by configurations that differ in anything else.
@@ -64,25 +107,49 @@ def make_views(store: RunStore, *, study: str = "", varied: Sequence[str] = ()) 
     Returns
     -------
     list of str
-        Ids of the views made.
+        Ids of the views made, first those of encodings side by side.
     """
     try:
         client = store.client()
         fits = store.runs("FINISHED", {"tsformer.kind": "fit"})
+        # By their parameter: those of earlier versions have no tag that names the study.
+        summaries = [
+            run
+            for run in store.runs("FINISHED", {"tsformer.kind": "encoding"})
+            if study in ("", run.data.params.get("study"))
+        ]
         old = client.get_experiment(store.experiment_id).tags
         made = []
-        for name, (title, state) in _views(fits, study, varied).items():
-            if _state_of(old.get(_TAG + name)) != (title, state):  # otherwise keep its date
+        for name, (shown, state) in _views(fits, summaries, study, title, varied).items():
+            if _state_of(old.get(_TAG + name)) != (shown, state):  # otherwise keep its date
                 now = int(time.time() * 1000)
-                view = {"name": title, "createdAt": now, "state": json.dumps(state)}
+                view = {"name": shown, "createdAt": now, "state": json.dumps(state)}
                 client.set_experiment_tag(store.experiment_id, _TAG + name, json.dumps(view))
             made.append(name)
-        if not old.get(_DESCRIPTION_TAG):
-            client.set_experiment_tag(store.experiment_id, _DESCRIPTION_TAG, _DESCRIPTION)
+        for tag, value in {_DESCRIPTION_TAG: _DESCRIPTION, **KIND_OF_EXPERIMENT}.items():
+            if not old.get(tag):
+                client.set_experiment_tag(store.experiment_id, tag, value)
     except Exception as error:  # a view must never fail the study that it shows
         warn_untracked("the saved views", error)
         return []
     return made
+
+
+def view_of_study(study: str, variant: str = "") -> str:
+    """Return the id of the view that sets the encodings of a study, or a variant, side by side.
+
+    Examples
+    --------
+    >>> view_of_study("study-12ab34cd", "56ef")
+    'encodings-study-12ab34cd-56ef'
+    """
+    return "-".join(filter(None, ("encodings", study, variant)))
+
+
+def variant_of(summary: Run) -> tuple[str, str]:
+    """Return the hash and the label of the variant that a run summarises; "" without variants."""
+    which = summary.data.tags.get(VARIANT_TAG, "").strip("|")
+    return which, summary.info.run_name.partition(", ")[2] if which else ""
 
 
 def view_address(server: str, experiment_id: str, view: str = "encodings") -> str:
@@ -100,78 +167,130 @@ def view_address(server: str, experiment_id: str, view: str = "encodings") -> st
 
 
 def _views(
-    fits: Sequence[Run], study: str, varied: Sequence[str]
+    fits: Sequence[Run],
+    summaries: Sequence[Run],
+    study: str,
+    title: str,
+    varied: Sequence[str],
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     which = _most_that_load(fits)
     only = ", ".join(f"{name} {value}" for name, value in which.items())
+    side_by_side = {}
+    for variant, label in dict.fromkeys(map(variant_of, summaries)) or {("", ""): None}:
+        runs = [run for run in summaries if variant_of(run)[0] == variant]
+        of = ", ".join(filter(None, (title, label)))
+        shown = VIEWS["encodings"] + (f": {of}" if of else "")
+        side_by_side[view_of_study(study, variant)] = (shown, _encodings(runs, study, variant))
     return {
-        "encodings": (VIEWS["encodings"], _encodings(study)),
+        **side_by_side,
         "grouped": (
             VIEWS["grouped"] + (f", {only}" if only else ""),
-            _grouped(which, _groups(fits, varied)),
+            _grouped(fits, which, _groups(fits, varied)),
         ),
-        "fits": (VIEWS["fits"], _fits(varied)),
+        "fits": (VIEWS["fits"], _fits(fits, varied)),
     }
 
 
-def _encodings(study: str) -> dict[str, Any]:
-    summary, pictures = _section("summary", "All data sets"), _pictures()
+def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, Any]:
+    # The names of more have no room below charts of half the width.
+    columns = 2 if len(summaries) <= _SIDE_BY_SIDE else 1
+    scores = _section("scores", "Scores, mean over data sets", columns=columns)
+    whole = _section("whole", "Each data set: mean and spread over seeds", columns=1, height=1060)
+    each = _section("each", "Each data set: means", columns=columns)
+    cost, pictures = _section("cost", "Cost"), _pictures()
+    found = _metrics(summaries)
+    datasets = [name for name in found if name.startswith("test/accuracy/")]
     cards = [
-        _card("BAR", summary, metricKey="test/accuracy"),
+        _dots(scores, "test/accuracy", "encoding"),
+        _dots(scores, "test/mean_rank", "encoding"),
+        _dots(scores, "test/accuracy_spread", "encoding"),
         _card(
             "SCATTER",
-            summary,
+            scores,
             xaxis={"key": "fit_seconds", "type": "METRIC"},
             yaxis={"key": "test/accuracy", "type": "METRIC"},
-            runsCountToCompare=_RUNS_LOADED,
         ),
-        _card("BAR", summary, metricKey="test/mean_rank"),
-        _card("BAR", summary, metricKey="test/accuracy_spread"),
-        _card("BAR", summary, metricKey="fit_seconds"),
-        _card("BAR", summary, metricKey="n_parameters_encoding"),
-        _card("IMAGE", pictures, imageKeys=["encoding"]),
+        *(_dots(scores, metric, "encoding") for metric in _SCORES[1:]),
+        _card("IMAGE", whole, imageKeys=["scores"], showRunParams=False),
+        *(_dots(each, metric, "encoding") for metric in datasets[:_MOST_DATASETS]),
+        *(_card("BAR", cost, metricKey=metric) for metric in _COSTS),
+        _card("IMAGE", pictures, imageKeys=["encoding"], showRunParams=False),
     ]
-    # Order by a metric, or MLflow would nest the runs under the study's.
     order = {"orderByKey": "metrics.`test/accuracy`", "orderByAsc": False}
-    return _state(
-        ("encoding", {"study": study} if study else {}), order, [summary, pictures], cards
-    )
+    if all(PLACE_TAG in run.data.tags for run in summaries) and study:
+        # With the study's own run, which has the figure of all data sets, and first: a grid of
+        # pictures shows only ten runs.
+        order = {"orderByKey": f"tags.`{PLACE_TAG}`", "orderByAsc": True}
+        runs = f"tags.`tsformer.study` = '{study}'"
+        runs += f" and tags.`{VARIANT_TAG}` LIKE '%|{variant}|%'" if variant else ""
+    elif study:  # of version 0.1
+        runs = f"params.`study` = '{study}' and tags.`tsformer.kind` = 'encoding'"
+    else:
+        runs = "tags.`tsformer.kind` = 'encoding'"
+    sections = [scores, whole, each, cost, pictures]
+    return _state(runs, order, sections, cards, found)
 
 
-def _grouped(which: dict[str, str], groups: list[dict[str, str]]) -> dict[str, Any]:
-    means = _section("means", "Means of the fits")
+def _grouped(
+    fits: Sequence[Run], which: dict[str, str], groups: list[dict[str, str]]
+) -> dict[str, Any]:
+    scores, cost = _section("scores", "A dot for each fit"), _section("cost", "Cost of each fit")
     cards = [
-        _card("BAR", means, metricKey="test/accuracy"),
-        _card("BAR", means, metricKey="fit_seconds"),
-        _card("LINE", means, metricKey="train/loss", selectedMetricKeys=["train/loss"]),
-        _card("BAR", means, metricKey="test/log_loss"),
-        _card("BAR", means, metricKey="test/f1_macro"),
-        _card("BAR", means, metricKey="n_parameters"),
+        *(_dots(scores, metric, "encoding") for metric in _SCORES),
+        *_curves(fits, _section("curves", "Training")),
+        _dots(cost, "fit_seconds", "encoding"),
+        _dots(cost, "n_parameters", "encoding"),
     ]
+    sections = [scores, _section("curves", "Training"), cost]
     grouping = {
         "groupBy": {"aggregateFunction": "average", "groupByKeys": groups},
-        "useGroupedValuesInCharts": True,
+        "useGroupedValuesInCharts": False,  # a group has a colour of its own: see above
     }
     order = {"orderByKey": "params.`seed`", "orderByAsc": True}
-    return _state(("fit", which), order, [means], cards) | grouping
+    return _state(_of_fits(which), order, sections, cards, _metrics(fits)) | grouping
 
 
-def _fits(varied: Sequence[str]) -> dict[str, Any]:
-    fits, pictures = _section("all", "Every fit", columns=1), _pictures()
+def _fits(fits: Sequence[Run], varied: Sequence[str]) -> dict[str, Any]:
+    scores = _section("scores", "A dot for each fit", columns=2, height=420)
+    every, pictures = _section("all", "Every fit", columns=1), _pictures()
     cards = [
+        _dots(scores, "test/accuracy", "dataset"),
+        _dots(scores, "test/accuracy", "encoding"),
         _card(
             "PARALLEL",
-            fits,
+            every,
             selectedParams=["dataset", "encoding", *varied],
             selectedMetrics=["n_parameters", "fit_seconds", "test/accuracy"],
             showAllRuns=True,
         ),
-        _card("LINE", fits, metricKey="train/loss", selectedMetricKeys=["train/loss"]),
-        _card("IMAGE", pictures, imageKeys=["encoding"]),
+        *_curves(fits, every),
+        _card("IMAGE", pictures, imageKeys=["encoding"], showRunParams=False),
     ]
     # All encodings and data sets of the first seed come before the next seed.
     order = {"orderByKey": "params.`seed`", "orderByAsc": True}
-    return _state(("fit", {}), order, [fits, pictures], cards)
+    return _state(_of_fits({}), order, [scores, every, pictures], cards, _metrics(fits))
+
+
+def _curves(fits: Sequence[Run], section: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the cards of what has several steps in some fit: of one step, a line is a dot."""
+    if not any(run.data.metrics.get("n_epochs", 0) > 1 for run in fits):
+        return []
+    found = _metrics(fits)
+    return [
+        _card("LINE", section, metricKey=metric, selectedMetricKeys=[metric])
+        for metric in ("train/loss", "val/loss", "val/score")
+        if metric in found
+    ]
+
+
+def _metrics(runs: Sequence[Run]) -> list[str]:
+    """Return the names of all metrics of the runs, in the order of the alphabet."""
+    return sorted({name for run in runs for name in run.data.metrics})
+
+
+def _of_fits(params: dict[str, str]) -> str:
+    conditions = [f"params.`{name}` = '{value}'" for name, value in params.items()]
+    return " and ".join(["tags.`tsformer.kind` = 'fit'", *conditions])
 
 
 def _groups(fits: Sequence[Run], varied: Sequence[str]) -> list[dict[str, str]]:
@@ -199,16 +318,21 @@ def _most_that_load(fits: Sequence[Run]) -> dict[str, str]:
 
 
 def _state(
-    runs: tuple[str, dict[str, str]],
+    runs: str,
     order: dict[str, Any],
     sections: Iterable[dict[str, Any]],
     cards: list[dict[str, Any]],
+    metrics: Iterable[str],
 ) -> dict[str, Any]:
-    kind, params = runs
-    conditions = [f"tags.`tsformer.kind` = '{kind}'"]
-    conditions += [f"params.`{name}` = '{value}'" for name, value in params.items()]
-    return {
-        "searchFilter": " and ".join([*conditions, "attributes.status = 'FINISHED'"]),
+    shown = {card.get("metricKey") for card in cards}
+    pictured = {key for card in cards for key in card.get("imageKeys", ())}
+    others = _section("others", "Everything else", display=False)
+    cards = [
+        *cards,
+        *(_card("IMAGE", others, imageKeys=[key]) for key in _IMAGES if key not in pictured),
+    ]
+    state = {
+        "searchFilter": f"{runs} and attributes.status = 'FINISHED'",
         **order,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
@@ -216,18 +340,28 @@ def _state(
         "modelVersionFilter": "All Runs",
         "runsHiddenMode": "SHOW_ALL",
         "compareRunCharts": cards,
-        "compareRunSections": list(sections),
+        "compareRunSections": [*sections, others],
         "isAccordionReordered": True,  # otherwise MLflow sorts the sections by name
         "hideEmptyCharts": True,
         "groupBy": None,
     }
+    for name in metrics:
+        more = [] if name in shown else [_dots(others, name, "encoding")]
+        if len(json.dumps(json.dumps(state))) + 500 * len(more) > _TAG_LENGTH:
+            break  # MLflow itself makes a card of each of the others, in an open section
+        cards += more
+    used = {card["metricSectionId"] for card in cards}
+    state["compareRunSections"] = [part for part in (*sections, others) if part["uuid"] in used]
+    return state
 
 
-def _section(uuid: str, name: str, *, columns: int = 3, height: int = 360) -> dict[str, Any]:
+def _section(
+    uuid: str, name: str, *, columns: int = 2, height: int = 320, display: bool = True
+) -> dict[str, Any]:
     return {
         "uuid": uuid,
         "name": name,
-        "display": True,
+        "display": display,
         "isReordered": True,  # otherwise MLflow sorts the cards by name
         "deleted": False,
         "columns": columns,
@@ -236,13 +370,28 @@ def _section(uuid: str, name: str, *, columns: int = 3, height: int = 360) -> di
 
 
 def _pictures() -> dict[str, Any]:
-    return _section("pictures", "The encodings, before and after training", columns=1, height=600)
+    return _section("pictures", "The encodings, before and after training", columns=1, height=760)
+
+
+def _dots(section: dict[str, Any], metric: str, param: str) -> dict[str, Any]:
+    """Return a card with a dot for each run: the metric upwards, the parameter to the right.
+
+    Names are to the right because the margin on the left has room for four letters.
+    """
+    return _card(
+        "SCATTER",
+        section,
+        metricKey=metric,  # unused by the card; MLflow makes no other for this metric
+        xaxis={"key": param, "type": "PARAM"},
+        yaxis={"key": metric, "type": "METRIC"},
+    )
 
 
 def _card(kind: str, section: dict[str, Any], **options: Any) -> dict[str, Any]:
-    what = options.get("metricKey", "")
+    axes = (options[axis]["key"] for axis in ("xaxis", "yaxis") if axis in options)
+    what = (options.get("metricKey", ""), *options.get("imageKeys", ()), *axes)
     return {
-        "uuid": "-".join(filter(None, (section["uuid"], kind.lower(), what))),
+        "uuid": "-".join(dict.fromkeys(filter(None, (section["uuid"], kind.lower(), *what)))),
         "type": kind,
         "metricSectionId": section["uuid"],
         "runsCountToCompare": _RUNS_LOADED,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from math import ceil, cos, pi
 from pathlib import Path
 
 import torch
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
 from tsformer.augmentation import Augmentation
 
 __all__ = ["TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
@@ -98,7 +99,14 @@ def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the device asked for; "auto" is cuda if available, else mps, else cpu."""
+    """Return the device asked for; "auto" is cuda if available, else mps, else cpu.
+
+    Raises
+    ------
+    ValueError
+        If PyTorch has no such device on this machine. The message says why and offers those that
+        are there.
+    """
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -106,16 +114,47 @@ def resolve_device(device: str | torch.device) -> torch.device:
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
-    except (
-        RuntimeError,
-        AssertionError,
-        TypeError,
-    ) as error:  # torch raises any of them for a missing device
+        if found.type == "meta":
+            raise RuntimeError("tensors on it have no values")
+    # torch raises any of them for a missing device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        why_not = _why_not(device, error)
+        choose = " Choose" if why_not.endswith("?") else "; choose"
         raise ValueError(
-            f"device {device!r} cannot be used here ({str(error).splitlines()[0]}); "
-            "choose 'auto', 'cpu', 'cuda', 'cuda:0', 'mps'"
+            f"device {shortened(device)} cannot be used here: {why_not}{choose} from: "
+            f"{', '.join(map(repr, _devices_here()))}"
         ) from error
     return found
+
+
+def _devices_here() -> list[str]:
+    """Return what `device` may be on this machine."""
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = ["cuda", *(f"cuda:{i}" for i in range(n_gpus) if n_gpus > 1)] if n_gpus else []
+    others = ["mps"] if torch.backends.mps.is_available() else []
+    return ["auto", "cpu", *gpus, *others]
+
+
+def _why_not(device: object, error: Exception) -> str:
+    """Return why a device cannot be used: another name was meant, or it is not on this machine."""
+    if not isinstance(device, (str, torch.device)):
+        return f"a device is named by a string, not by {type(device).__name__}"
+    kind = str(device).partition(":")[0].strip().lower()
+    near = difflib.get_close_matches(kind, (*_MISSING, "cpu"), n=1, cutoff=0.7)
+    meant = _ALSO_CALLED.get(kind, near[0] if near else "")
+    missing = "" if meant in _devices_here() else _MISSING.get(meant, "")
+    if not meant or str(device).startswith(meant):
+        return missing or str(error).splitlines()[0][:100]
+    return f"did you mean {meant!r}?" + (f" That is not there either: {missing}" if missing else "")
+
+
+#: What people call a device, and what PyTorch calls it.
+_ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "hip": "cuda", "metal": "mps"}
+#: Why a device may not be there.
+_MISSING = {
+    "cuda": f"PyTorch {torch.__version__} sees no GPU of NVIDIA or AMD",
+    "mps": f"PyTorch {torch.__version__} sees no GPU of Apple",
+}
 
 
 def resolve_precision(precision: str, device: torch.device) -> bool:

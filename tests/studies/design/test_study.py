@@ -150,6 +150,26 @@ def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
     assert Study(**study.as_dict()).name == study.name
 
 
+def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path: Path) -> None:
+    file = tmp_path / "sums.toml"
+    design = 'datasets = ["A", "B"]\nencodings = ["none", "lspe"]\n'
+    file.write_text(design)
+    of_file = Study.from_toml(file)
+    assert of_file.label == "sums"
+    file.write_text(f'{design}title = "Do sums help?"\ndescription = "They might."\n')
+    titled = Study.from_toml(file)
+    assert (titled.label, titled.description) == ("Do sums help?", "They might.")
+    plain = Study(("A", "B"), ("none", "lspe"))
+    assert plain.label == "2 encodings on 2 data sets"
+    assert plain == titled == of_file, "a title is no part of the design"
+    assert plain.name == titled.name
+    assert "title" not in titled.as_dict()
+    varied = Study(("A",), ("none",), vary={"stem": ["linear", "conv"]})
+    assert varied.label == "none on A, stem varied"
+    with pytest.raises(TypeError, match="title must be of type str; got 3"):
+        Study(("A",), ("none",), title=3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

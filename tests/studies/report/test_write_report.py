@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made_up_scores import results as results_of
 
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
 from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.statistics import Statistics
-from tsformer.studies.report.text import outcome
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.report.text import outcome, verdict
 from tsformer.studies.report.write import compare_command, write_report
 
 DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
@@ -90,7 +91,7 @@ def test_the_page_loads_nothing(files) -> None:
     text = files.html.read_text()
     page = Page(text)
     assert page.images == len(files.figures) == 13
-    assert all(source.startswith("data:image/png;base64,") for source in page.loaded)
+    assert all(source.startswith(("data:image/png;base64,", "#")) for source in page.loaded)
     assert not re.search(r"https?://|@import|url\(", text)
     assert "default-src 'none'" in text
     assert not {"link", "iframe", "object"} & set(page.tags)
@@ -108,8 +109,86 @@ def test_both_say_the_same_and_the_figures_are_there(files) -> None:
     assert [files.markdown.parent / name for name in shown] == list(files.figures)
     assert all(path.read_bytes()[:4] == b"\x89PNG" for path in files.figures)
     for line in said.splitlines():
-        if line.startswith("- "):
+        if line.startswith("- ") and "](#" not in line:
             assert " ".join(re.sub(r"\\(.)", r"\1", line[2:]).split()) in page
+
+
+def test_the_contents_lead_to_every_heading(files) -> None:
+    said, page = files.markdown.read_text(), files.html.read_text()
+    top, rest = said.split("## What was asked", 1)
+    headings = re.findall(r"^#{2,3} (.*)$", f"## What was asked{rest}", flags=re.M)
+    listed = re.findall(r"^ *- \[(.*)\]\(#(.*)\)$", top, flags=re.M)
+    assert [text for text, _ in listed] == headings
+    places = [place for _, place in listed]
+    assert len(set(places)) == len(places), "headings of the same name are told apart"
+    assert {"what-was-asked", "results-stemlinear", "methods", "methods-1"} <= set(places)
+    assert re.findall(r'<h[23] id="(.*?)">', page) == places
+    assert re.findall(r'<a href="#(.*?)">', page) == places
+
+
+def test_the_verdict_comes_first(files) -> None:
+    said = files.markdown.read_text()
+    first = said.splitlines()[2:4]
+    assert first[0].startswith("- stem=linear: rope is best by rank. With 10 data sets, only ")
+    assert re.search(r"only \d of 3 differences between methods can be shown\.$", first[0])
+    assert first[1].startswith("- stem=conv: ")
+    assert first[1].endswith(
+        "With 10 data sets, none of 3 differences between methods can be shown."
+    )
+    assert said.index(first[0]) < said.index("](#what-was-asked)")
+
+
+def compared(scores: dict[str, list[float]]) -> Findings:
+    rows = results_of(scores)
+    return Findings("", rows, rows, compare_methods(rows))
+
+
+@pytest.mark.parametrize("order", [("worse", "better"), ("better", "worse")])
+def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order: tuple[str, str]) -> None:
+    """Each ranks first on half of the data sets, but one wins by more."""
+    scores = {"better": [0.9, 0.5] * 3, "worse": [0.6, 0.6] * 3, "far": [0.1, 0.2] * 3}
+    found = compared({name: scores[name] for name in (*order, "far")})
+    statistics = found.statistics
+    assert statistics is not None
+    assert statistics.ranks["better"] == statistics.ranks["worse"] == 1.5
+    assert list(statistics.ranks.index) == ["better", "worse", "far"]
+    assert statistics.pairs[["better", "worse"]].iloc[0].tolist() == ["better", "worse"]
+    assert (statistics.pairs["difference"] > 0).all()
+    says = "better and worse share the best mean rank, and better has the highest mean score. "
+    assert verdict(found).startswith(says)
+    assert outcome(found, None)[0].startswith("better and worse share the best mean rank, 1.50")
+    equal = compared({"a": [0.5, 0.7], "b": [0.7, 0.5]})
+    assert verdict(equal) == (
+        "a and b share the best mean rank and mean score. With 2 data sets, the difference between "
+        "the two methods cannot be shown."
+    )
+
+
+def test_where_ranks_and_scores_disagree_no_method_is_over_another() -> None:
+    pairs = pd.DataFrame({"better": ["a", "a"], "worse": ["b", "c"], "difference": [0.1, -0.1]})
+    pairs = pairs.assign(p_holm=0.001, p_same=0.0)
+    scores = pd.DataFrame({"a": [0.5], "b": [0.4], "c": [0.6]})
+    ranks = pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"])
+    found = Statistics(scores, scores, ranks, 0.01, pairs, 0.01, [])
+    (line,) = [
+        line for line in outcome(Findings("", scores, scores, found), None) if "2 of 2" in line
+    ]
+    assert "a over b" in line
+    assert "a over c" not in line
+    assert "a and c, which rank and score order differently" in line
+
+
+def test_few_data_sets_have_no_intervals_and_no_correlations(tmp_path: Path) -> None:
+    rows = results()
+    rows = rows[rows["dataset"].isin(DATASETS[:4]) & (rows["stem"] == "linear")]
+    files = write_report(folder_of(tmp_path, rows))
+    said = files.markdown.read_text()
+    assert not [path.name for path in files.figures if "gain_by" in path.name]
+    table = said.split("### Methods")[-1].split("## Methods")[-1]
+    assert "| gain over none |" in table
+    assert re.search(r"^\| rope \| 1\.00 \| 0\.8\d\d \| \+0\.\d+ \| 4/0/0 \|", table, flags=re.M)
+    assert "with its interval" not in said
+    assert "Nothing can be said about gains and series length" in said
 
 
 def test_variants_are_apart_and_nothing_is_claimed_of_noise(files) -> None:

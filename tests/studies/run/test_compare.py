@@ -175,7 +175,7 @@ def test_events_tell_how_far_it_is(done: Done) -> None:
 
 
 def test_the_line_to_open(done: Done) -> None:
-    assert f" ui --backend-store-uri {done.uri} --host 127.0.0.1" in done.comparison.ui_command
+    assert done.comparison.ui_command == f"tsformer ui --tracking-uri {done.uri}"
 
 
 def test_the_test_split_is_scored_once_a_fit(

@@ -77,6 +77,11 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
     assert "ItalyPowerDemand  none  4  accuracy 0." in err
     assert "table   out/results.csv" in out
     assert (tmp_path / "out/study.json").is_file()
+    named = lambda: [r.info.run_name for r in store.runs(tags={"tsformer.kind": "study"})]  # noqa: E731
+    store = prepare_store(uri, experiment)
+    assert named() == ["small"]
+    assert run("--study", "small.toml", "--name", "Is it small?", *where)[0] == 0
+    assert named() == ["Is it small?"], "the same run under another name: nothing was repeated"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tsformer.plots import encoding_color
 from tsformer.studies import Study
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import StudyScores, read_study
-from tsformer.studies.run.study_run import log_findings
+from tsformer.studies.run.study_run import log_findings, log_scores, study_note, study_tags
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
@@ -59,7 +61,15 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
         "none, stem=conv", "lspe, stem=conv", "none, stem=linear", "lspe, stem=linear",
     ]  # fmt: skip
     best = runs["lspe, stem=conv"]
-    assert best.data.params == {"encoding": "lspe", "study": STUDY.name, "stem": "conv"}
+    assert best.data.params == {
+        "encoding": "lspe", "study": STUDY.name, "stem": "conv",
+    }  # fmt: skip
+    assert best.data.tags["tsformer.study"] == STUDY.name
+    assert best.data.tags["tsformer.place"] == "001"
+    ours, both = best.data.tags["tsformer.variant"], study_tags(STUDY)["tsformer.variant"]
+    assert ours in both, "the study's run is found with those of each variant"
+    assert ours != runs["lspe, stem=linear"].data.tags["tsformer.variant"]
+    assert best.data.tags["mlflow.runColor"] == encoding_color("lspe")
     metrics = best.data.metrics
     assert metrics["test/accuracy"] == pytest.approx((0.61 + 0.91) / 2)
     assert metrics["test/accuracy/A"] == pytest.approx(0.61)
@@ -67,7 +77,9 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
     assert metrics["test/mean_rank"] == 1
     assert metrics["fit_seconds"] == 2.5
     assert runs["lspe, stem=linear"].data.metrics["test/mean_rank"] == 2
-    assert "Means over 4 fits on 2 data sets." in best.data.tags["mlflow.note.content"]
+    note = best.data.tags["mlflow.note.content"]
+    assert "Means over 4 fits on 2 data sets." in note
+    assert f"Part of [this study]({store.page_of(best.data.tags['mlflow.parentRunId'])})" in note
 
 
 def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -> None:
@@ -86,6 +98,33 @@ def test_made_again_they_are_the_same_runs(store: RunStore, tmp_path: Path) -> N
     assert {name: run.info.run_id for name, run in first.items()} == {
         name: run.info.run_id for name, run in second.items()
     }
+
+
+def test_the_picture_of_all_data_sets_is_logged_once_for_the_same_results(
+    store: RunStore, tmp_path: Path
+) -> None:
+    table = results()
+    with store.start("study", kind="study") as run:
+        for rows in (table, table, table[table.seed == 0]):
+            log_scores(rows, STUDY, run)
+    folder = Path(store.client().download_artifacts(run.run_id, "", str(tmp_path)))
+    pictures = sorted((folder / "images").glob("scores*.webp"))
+    assert len(pictures) == 2, "another one when there are other results"
+    assert image.imread(folder / "scores.png").std() > 0.05
+
+
+def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view() -> None:
+    store = RunStore("sqlite:///x.db", "7", command="tsformer compare --study sums.toml")
+    study = dataclasses.replace(STUDY, description="Do sums help?")
+    note = study_note(study, store)
+    assert note.startswith(
+        "Do sums help?\n\n2 encodings × 2 data sets × 2 seeds × 2 values of stem"
+    )
+    assert "16 fits" in note
+    for variant in ("stem=conv", "stem=linear"):
+        link = "#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=encodings-"
+        assert f"[{variant}]({link}{study.name}-" in note
+    assert note.endswith("Made by `tsformer compare --study sums.toml`.")
 
 
 def test_the_study_shows_ranks_and_pictures_of_each_variant(

@@ -12,15 +12,26 @@ from tsformer._names import unknown
 from tsformer.data import list_datasets
 from tsformer.studies.analysis.statistics import Statistics, holm
 
-__all__ = ["COVARIATES", "costs", "effects", "gains", "mean_gains"]
+__all__ = [
+    "COVARIATES",
+    "FEWEST_CORRELATED",
+    "FEWEST_RESAMPLED",
+    "costs",
+    "effects",
+    "gains",
+    "mean_gains",
+]
 
 #: What a gain may correlate with: the column of `gains`, and its name in words.
 COVARIATES = {"length": "series length", "train_size": "training size"}
 #: Draws of the permutation test and the bootstrap.
 _DRAWS = 9999
-#: With fewer data sets no ordering of the gains is rare: of four data sets, one ordering in twelve
-#: has a rank correlation of 1 or -1.
-_FEWEST = 5
+#: With fewer data sets hardly an ordering of the gains is rare: of five data sets, one ordering in
+#: sixty has a rank correlation of 1 or -1, which is not below .05 for more than three methods.
+FEWEST_CORRELATED = 6
+#: With fewer data sets a bootstrap interval is far too narrow: of four, each resample has the same
+#: few values again, and the end points are little else than the extremes.
+FEWEST_RESAMPLED = 5
 
 
 def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
@@ -62,7 +73,7 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
 
     The interval covers the middle 95 % of the means over data sets resampled with replacement,
     using the same draws for every method. It shows how far another choice of such data sets would
-    move the mean; for few data sets it is too narrow.
+    move the mean; for few data sets it is too narrow, and for fewer than five there is none.
 
     Parameters
     ----------
@@ -74,13 +85,15 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per method: `method`, `gain`, `low`, `high`, `datasets` (how many).
+        One row per method: `method`, `gain`, `low`, `high`, `datasets` (how many). With fewer than
+        five data sets, `low` and `high` are NaN.
 
     Examples
     --------
-    >>> table = pd.DataFrame({"dataset": ["A", "B"], "method": "rope", "gain": [0.1, 0.3]})
+    >>> table = pd.DataFrame({"dataset": list("ABCDE"), "gain": [0.1, 0.3, 0.1, 0.3, 0.2]})
+    >>> table = table.assign(method="rope")
     >>> mean_gains(table).round(2).to_numpy().tolist()
-    [['rope', 0.2, 0.1, 0.3, 2]]
+    [['rope', 0.2, 0.12, 0.28, 5]]
     """
     wide = table.pivot(index="dataset", columns="method", values="gain")
     wide = wide[table["method"].unique()]
@@ -88,6 +101,8 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
     drawn = rng.integers(len(wide), size=(_DRAWS, len(wide)))
     means = wide.to_numpy()[drawn].mean(axis=1)
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
+    if len(wide) < FEWEST_RESAMPLED:
+        low, high = np.nan, np.nan
     return pd.DataFrame(
         {
             "method": wide.columns,
@@ -115,7 +130,7 @@ def effects(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
         One row per covariate and method: `covariate`, `method`, `rho` (Spearman's rank
         correlation over data sets), `p` (two-sided permutation test, exact for up to seven data
         sets), `p_holm` (corrected for the number of methods) and `datasets` (how many have the
-        size). With fewer than five data sets, or where all gains or all sizes are equal, `rho` and
+        size). With fewer than six data sets, or where all gains or all sizes are equal, `rho` and
         `p` are NaN.
     """
     rows = []
@@ -147,7 +162,7 @@ def _effect(
     }
     # Means that are mathematically equal can differ in the last bit: they are ties.
     ranks = [rows[name].round(9).rank().to_numpy() for name in ("gain", covariate)]
-    if len(rows) < _FEWEST or any(np.ptp(of) == 0 for of in ranks):
+    if len(rows) < FEWEST_CORRELATED or any(np.ptp(of) == 0 for of in ranks):
         return found
     gain, size = ((of - of.mean()) / (of.std() * np.sqrt(len(of))) for of in ranks)
 

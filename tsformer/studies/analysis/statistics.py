@@ -23,7 +23,7 @@ _DRAWS = 4000
 
 @dataclass(frozen=True)
 class Statistics:
-    """What `compare_methods` found; methods are ordered by mean rank, best first.
+    """What `compare_methods` found; methods are ordered by mean rank, equal ones by mean score.
 
     Attributes
     ----------
@@ -36,11 +36,13 @@ class Statistics:
     friedman_p : float
         p-value of Friedman's test that all methods are alike; NaN for fewer than three methods.
     pairs : DataFrame
-        One row per pair: `better` and `worse` by mean rank; `difference`, the mean score of the
-        first minus that of the second; on how many data sets the first `wins`, `ties` and `loses`;
-        `p` of the two-sided Wilcoxon signed-rank test and `p_holm`, corrected for the number of
-        pairs; and the posterior probabilities of the Bayesian signed-rank test that the first is
-        better (`p_better`), practically equivalent within `rope` (`p_same`) or worse (`p_worse`).
+        One row per pair: `better` and `worse`, in the order of the methods, so that of two equal
+        mean ranks the one with the higher mean score is the better; `difference`, the mean score
+        of the first minus that of the second, which may be negative if the ranks differ; on how
+        many data sets the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon
+        signed-rank test and `p_holm`, corrected for the number of pairs; and the posterior
+        probabilities of the Bayesian signed-rank test that the first is better (`p_better`),
+        practically equivalent within `rope` (`p_same`) or worse (`p_worse`).
     rope : float
         Half-width of the region of practical equivalence.
     incomplete : list of str
@@ -75,7 +77,7 @@ class Statistics:
         Returns
         -------
         DataFrame
-            One row per other method, by mean rank: `method`, and the columns `difference` (its
+            One row per other method, in their order: `method`, and the columns `difference` (its
             mean score minus the reference's), `wins`, `ties`, `loses`, `p`, `p_holm`, `p_better`,
             `p_same`, `p_worse` as in `pairs`.
 
@@ -157,7 +159,8 @@ def compare_methods(
             f"{scores.shape[1]} methods and {len(scores)} such data sets"
             + (f" (incomplete: {', '.join(map(str, incomplete[:10]))})" if incomplete else "")
         )
-    ranks = mean_ranks(scores).sort_values(kind="stable")
+    ranks, means = mean_ranks(scores), scores.mean().round(9)
+    ranks = ranks[sorted(ranks.index, key=lambda name: (ranks[name], -means[name]))]
     scores = scores[ranks.index]
     spreads = results.groupby(["dataset", "method"], sort=False)["score"].std().unstack("method")
     spreads = spreads.loc[scores.index, scores.columns]

@@ -67,6 +67,11 @@ class Study:
     resamples : int, default=1
         Number of splits of each data set: the official one, then stratified resamples of all its
         series, drawn by `tsformer.studies.run.resample.stratified_resample`.
+    title : str, optional
+        What people call the study; part of neither its design nor its keys, so that it may change.
+        `from_toml` takes the name of the file unless the file has a title.
+    description : str, optional
+        What it is for, as Markdown; shown by MLflow. As little a part of the design.
 
     Raises
     ------
@@ -93,6 +98,8 @@ class Study:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     resamples: int = 1
+    title: str = field(default="", compare=False)
+    description: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         seeds: Any = self.seeds
@@ -114,6 +121,9 @@ class Study:
             raise ValueError(
                 f"resamples must be at least 1, which is the official split; got {self.resamples}"
             )
+        for name in ("title", "description"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
         for encoding in self.encodings:
             for part in encoding.split("+"):
                 find(part)
@@ -143,10 +153,10 @@ class Study:
         >>> Study.from_toml(path).seeds
         (0, 1, 2, 3, 4)
         """
-        return cls(**read_study_file(path))
+        return cls(**{"title": Path(path).stem, **read_study_file(path)})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the study as plain lists and dicts, ready for JSON or TOML."""
+        """Return the design as plain lists and dicts, ready for JSON or TOML."""
         return {
             "datasets": list(self.datasets),
             "encodings": list(self.encodings),
@@ -188,6 +198,24 @@ class Study:
         """Name of the study as a whole, with a hash that covers everything."""
         configurations = [self.configuration(variant) for variant in self.variants]
         return f"study-{digest([self.as_dict(), configurations])}"
+
+    @property
+    def label(self) -> str:
+        """What to call the study: its title, or else what it compares.
+
+        Examples
+        --------
+        >>> Study(["GunPoint"], ["none", "lspe"]).label
+        '2 encodings on GunPoint'
+        """
+        if self.title:
+            return self.title
+        one = len(self.datasets) == 1
+        where = self.datasets[0] if one else f"{len(self.datasets)} data sets"
+        varied = "".join(f", {name} varied" for name in self.vary)
+        if len(self.encodings) == 1:
+            return f"{self.encodings[0]} on {where}{varied}"
+        return f"{len(self.encodings)} encodings on {where}{varied}"
 
     def trials(self) -> list[Trial]:
         """Return all fits in order of execution.

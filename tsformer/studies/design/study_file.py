@@ -11,7 +11,10 @@ from tsformer._names import unknown
 
 __all__ = ["read_design", "read_study_file"]
 
-_KEYS = ("datasets", "encodings", "seeds", "resamples", "parameters", "vary")
+_KEYS = (
+    *("datasets", "encodings", "seeds", "resamples", "parameters", "vary"),
+    *("title", "description"),
+)
 _NEEDED = ("datasets", "encodings")
 _TABLES = ("parameters", "vary")
 

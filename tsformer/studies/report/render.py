@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ __all__ = [
     "Block",
     "Bullets",
     "Code",
+    "Contents",
     "Heading",
     "Picture",
     "Table",
@@ -35,6 +37,11 @@ class Heading:
 
     text: str
     level: int = 2
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A list of the headings that follow, each a link."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class Code:
     text: str
 
 
-Block = Heading | Text | Bullets | Table | Picture | Code
+Block = Heading | Contents | Text | Bullets | Table | Picture | Code
 
 # The page loads nothing from elsewhere, and its policy makes the browser enforce that.
 _TEMPLATE = """\
@@ -111,13 +118,21 @@ th button { all: unset; cursor: pointer; font-weight: 600; }
 th button:focus-visible { outline: 2px solid #0072B2; }
 th[aria-sort=ascending] button::after { content: " \\25B2"; }
 th[aria-sort=descending] button::after { content: " \\25BC"; }
+nav { border-left: 3px solid #0072B2; padding-left: 1rem; margin: 1.5rem 0; }
+nav ul { list-style: none; margin: 0; padding: 0; columns: 18rem; }
+nav .level3 { margin-left: 1.2rem; font-size: .9rem; break-before: avoid; }
+nav a { color: #0072B2; }
 pre { background: #f5f5f5; padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 </style>
 </head>
 <body>
 <h1>{{ title }}</h1>
 {% for kind, block in blocks %}
-{% if kind == "Heading" %}<h{{ block.level }}>{{ block.text }}</h{{ block.level }}>
+{% if kind == "Heading" %}<h{{ block.level }} id="{{ places[loop.index0] }}">{{ block.text }}\
+</h{{ block.level }}>
+{% elif kind == "Contents" %}<nav aria-label="Contents"><ul>{% for number, heading in headings %}\
+<li class="level{{ heading.level }}">\
+<a href="#{{ places[number] }}">{{ heading.text }}</a></li>{% endfor %}</ul></nav>
 {% elif kind == "Text" %}<p>{{ block.text }}</p>
 {% elif kind == "Bullets" %}<ul>{% for item in block.items %}<li>{{ item }}</li>{% endfor %}</ul>
 {% elif kind == "Code" %}<pre>{{ block.text }}</pre>
@@ -173,7 +188,9 @@ def html(title: str, blocks: Sequence[Block]) -> str:
     )
     environment.filters["base64"] = lambda content: base64.b64encode(content).decode("ascii")
     named = [(type(block).__name__, block) for block in blocks]
-    page: str = environment.from_string(_TEMPLATE).render(title=title, blocks=named)
+    page: str = environment.from_string(_TEMPLATE).render(
+        title=title, blocks=named, places=_places(title, blocks), headings=_listed(blocks)
+    )
     return page
 
 
@@ -196,7 +213,16 @@ def markdown(title: str, blocks: Sequence[Block]) -> str:
     - c
     <BLANKLINE>
     """
-    return "\n\n".join([f"# {_plain(title)}", *map(_markdown_block, blocks)]) + "\n"
+    places = _places(title, blocks)
+    # A line of its own: without it, a list just above would go on.
+    contents = "Contents:\n\n" + "\n".join(
+        f"{'  ' * (heading.level - 2)}- [{_plain(heading.text)}](#{places[number]})"
+        for number, heading in _listed(blocks)
+    )
+    parts = [
+        contents if isinstance(block, Contents) else _markdown_block(block) for block in blocks
+    ]
+    return "\n\n".join([f"# {_plain(title)}", *parts]) + "\n"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -217,7 +243,31 @@ def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> s
     return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
 
 
-def _markdown_block(block: Block) -> str:
+def _listed(blocks: Sequence[Block]) -> list[tuple[int, Heading]]:
+    """Return the headings after the list of contents, each with its place among the blocks."""
+    kinds = [type(block) for block in blocks]
+    start = kinds.index(Contents) if Contents in kinds else len(blocks)
+    numbered = list(enumerate(blocks))[start:]
+    return [(number, block) for number, block in numbered if isinstance(block, Heading)]
+
+
+def _places(title: str, blocks: Sequence[Block]) -> dict[int, str]:
+    """Return the anchor of each heading by its number, the same that GitHub makes of it."""
+    seen = Counter([_anchor(title)])
+    places = {}
+    for number, block in enumerate(blocks):
+        if isinstance(block, Heading):
+            anchor = _anchor(block.text)
+            places[number] = f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor
+            seen[anchor] += 1
+    return places
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def _markdown_block(block: Heading | Text | Bullets | Table | Picture | Code) -> str:
     match block:
         case Heading():
             return f"{'#' * block.level} {_plain(block.text)}"

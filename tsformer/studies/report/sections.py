@@ -11,7 +11,7 @@ import pandas as pd
 
 from tsformer.data import list_datasets
 from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.studies.analysis.effects import COVARIATES, FEWEST_CORRELATED
 from tsformer.studies.analysis.plots import (
     plot_chances,
     plot_cost,
@@ -22,7 +22,7 @@ from tsformer.studies.analysis.plots import (
 from tsformer.studies.report import text
 from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
 
-__all__ = ["side_by_side", "variant_section"]
+__all__ = ["has_intervals", "side_by_side", "variant_section"]
 
 
 def side_by_side(findings: list[Findings]) -> Table:
@@ -75,6 +75,10 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
                 plot_pairs(statistics),
                 "Multiple-comparison matrix: every method minus every other.",
             ),
+            Text(
+                "Each method against those below it in the order of mean ranks; where the "
+                "difference is negative, its mean score is the lower all the same."
+            ),
             _pairs(found),
         ]
         if found.gains is not None and found.effects is not None and baseline is not None:
@@ -88,7 +92,8 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
                 ),
             ]
             for covariate, words in COVARIATES.items():
-                if found.gains[covariate].notna().any():
+                known = found.gains[found.gains[covariate].notna()]
+                if known["dataset"].nunique() >= FEWEST_CORRELATED:
                     figure = plot_gains(found.gains, found.effects, covariate, baseline)
                     caption = f"Gain over {baseline} against {words}, one dot per data set."
                     blocks.append(Picture(f"{stem}gain_by_{covariate}", figure, caption))
@@ -96,11 +101,18 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
     return [*blocks, Heading("Data sets", level), *_datasets(found)]
 
 
+def has_intervals(mean_gains: pd.DataFrame) -> bool:
+    """Return whether the mean gains have intervals: those of few data sets have none."""
+    return bool(mean_gains["low"].notna().any())
+
+
 def _gain_cells(found: Findings) -> dict[str, str]:
     if found.mean_gains is None:
         return {}
     return {
-        row["method"]: f"{row['gain']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        row["method"]: f"{row['gain']:+.3f}"
+        # NaN: too few data sets for an interval.
+        + (f" [{row['low']:+.3f}, {row['high']:+.3f}]" if row["low"] == row["low"] else "")
         for row in found.mean_gains.to_dict("records")
     }
 
@@ -116,7 +128,7 @@ def _methods(found: Findings, baseline: str | None) -> Table:
     }
     if found.mean_gains is not None and baseline is not None:
         header += [
-            f"gain over {baseline}, 95 % interval",
+            f"gain over {baseline}{', 95 % interval' if has_intervals(found.mean_gains) else ''}",
             "wins/ties/losses",
             "p (Holm)",
             "P(better)",
@@ -137,7 +149,7 @@ def _methods(found: Findings, baseline: str | None) -> Table:
 
 def _pairs(found: Findings) -> Table:
     assert found.statistics is not None
-    header = ["better by rank", "worse", "difference", "wins/ties/losses", "p", "p (Holm)"]
+    header = ["method", "against", "difference", "wins/ties/losses", "p", "p (Holm)"]
     return Table(
         [*header, "P(better)", "P(equivalent)", "P(worse)"],
         [

@@ -8,16 +8,55 @@ from collections.abc import Iterable
 import pandas as pd
 
 from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.studies.analysis.effects import (
+    COVARIATES,
+    FEWEST_CORRELATED,
+    FEWEST_RESAMPLED,
+)
 from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import Statistics, p_text
 
-__all__ = ["asked", "limits", "outcome", "protocol"]
+__all__ = ["asked", "limits", "outcome", "protocol", "verdict"]
 
 _ALPHA = 0.05
 #: The posterior probability above which something is stated.
 _SURE = 0.95
 _MOST_NAMED = 10
+
+
+def verdict(found: Findings) -> str:
+    """Return what a variant shows in two sentences: which method is best, and what that is worth.
+
+    Examples
+    --------
+    >>> from tsformer.studies.analysis.statistics import compare_methods
+    >>> rows = [(d, m, 0, s + d / 99) for d in range(7) for m, s in (("none", 0.3), ("rope", 0.4))]
+    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    >>> print(verdict(Findings("", rows, rows, compare_methods(rows))))
+    rope is best by rank. With 7 data sets, the difference between the two methods can be shown.
+    """
+    label = f"{found.label}: " if found.label else ""
+    statistics = found.statistics
+    if statistics is None:
+        return f"{label}nothing can be said yet. {found.obstacle[0].upper()}{found.obstacle[1:]}."
+    ranks, means = statistics.ranks, statistics.scores.mean().round(9)
+    first = list(ranks.index[(ranks == ranks.iloc[0]) & (means == means.iloc[0])])
+    tied = list(ranks.index[ranks == ranks.iloc[0]])
+    if len(first) > 1:
+        text = f"{_and(first)} share the best mean rank and mean score."
+    elif len(tied) > 1:
+        text = f"{_and(tied)} share the best mean rank, and {first[0]} has the highest mean score."
+    else:
+        text = f"{first[0]} is best by rank."
+    n_pairs, n_shown = len(statistics.pairs), len(statistics.significant(_ALPHA))
+    if n_pairs == 1:
+        shown = f"the difference between the two methods can{'' if n_shown else 'not'} be shown"
+    elif n_shown == n_pairs:
+        shown = f"all {n_pairs} differences between methods can be shown"
+    else:
+        count = f"only {n_shown}" if n_shown else "none"
+        shown = f"{count} of {n_pairs} differences between methods can be shown"
+    return f"{label}{text} With {len(statistics.scores)} data sets, {shown}."
 
 
 def asked(study: StudyScores, findings: list[Findings], baseline: str | None) -> str:
@@ -77,7 +116,9 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
         "Tests: Friedman's test for all methods at once; two-sided exact Wilcoxon signed-rank "
         "tests for pairs, with Holm's correction; the Bayesian signed-rank test, in which "
         "differences within the region of practical equivalence count as none.",
-        "Intervals of mean gains: 95 % bootstrap intervals over data sets.",
+        "Intervals of mean gains: 95 % bootstrap intervals over data sets, of at least "
+        f"{FEWEST_RESAMPLED} data sets.",
+        "Methods are in the order of their mean ranks, and equal ranks in that of the mean scores.",
     ]
 
 
@@ -131,8 +172,9 @@ def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
 
 def _ranks(statistics: Statistics) -> str:
     n, p = len(statistics.scores), statistics.friedman_p
-    best = statistics.ranks.index[0]
-    text = f"{best} has the best mean rank, {statistics.ranks.iloc[0]:.2f}"
+    best = list(statistics.ranks.index[statistics.ranks == statistics.ranks.iloc[0]])
+    has = "has" if len(best) == 1 else "share"
+    text = f"{_and(best)} {has} the best mean rank, {statistics.ranks.iloc[0]:.2f}"
     if math.isnan(p):
         return f"{text} of two methods on {n} data sets."
     if p < _ALPHA:
@@ -149,7 +191,13 @@ def _pairs(statistics: Statistics) -> list[str]:
     n_pairs = len(statistics.pairs)
     differs = statistics.significant(_ALPHA)
     if len(differs):
-        pairs = [f"{row.better} over {row.worse}" for row in differs.itertuples()]
+        # Where the mean scores contradict the mean ranks, neither method is called better.
+        pairs = [
+            f"{pair['better']} over {pair['worse']}"
+            if pair["difference"] > 0
+            else f"{pair['better']} and {pair['worse']}, which rank and score order differently"
+            for pair in differs.to_dict("records")
+        ]
         said = [f"{len(differs)} of {n_pairs} pairs differ after correction: {_names(pairs)}."]
     elif (vetoed := int((statistics.pairs["p_holm"] < _ALPHA).sum())) > 0:
         said = [
@@ -209,8 +257,8 @@ def _effect(effects: pd.DataFrame, covariate: str) -> str:
     words = COVARIATES[covariate]
     if rows["p"].isna().all():
         return (
-            f"Nothing can be said about gains and {words}: it is known for too few data sets, or "
-            "no gain varies."
+            f"Nothing can be said about gains and {words}: it is known for fewer than "
+            f"{FEWEST_CORRELATED} data sets, or no gain varies."
         )
     clear = rows[rows["p_holm"] < _ALPHA]
     if clear.empty:
@@ -232,6 +280,10 @@ def _expected(study: StudyScores) -> int | None:
 
 def _counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _names(names: Iterable[str]) -> str:

@@ -22,13 +22,14 @@ from tsformer.studies.report.render import (
     Block,
     Bullets,
     Code,
+    Contents,
     Heading,
     Picture,
     Text,
     html,
     markdown,
 )
-from tsformer.studies.report.sections import side_by_side, variant_section
+from tsformer.studies.report.sections import has_intervals, side_by_side, variant_section
 
 __all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
 
@@ -153,7 +154,10 @@ def _title(scores: StudyScores) -> str:
 def _blocks(
     scores: StudyScores, findings: list[Findings], baseline: str | None, command: str | None
 ) -> list[Block]:
+    verdicts = [text.verdict(each) for each in findings]
     blocks: list[Block] = [
+        Text(verdicts[0]) if len(verdicts) == 1 else Bullets(verdicts),
+        Contents(),
         Heading("What was asked"),
         Text(text.asked(scores, findings, baseline)),
         Heading("How"),
@@ -163,7 +167,8 @@ def _blocks(
         blocks += [Heading("Variants side by side"), side_by_side(findings)]
     tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
     if tables and baseline is not None:
-        caption = f"Mean gain over {baseline} with its interval."
+        interval = " with its interval" if any(map(has_intervals, tables.values())) else ""
+        caption = f"Mean gain over {baseline}{interval}."
         if len(tables) > 1:
             caption += " Each panel has its own scale."
         blocks += [

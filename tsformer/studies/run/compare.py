@@ -24,8 +24,10 @@ from tsformer.studies.run.finalize import attempt, by_variant, finalize
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.study_run import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import driving
 from tsformer.tracking.views import make_views, view_address
 
@@ -60,8 +62,8 @@ class Comparison:
     report_path : Path or None
         The HTML report; None without the extra `statistics`, or if no fit succeeded.
     ui_command : str
-        The shell command that shows the runs; for a tracking server, the address of the view that
-        shows encodings side by side.
+        The shell command that shows the runs, `tsformer ui`; for a tracking server, the address of
+        the view that shows encodings side by side.
     """
 
     study: Study
@@ -159,7 +161,14 @@ def compare(
             skipped=set(result_store.rows),
             workers=(lambda: sum(client.nthreads().values())) if client else (lambda: jobs),
         )
-        with store.start(study.name, kind="study", key=study.name, again=True) as parent:
+        with store.start(
+            study.label,
+            kind="study",
+            key=study.name,
+            tags=study_tags(study),
+            again=True,
+        ) as parent:
+            parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
             session = uuid.uuid4().hex
@@ -181,7 +190,7 @@ def compare(
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             figure_path, report_path = finalize(result_store, folder, parent)
-        views = make_views(store, study=study.name, varied=list(study.vary))
+        views = make_views(store, study=study.name, title=study.label, varied=list(study.vary))
         progress.end()
     return Comparison(
         study=study,
@@ -209,7 +218,7 @@ def _results(
 
 def _where_to_look(store: RunStore, views: list[str]) -> str:
     if views and not store.uri.startswith("sqlite:"):
-        return view_address(store.uri, store.experiment_id)
+        return view_address(without_credentials(store.uri), store.experiment_id, views[0])
     return store.ui_command()
 
 

@@ -19,7 +19,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table, to_markdown
 from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.study_run import log_findings
+from tsformer.studies.run.study_run import log_findings, log_scores
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import TrackedRun
 
@@ -60,6 +60,7 @@ def finalize(
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
+    attempt(lambda: log_scores(results, store.study, parent), "logging the scores")
     scores = read_study(store.path)
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):

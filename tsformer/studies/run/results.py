@@ -13,6 +13,7 @@ from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.trial import COUNTS, columns, describe, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
+from tsformer.tracking.credentials import without_credentials
 
 __all__ = ["ResultStore"]
 
@@ -93,9 +94,10 @@ class ResultStore:
         unknown = ids - {row["run_id"] for row in self.rows.values()}
         if not all(map(self.store.has, sorted(unknown))):
             raise FileExistsError(
-                f"{self.path} has {len(earlier)} fits, some of which {self.store.uri} does not "
-                "know and which would be lost: name the store they were recorded in with "
-                "--tracking-uri, choose another folder with --out, or move the file"
+                f"{self.path} has {len(earlier)} fits, some of which "
+                f"{without_credentials(self.store.uri)} does not know and which would be "
+                "lost: name the store they were recorded in with --tracking-uri, choose another "
+                "folder with --out, or move the file"
             )
 
     def kill_running(self) -> None:

@@ -2,14 +2,101 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
+
 import pandas as pd
 
 from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.plots import plot_boxes, plot_critical_difference, plot_pairs
+from tsformer.studies.analysis.plots import (
+    plot_boxes,
+    plot_by_dataset,
+    plot_critical_difference,
+    plot_pairs,
+)
+from tsformer.studies.analysis.scores import labels
 from tsformer.studies.analysis.statistics import Statistics
-from tsformer.tracking import TrackedRun
+from tsformer.studies.design.keys import digest
+from tsformer.studies.design.study import Study
+from tsformer.tracking import RunStore, TrackedRun
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_address, view_of_study
 
-__all__ = ["log_findings"]
+__all__ = ["log_findings", "log_scores", "study_note", "study_tags", "variant_tag"]
+
+
+def variant_tag(variants: Iterable[str]) -> str:
+    """Return the tag by which the views of MLflow find the runs of a variant; "" for no variant."""
+    found = [digest(variant) for variant in variants if variant]
+    return f"|{'|'.join(found)}|" if found else ""
+
+
+def study_tags(study: Study) -> dict[str, str]:
+    """Return the tags of a study's run, by which it is in the view of each of its variants."""
+    return {
+        "tsformer.study": study.name,
+        VARIANT_TAG: variant_tag(study.variants),
+        PLACE_TAG: "000",
+        "mlflow.runColor": "#000000",
+    }
+
+
+def study_note(study: Study, store: RunStore) -> str:
+    """Return the description of a study's run, in Markdown: what it is for, its design, its view.
+
+    Parameters
+    ----------
+    study : Study
+        The design.
+    store : RunStore
+        The store of its runs.
+    """
+    counts = {
+        "encodings": study.encodings,
+        "data sets": study.datasets,
+        "seeds": study.seeds,
+        **{f"values of {name}": values for name, values in study.vary.items()},
+        "resamples": range(study.resamples),
+    }
+    design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
+    links = ", ".join(
+        f"[{variant or 'Encodings side by side'}]({_view(study, variant, store)})"
+        for variant in study.variants
+    )
+    views = f"Encodings side by side: {links}" if study.vary else links
+    lines = (
+        study.description.strip(),
+        f"{design or 'one fit'}: {len(study.trials())} fits. "
+        f"{views}; the artifacts have the report, ranks and figures.",
+        f"Made by `{store.command}`.",
+    )
+    return "\n\n".join(filter(None, lines))
+
+
+def _view(study: Study, variant: str, store: RunStore) -> str:
+    """Return the link to the view of a variant, relative to the server."""
+    view = view_of_study(study.name, digest(variant) if variant else "")
+    return view_address("", store.experiment_id, view).lstrip("/")
+
+
+def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
+    """Log ``scores.png``, every encoding on every data set, for MLflow's grid of pictures too.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per fit, as `compare` returns them.
+    study : Study
+        The design.
+    run : TrackedRun
+        The study's own run.
+    """
+    tag, which = "tsformer.picture_of", digest(results.to_csv(index=False))
+    if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
+        return  # already there: another one would be added, not replace it
+    panels = labels(results, study.vary) if study.vary else None
+    draw = functools.partial(plot_by_dataset, results, panels=panels)
+    run.figure(draw, "scores.png", key="scores", size=900)
+    run.tags({tag: which})
 
 
 def log_findings(findings: list[Findings], run: TrackedRun) -> None:

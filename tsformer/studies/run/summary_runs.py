@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
-import warnings
-from pathlib import Path
-
 import pandas as pd
 
-from tsformer._optional import require
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.study import Study
+from tsformer.studies.run.study_run import variant_tag
 from tsformer.studies.run.trial import plain
 from tsformer.tracking import RunStore, TrackedRun
+from tsformer.tracking.pictures import copy_picture
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
 
 __all__ = ["summary_runs"]
 
@@ -37,7 +35,7 @@ _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
     "`test/mean_rank` is 1 for an encoding that is best on every data set. The figure is of the "
-    "fit on {dataset} with seed {seed}."
+    "fit on {dataset} with seed {seed}. Part of [this study]({study})."
 )
 
 
@@ -72,6 +70,7 @@ def summary_runs(
         if part is None:  # all its fits failed
             continue
         ranks = mean_ranks(mean_scores(part.used))
+        places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
         for encoding in study.encodings:
             fits = part.used[part.used["method"] == encoding]
             if fits.empty:  # all its fits failed
@@ -81,14 +80,21 @@ def summary_runs(
                 kind="encoding",
                 key="/".join(filter(None, (study.name, encoding, variant))),
                 parent=parent,
-                tags={"mlflow.runColor": encoding_color(encoding)},
+                tags={
+                    "mlflow.runColor": encoding_color(encoding),
+                    "tsformer.study": study.name,
+                    VARIANT_TAG: variant_tag([variant]),
+                    PLACE_TAG: f"{places[encoding]:03d}",
+                },
                 again=True,
             )
             with run:
                 run.params({"encoding": encoding, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[encoding])))
-                run.tags({"mlflow.note.content": _note(fits, len(part.rows) - len(part.used))})
-                _figure(run, fits)
+                left_out = len(part.rows) - len(part.used)
+                note = _note(fits, left_out, store.page_of(parent.run_id))
+                run.tags({"mlflow.note.content": note})
+                copy_picture(run, str(fits.iloc[0]["run_id"]))  # of the same draw for all
             made.append(run.run_id)
     return made
 
@@ -120,38 +126,15 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
     }
 
 
-def _note(fits: pd.DataFrame, left_out: int) -> str:
+def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
     first = fits.iloc[0]
     return _NOTE.format(
         fits=len(fits),
         datasets=fits["dataset"].nunique(),
         dataset=first["dataset"],
         seed=first["seed"],
+        study=study,
         left_out=f" {left_out} fits are left out, since some encoding lacks that draw."
         if left_out
         else "",
     )
-
-
-def _figure(run: TrackedRun, fits: pd.DataFrame) -> None:
-    """Copy the encoding's figure from the first fit, which is of the same draw for all."""
-    fit = str(fits.iloc[0]["run_id"])
-    if run.client is None or not fit:
-        return
-    tag = "tsformer.picture_of"
-    try:
-        if run.client.get_run(run.run_id).data.tags.get(tag) == fit:
-            return  # already there: another one would be added, not replace it
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(run.client.download_artifacts(fit, "encoding.png", folder))
-            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
-            with image.open(path) as picture:
-                run.image(picture.convert("RGB"), "encoding")
-            run.client.log_artifact(run.run_id, str(path))
-    except Exception as error:  # a figure must never fail the study
-        warnings.warn(
-            f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}",
-            stacklevel=3,
-        )
-    else:
-        run.tags({tag: fit})

@@ -10,23 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import (
-    accuracy_score,
-    balanced_accuracy_score,
-    brier_score_loss,
-    f1_score,
-    log_loss,
-)
 
 import tsformer
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.vectorized import fit_vectorized
-from tsformer.metrics import expected_calibration_error
 from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.run import RunEnded
+from tsformer.tracking.scores import classification_scores
 from tsformer.tracking.store import commit
 from tsformer.training.callbacks import Callback, TrainingState
 
@@ -218,16 +211,7 @@ def _score(
     classes = classifier.classes_
     probabilities = classifier.predict_proba(problem.X_test)
     predicted = classes[probabilities.argmax(axis=1)]
-    scores = {
-        "accuracy": float(accuracy_score(problem.y_test, predicted)),
-        "balanced_accuracy": float(balanced_accuracy_score(problem.y_test, predicted)),
-        "f1_macro": float(f1_score(problem.y_test, predicted, average="macro")),
-        "log_loss": float(log_loss(problem.y_test, probabilities, labels=classes)),
-        "brier_score": float(
-            brier_score_loss(problem.y_test, probabilities, labels=classes, scale_by_half=False)
-        ),
-        "calibration_error": expected_calibration_error(problem.y_test, probabilities, classes),
-    }
+    scores = classification_scores(problem.y_test, probabilities, classes)
     run.metrics({_METRICS[name]: value for name, value in scores.items()})
     table = pd.DataFrame({"true": problem.y_test, "predicted": predicted})
     for label, column in zip(classes, probabilities.T, strict=True):

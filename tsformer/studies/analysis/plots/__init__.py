@@ -1,5 +1,6 @@
 """Figures of a study's scores and statistics, made without pyplot."""
 
+from tsformer.studies.analysis.plots.datasets import plot_by_dataset
 from tsformer.studies.analysis.plots.effects import plot_cost, plot_gains, plot_mean_gains
 from tsformer.studies.analysis.plots.fits import plot_boxes, plot_comparison
 from tsformer.studies.analysis.plots.statistics import (
@@ -10,6 +11,7 @@ from tsformer.studies.analysis.plots.statistics import (
 
 __all__ = [
     "plot_boxes",
+    "plot_by_dataset",
     "plot_chances",
     "plot_comparison",
     "plot_cost",

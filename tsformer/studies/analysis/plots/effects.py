@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from tsformer._optional import require
-from tsformer.plots.figures import encoding_color, new_figure
-from tsformer.studies.analysis.effects import COVARIATES
+from tsformer.plots.figures import (
+    Panels,
+    encoding_color,
+    end_score_axis,
+    fewer_ticks,
+    shortened,
+    text_width,
+    widest,
+    wrapped,
+)
+from tsformer.studies.analysis.effects import COVARIATES, FEWEST_CORRELATED
 from tsformer.studies.analysis.statistics import p_text
 
 if TYPE_CHECKING:
@@ -24,43 +32,84 @@ _COSTS = {"fit_seconds": "seconds per fit", "n_parameters": "parameters"}
 _MARKERS = "osD^vPX<>*ph"
 
 
-def plot_mean_gains(tables: Mapping[str, pd.DataFrame], baseline: str) -> Figure:
+def plot_mean_gains(
+    tables: Mapping[str, pd.DataFrame],
+    baseline: str,
+    *,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
     """Draw each method's mean gain over a baseline with its interval, one panel per variant.
 
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Label of a variant to what `tsformer.studies.analysis.effects.mean_gains` returns.
+        Label of a variant to what `tsformer.studies.analysis.effects.mean_gains` returns. A mean of
+        too few data sets has no interval there, and none here.
     baseline : str
         The method over which gains were computed.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each variant. By default, a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"method": ["rope"], "gain": [0.1], "low": [0.05], "high": [0.2]})
+    >>> plot_mean_gains({"": table.assign(datasets=12)}, "none").axes[0].get_title()
+    '12 data sets'
     """
     methods = list(dict.fromkeys(name for table in tables.values() for name in table["method"]))
-    figure = new_figure(max(3.7 * len(tables) + 1.2, 6), 1.2 + 0.32 * len(methods))
-    panels = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
-    for ax, (label, table) in zip(panels, tables.items(), strict=True):
+    names = list(map(shortened, methods))
+    width = 3.7 if len(tables) > 1 else 5.5
+    panels = Panels(
+        axes,
+        len(tables),
+        "variant",
+        n_columns=len(tables),
+        panel=(width, 0.9 + 0.32 * len(methods)),
+        around=(0.3 + widest(names, 10), 0.5),
+        sharey=True,
+    )
+    for ax, (label, table) in zip(panels.axes, tables.items(), strict=True):
         for row in table.to_dict("records"):
             y = methods.index(row["method"])
             color = encoding_color(row["method"])
-            ax.plot([100 * row["low"], 100 * row["high"]], [y, y], color=color, linewidth=2)
+            if row["low"] == row["low"]:  # NaN: too few data sets
+                ax.plot([100 * row["low"], 100 * row["high"]], [y, y], color=color, linewidth=2)
             ax.plot([100 * row["gain"]], [y], "o", color=color, markersize=6)
         ax.axvline(0, color="0.4", linewidth=0.8)
-        ax.set_yticks(range(len(methods)), methods)
+        ax.set_yticks(range(len(methods)), names)
         ax.set_ylim(len(methods) - 0.5, -0.5)
         ax.grid(axis="x", alpha=0.3)
-        n = int(table["datasets"].iloc[0])
-        ax.set_title(f"{label}{', ' if label else ''}{n} data sets", fontsize=10)
-    figure.supxlabel(
-        f"mean gain over {baseline} in percentage points, with 95 % interval", fontsize=10
+        fewer_ticks(ax, 5)
+        n_datasets = f"{int(table['datasets'].iloc[0])} data sets"
+        title = f"{label}, {n_datasets}" if label else n_datasets
+        if text_width(title, 10) > width - 0.4:
+            title = f"{wrapped(label, width - 0.4, 10)}\n{n_datasets}"
+        ax.set_title(title, fontsize=10)
+    interval = any(table["low"].notna().any() for table in tables.values())
+    panels.label(
+        f"mean gain over {baseline} in percentage points{', with 95 % interval' * interval}"
     )
-    return figure
+    return panels.figure
 
 
-def plot_gains(gains: pd.DataFrame, effects: pd.DataFrame, covariate: str, baseline: str) -> Figure:
-    """Draw gains against series length or training size, one panel per method.
+def plot_gains(
+    gains: pd.DataFrame,
+    effects: pd.DataFrame,
+    covariate: str,
+    baseline: str,
+    *,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    r"""Draw gains against series length or training size, one panel per method.
 
     Parameters
     ----------
@@ -73,19 +122,47 @@ def plot_gains(gains: pd.DataFrame, effects: pd.DataFrame, covariate: str, basel
         The x axis.
     baseline : str
         The method over which gains were computed.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each method. By default, a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If the covariate is known for fewer than six data sets, where a few dots would suggest a
+        trend that chance makes too, or if `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> gains = pd.DataFrame({"dataset": list("ABCDEF"), "method": "rope", "gain": 0.1})
+    >>> gains = gains.assign(length=[10, 20, 40, 80, 160, 320], train_size=50)
+    >>> from tsformer.studies.analysis.effects import effects
+    >>> plot_gains(gains, effects(gains), "length", "none").axes[0].get_title()
+    'rope\nno correlation computed'
     """
     found = effects[effects["covariate"] == covariate].set_index("method")
     gains = gains[gains[covariate].notna()]
+    n_datasets = gains["dataset"].nunique()
+    if n_datasets < FEWEST_CORRELATED:
+        raise ValueError(
+            f"gains are drawn against {COVARIATES[covariate]} for at least {FEWEST_CORRELATED} "
+            f"data sets; it is known for {n_datasets}. plot_mean_gains shows the gains alone"
+        )
     methods = list(found.index)
-    n_columns = min(4, len(methods))
-    n_rows = -(-len(methods) // n_columns)
-    figure = new_figure(max(2.2 * n_columns + 0.8, 5), 2.1 * n_rows + 0.6)
-    panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
-    for ax, method in zip(panels.flat, methods, strict=False):
+    panels = Panels(
+        axes,
+        len(methods),
+        "method",
+        n_columns=4,
+        panel=(2.3 if len(methods) > 1 else 5.0, 2.2),
+        around=(0.5, 0.6),
+        sharex=True,
+        sharey=True,
+    )
+    for ax, method in zip(panels.axes, methods, strict=True):
         rows = gains[gains["method"] == method]
         ax.axhline(0, color="0.4", linewidth=0.8)
         ax.scatter(
@@ -101,36 +178,44 @@ def plot_gains(gains: pd.DataFrame, effects: pd.DataFrame, covariate: str, basel
         said = "no correlation computed"
         if effect["p_holm"] == effect["p_holm"]:  # NaN: too few data sets, or all equal
             said = f"r = {effect['rho']:+.2f}, {p_text(effect['p_holm'])}"
-        ax.set_title(f"{method}\n{said}", fontsize=9)
+        ax.set_title(f"{wrapped(shortened(method), 1.8, 9)}\n{said}", fontsize=9)
         _scale_by_powers(ax, gains[covariate])
         ax.grid(alpha=0.3)
-    for ax in panels.flat[len(methods) :]:
-        ax.set_visible(False)
-    figure.supxlabel(
+    panels.label(
         f"{COVARIATES[covariate]} (log scale); one dot per data set; r: rank correlation, p: Holm",
-        fontsize=10,
+        f"gain over {baseline} (percentage points)" if len(methods) > 4 else "gain (points)",
     )
-    figure.supylabel(f"gain over {baseline} (percentage points)", fontsize=10)
-    return figure
+    return panels.figure
 
 
 def _scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
-    """Make x logarithmic with plain numbers: matplotlib's own labels overlap."""
+    """Make x logarithmic with few plain numbers: matplotlib's own labels overlap."""
     ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
+    low, high = values.min(), values.max()
     ax.set_xscale("log")
-    wide = values.max() > 100 * values.min()
-    ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1,) if wide else (1, 3)))
-    ax.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    ax.set_xlim(low / 1.4, 1.4 * high)
+    least = 2 if high > 100 * low else 3
+    for steps in ((1,), (1, 3), (1, 2, 5)):
+        numbers = [step * 10**power for power in range(12) for step in steps]
+        ticks = [number for number in numbers if low / 1.2 <= number <= 1.2 * high]
+        if len(ticks) >= least:
+            break
+    if len(ticks) < 2:
+        ticks = sorted({low, high})
+    ax.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
     ax.xaxis.set_minor_locator(ticker.NullLocator())
 
 
-def plot_cost(costs: pd.DataFrame) -> Figure:
+def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw mean score against cost, one panel per known cost; a line joins the Pareto front.
 
     Parameters
     ----------
     costs : DataFrame
         As `tsformer.studies.analysis.effects.costs` returns.
+
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each cost that the table has. By default, a new figure.
 
     Returns
     -------
@@ -139,7 +224,14 @@ def plot_cost(costs: pd.DataFrame) -> Figure:
     Raises
     ------
     ValueError
-        If the table has no cost column.
+        If the table has no cost column, or `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"method": ["none", "rope"], "score": [0.7, 0.9], "rank": [2.0, 1.0]})
+    >>> table = table.assign(fit_seconds=[3.0, 4.0], front_fit_seconds=True)
+    >>> plot_cost(table).axes[0].get_xlabel()
+    'seconds per fit, mean over data sets'
     """
     there = [name for name in _COSTS if name in costs.columns]
     if not there:
@@ -147,15 +239,24 @@ def plot_cost(costs: pd.DataFrame) -> Figure:
             f"no cost to draw: the table needs one of the columns {', '.join(_COSTS)}; got "
             f"{', '.join(costs.columns)}"
         )
-    # Tall enough for the legend: one line per method and one for the front.
-    figure = new_figure(4.2 * len(there) + 1.6, max(4.0, 0.22 * (len(costs) + 2)))
-    panels = figure.subplots(1, len(there), sharey=True, squeeze=False)[0]
-    for ax, cost in zip(panels, there, strict=True):
+    panels = Panels(
+        axes,
+        len(there),
+        "cost",
+        n_columns=2,
+        # Tall enough for the legend: one line per method and one for the front.
+        panel=(4.2, max(4.0, 0.24 * (len(costs) + 2))),
+        around=(0.8 + widest(map(shortened, costs["method"]), 8), 0.0),
+        sharey=True,
+    )
+    for ax, cost in zip(panels.axes, there, strict=True):
         _draw_cost(ax, costs, cost)
-    panels[0].set_ylabel("mean score")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
-    return figure
+        end_score_axis(ax, costs["score"], "y")
+    panels.axes[0].set_ylabel("mean score")
+    panels.axes[-1].legend(
+        loc="upper left", bbox_to_anchor=(1.02, 1.02), fontsize=8, frameon=False, borderaxespad=0
+    )
+    return panels.figure
 
 
 def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
@@ -170,11 +271,12 @@ def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
             edgecolors="black" if row[f"front_{cost}"] else "none",
             s=55,
             zorder=3,
-            label=row["method"],
+            clip_on=False,
+            label=shortened(row["method"]),
         )
     # Encodings share most of a model: their costs are too close for a log scale.
     ax.margins(0.08)
     ax.set_xlabel(f"{_COSTS[cost]}, mean over data sets")
     ax.grid(alpha=0.3)
-    if np.ptp(costs[cost]) >= 10_000:
-        ax.ticklabel_format(axis="x", style="plain")
+    fewer_ticks(ax, 5)
+    ax.xaxis.set_major_formatter("{x:,.10g}")

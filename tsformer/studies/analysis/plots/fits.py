@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from tsformer.plots.figures import encoding_color, new_figure
+from tsformer.plots.figures import (
+    Panels,
+    encoding_color,
+    end_score_axis,
+    fewer_ticks,
+    figure_of,
+    one_panel,
+    shortened,
+    widest,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["plot_boxes", "plot_comparison"]
 
 
-def plot_boxes(results: pd.DataFrame, *, metric: str = "accuracy") -> Figure:
+def plot_boxes(
+    results: pd.DataFrame, *, metric: str = "accuracy", ax: Axes | None = None
+) -> Figure:
     """Draw one box per encoding: scores minus the mean over encodings on that data set.
 
     A box spans the quartiles with a line at the median; whiskers reach the last fit within 1.5
@@ -29,21 +42,30 @@ def plot_boxes(results: pd.DataFrame, *, metric: str = "accuracy") -> Figure:
         One row per fit, with the columns `dataset`, `encoding` and `metric`.
     metric : str, default="accuracy"
         The column to show.
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> rows = [("A", "none", 0.8), ("A", "rope", 0.9), ("B", "none", 0.5), ("B", "rope", 0.7)]
+    >>> results = pd.DataFrame(rows, columns=["dataset", "encoding", "accuracy"])
+    >>> [label.get_text() for label in plot_boxes(results).axes[0].get_yticklabels()]
+    ['none', 'rope']
     """
     by_encoding = results.groupby(["dataset", "encoding"], sort=False)[metric].mean()
     level = results["dataset"].map(by_encoding.groupby("dataset").mean())
     gain = 100 * (results[metric] - level)
     encodings = list(dict.fromkeys(results["encoding"]))
-    figure = new_figure(7, 1.4 + 0.34 * len(encodings))
-    axes = figure.subplots()
-    boxes = axes.boxplot(
+    names = [shortened(name) for name in encodings]
+    ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(encodings))
+    boxes = ax.boxplot(
         [gain[results["encoding"] == name].to_numpy(dtype=float) for name in encodings],
         orientation="horizontal",
-        tick_labels=encodings,
+        tick_labels=names,
         patch_artist=True,
         medianprops={"color": "black"},
         flierprops={"marker": ".", "markersize": 4, "alpha": 0.6},
@@ -51,14 +73,20 @@ def plot_boxes(results: pd.DataFrame, *, metric: str = "accuracy") -> Figure:
     for box, name in zip(boxes["boxes"], encodings, strict=True):
         box.set_facecolor(encoding_color(name))
         box.set_alpha(0.75)
-    axes.axvline(0, color="0.6", linewidth=0.8, zorder=0)
-    axes.invert_yaxis()
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(f"test {metric.replace('_', ' ')} minus the data set's mean (points)")
-    return figure
+    ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.3)
+    what = f"test {metric.replace('_', ' ')} minus the data set's mean (points)"
+    ax.set_xlabel(wrapped(what, 5.4, 10))
+    return figure_of(ax)
 
 
-def plot_comparison(results: pd.DataFrame, *, metric: str = "accuracy") -> Figure:
+def plot_comparison(
+    results: pd.DataFrame,
+    *,
+    metric: str = "accuracy",
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
     """Draw scores per data set: one dot per fit, the mean, and ± one standard deviation.
 
     Parameters
@@ -66,29 +94,45 @@ def plot_comparison(results: pd.DataFrame, *, metric: str = "accuracy") -> Figur
     results : DataFrame
         One row per fit, with the columns `dataset`, `encoding` and `metric`.
     metric : str, default="accuracy"
-        The column to show.
+        The column to show. If no score is above 1, the axis ends there.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each data set. By default, a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> rows = [("A", "none", 0.8), ("A", "rope", 0.9), ("B", "none", 0.5), ("B", "rope", 0.7)]
+    >>> results = pd.DataFrame(rows, columns=["dataset", "encoding", "accuracy"])
+    >>> [ax.get_title() for ax in plot_comparison(results).axes]
+    ['A', 'B']
     """
     datasets = list(dict.fromkeys(results["dataset"]))
     encodings = list(dict.fromkeys(results["encoding"]))
-    n_columns = min(len(datasets), 3)
-    n_rows = -(-len(datasets) // n_columns)
-    height = 1.1 + 0.34 * len(encodings)
-    figure = new_figure(max(3.2 * n_columns + 0.8, 5.6), n_rows * height + 0.6)
-    axes = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
-    for ax, dataset in zip(axes.flat, datasets, strict=False):
-        _draw_dataset(ax, results[results["dataset"] == dataset], encodings, metric)
-        ax.set_title(dataset, fontsize=11)
-    for ax in axes.flat[len(datasets) :]:
-        ax.set_visible(False)
-    figure.supxlabel(
-        f"test {metric.replace('_', ' ')}: one dot per fit, bar = mean ± standard deviation",
-        fontsize=10,
+    width = 3.2 if len(datasets) > 1 else 5.2
+    panels = Panels(
+        axes,
+        len(datasets),
+        "data set",
+        n_columns=3,
+        panel=(width, 1.1 + 0.34 * len(encodings)),
+        around=(0.3 + widest(map(shortened, encodings), 9), 0.6),
+        sharey=True,
     )
-    return figure
+    for ax, dataset in zip(panels.axes, datasets, strict=True):
+        _draw_dataset(ax, results[results["dataset"] == dataset], encodings, metric)
+        ax.set_title(wrapped(dataset, width - 0.4, 11), fontsize=11)
+    panels.label(
+        f"test {metric.replace('_', ' ')}: one dot per fit, bar = mean ± standard deviation"
+    )
+    return panels.figure
 
 
 def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str], metric: str) -> None:
@@ -99,12 +143,23 @@ def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str], metric: st
         color = encoding_color(encoding)
         # Dots of equal value are drawn side by side, in the order of the seeds.
         beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
-        ax.scatter(values, place + beside, color=color, s=22, alpha=0.65, linewidths=0, zorder=3)
+        ax.scatter(
+            values,
+            place + beside,
+            color=color,
+            s=22,
+            alpha=0.65,
+            linewidths=0,
+            zorder=3,
+            clip_on=False,  # a dot at the end of the axis is drawn whole
+        )
         mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
         ax.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2, zorder=2)
         ax.plot([mean, mean], [place - 0.34, place + 0.34], color=color, linewidth=3, zorder=4)
-    ax.set_yticks(range(len(encodings)), encodings)
+    ax.set_yticks(range(len(encodings)), [shortened(name) for name in encodings])
     ax.set_ylim(len(encodings) - 0.4, -0.6)
     ax.grid(axis="x", alpha=0.3)
     ax.tick_params(labelsize=9)
     ax.margins(x=0.08)
+    fewer_ticks(ax)
+    end_score_axis(ax, rows[metric], "x")

@@ -8,16 +8,22 @@ import numpy as np
 import pandas as pd
 
 from tsformer._optional import require
-from tsformer.plots.figures import new_figure
+from tsformer.plots.figures import figure_of, one_panel, shortened, widest, wrapped
 from tsformer.studies.analysis.statistics import Statistics, p_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["plot_chances", "plot_critical_difference", "plot_pairs"]
 
+#: Degrees by which names below a matrix are turned.
+_SLANT = 40
 
-def plot_critical_difference(statistics: Statistics, *, alpha: float = 0.05) -> Figure:
+
+def plot_critical_difference(
+    statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None
+) -> Figure:
     """Draw mean ranks on a line, best at the left; bars join methods not shown to differ.
 
     A bar joins the methods with a dot on it: a method that it merely passes over may differ.
@@ -29,9 +35,21 @@ def plot_critical_difference(statistics: Statistics, *, alpha: float = 0.05) -> 
     alpha : float, default=0.05
         Pairs with a lower corrected p differ; none does if Friedman's test is not significant.
 
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from tsformer.studies import compare_methods
+    >>> rows = [(d, m, 0, s + d / 9) for d in range(6) for m, s in (("none", 0.3), ("rope", 0.4))]
+    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    >>> figure = plot_critical_difference(compare_methods(rows))
+    >>> sorted(text.get_text() for text in figure.axes[0].texts)
+    ['(2.00) none', 'rope (1.00)']
     """
     posthocs = require("scikit_posthocs", extra="statistics", purpose="the diagram")
     names = list(statistics.ranks.index)
@@ -41,13 +59,15 @@ def plot_critical_difference(statistics: Statistics, *, alpha: float = 0.05) -> 
     for pair in statistics.significant(alpha).to_dict("records"):
         i, j = place[pair["better"]], place[pair["worse"]]
         p.iloc[i, j] = p.iloc[j, i] = pair["p_holm"]
-    figure = new_figure(8, 1.6 + 0.16 * len(names))
-    axes = figure.subplots()
+    labels = [f"{shortened(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
+    middle = (len(names) + 1) // 2
+    beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
+    ax = one_panel(ax, 5.5 + beside, 1.9 + 0.2 * len(names))
     drawn = posthocs.critical_difference_diagram(
         statistics.ranks.set_axis(range(len(names))),
         p,
         alpha=alpha,
-        ax=axes,
+        ax=ax,
         label_fmt_left="{label}",
         label_fmt_right="{label}",
         # A bar joins only the methods that have a dot on it.
@@ -55,21 +75,20 @@ def plot_critical_difference(statistics: Statistics, *, alpha: float = 0.05) -> 
         elbow_props={"color": "0.4"},
     )
     for text in drawn["labels"]:
-        name = names[int(text.get_text())]
-        rank = f"({statistics.ranks[name]:.2f})"
+        name = shortened(names[int(text.get_text())])
+        rank = f"({statistics.ranks.iloc[int(text.get_text())]:.2f})"
         text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # a single stroke of constant width
-    axes.set_title(
+    title = (
         f"mean rank over {len(statistics.scores)} data sets; methods with a dot on one bar are not "
-        "shown to differ "
-        f"(Wilcoxon, Holm, {alpha:g})",
-        fontsize=9,
+        f"shown to differ (Wilcoxon, Holm, {alpha:g})"
     )
-    return figure
+    ax.set_title(wrapped(title, 5.4, 9), fontsize=9)
+    return figure_of(ax)
 
 
-def plot_pairs(statistics: Statistics, *, alpha: float = 0.05) -> Figure:
+def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None) -> Figure:
     """Draw the multiple-comparison matrix: every pair of methods, and their mean scores.
 
     A cell compares the row's method with the column's: the mean difference in percentage points
@@ -84,6 +103,9 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05) -> Figure:
     alpha : float, default=0.05
         Pairs with a lower corrected p are bold, provided that Friedman's test is significant.
 
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
     Returns
     -------
     matplotlib.figure.Figure
@@ -92,12 +114,25 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05) -> Figure:
     ----------
     Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that is Stable
     Under Manipulation of the Comparate Set", 2023.
+
+    Examples
+    --------
+    >>> from tsformer.studies import compare_methods
+    >>> rows = [(d, m, 0, s + d / 9) for d in range(6) for m, s in (("none", 0.3), ("rope", 0.4))]
+    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    >>> figure = plot_pairs(compare_methods(rows))
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['rope  0.678', 'none  0.578']
     """
     names = list(statistics.ranks.index)
     place = {name: i for i, name in enumerate(names)}
     difference = np.full((len(names), len(names)), np.nan)
-    figure = new_figure(2.6 + 0.9 * len(names), 1.5 + 0.68 * len(names))
-    axes = figure.subplots()
+    means = statistics.scores.mean()
+    labels = list(map(shortened, names))
+    scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, names, strict=True)]
+    width = max(0.9 * len(names), 3.6)
+    below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))
+    ax = one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(names))
     differs = set(statistics.significant(alpha).index)
     pairs = statistics.pairs
     for index, pair in zip(pairs.index, pairs.to_dict("records"), strict=True):
@@ -106,7 +141,7 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05) -> Figure:
             difference[i, j] = sign * pair["difference"]
             wins, losses = (pair["wins"], pair["loses"])[::sign]
             points = f"{100 * sign * pair['difference']:+.1f}"
-            axes.text(
+            ax.text(
                 j,
                 i,
                 f"{points}\n{wins}/{pair['ties']}/{losses}\n{p_text(pair['p'])}",
@@ -117,21 +152,21 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05) -> Figure:
             )
     most = np.nanmax(np.abs(difference)) or 1.0
     # A wider range than the values: black text is unreadable on the map's dark ends.
-    axes.imshow(difference, cmap="RdBu", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")
-    axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
-    means = statistics.scores.mean()
-    axes.set_yticks(range(len(names)), [f"{name}  {means[name]:.3f}" for name in names])
-    axes.set_ylabel("method and mean score")
-    axes.set_title(
+    ax.imshow(difference, cmap="RdBu", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")
+    ax.set_xticks(range(len(names)), labels, rotation=_SLANT, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(names)), scored)
+    ax.set_ylabel("method and mean score")
+    n_pairs = len(statistics.pairs)
+    title = (
         "row minus column: points, data sets won/tied/lost, p of that pair alone (Wilcoxon)\n"
-        f"bold: p < {alpha:g} after Holm for all {len(statistics.pairs)} pairs; "
-        f"{len(statistics.scores)} data sets",
-        fontsize=9,
+        f"bold: p < {alpha:g} after Holm for {'the only pair' * (n_pairs == 1)}"
+        f"{f'all {n_pairs} pairs' * (n_pairs > 1)}; {len(statistics.scores)} data sets"
     )
-    return figure
+    ax.set_title(wrapped(title, width - 0.1, 9), fontsize=9)
+    return figure_of(ax)
 
 
-def plot_chances(statistics: Statistics, reference: str) -> Figure:
+def plot_chances(statistics: Statistics, reference: str, *, ax: Axes | None = None) -> Figure:
     """Draw the probabilities that each method is better than, equivalent to, or worse than one.
 
     Parameters
@@ -141,6 +176,9 @@ def plot_chances(statistics: Statistics, reference: str) -> Figure:
     reference : str
         The method to compare the others with.
 
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
     Returns
     -------
     matplotlib.figure.Figure
@@ -149,10 +187,19 @@ def plot_chances(statistics: Statistics, reference: str) -> Figure:
     ------
     ValueError
         If there is no such method.
+
+    Examples
+    --------
+    >>> from tsformer.studies import compare_methods
+    >>> rows = [(d, m, 0, s + d / 9) for d in range(6) for m, s in (("none", 0.3), ("rope", 0.4))]
+    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    >>> figure = plot_chances(compare_methods(rows), "none")
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['rope']
     """
     pairs = statistics.against(reference)
-    figure = new_figure(7.6, 1.3 + 0.32 * len(pairs))
-    axes = figure.subplots()
+    names = list(map(shortened, pairs["method"]))
+    ax = one_panel(ax, 6.4 + widest(names, 10), 1.3 + 0.32 * len(pairs))
     left = np.zeros(len(pairs))
     rope = f"{statistics.rope:g}"
     for column, label, color in (
@@ -161,11 +208,11 @@ def plot_chances(statistics: Statistics, reference: str) -> Figure:
         ("p_worse", f"worse by more than {rope}", "#D55E00"),
     ):
         chance = pairs[column].to_numpy()
-        axes.barh(range(len(pairs)), chance, left=left, color=color, label=label, height=0.7)
+        ax.barh(range(len(pairs)), chance, left=left, color=color, label=label, height=0.7)
         for i, (start, width) in enumerate(zip(left, chance, strict=True)):
             if width >= 0.08:  # a number wider than its bar would overlap the next
                 dark = column != "p_same"
-                axes.text(
+                ax.text(
                     start + width / 2,
                     i,
                     f"{width:.2f}",
@@ -175,9 +222,10 @@ def plot_chances(statistics: Statistics, reference: str) -> Figure:
                     color="white" if dark else "black",
                 )
         left = left + chance
-    axes.set_yticks(range(len(pairs)), pairs["method"])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel(f"probability, against {reference} (Bayesian signed-rank test)")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    return figure
+    ax.set_yticks(range(len(pairs)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1)
+    what = f"probability, against {reference} (Bayesian signed-rank test)"
+    ax.set_xlabel(wrapped(what, 5.8, 10))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False)
+    return figure_of(ax)

@@ -1,0 +1,274 @@
+"""`tsformer fit` and `evaluate` track by default: where, what, and what happens without a store."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_process import COMMAND
+
+from tsformer import load, load_dataset
+from tsformer.cli import main
+
+for library in ("typer", "rich", "sktime"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+pytestmark = pytest.mark.slow
+
+SMALL = ("--max-epochs", "1", "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
+FIT = ("fit", "ItalyPowerDemand", *SMALL)
+EVALUATE = ("evaluate", "model", "ItalyPowerDemand")
+DEAD = "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working folder with a model that was tracked in it: making its store takes seconds."""
+    folder = tmp_path_factory.mktemp("tracked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.delenv("MLFLOW_EXPERIMENT_ID", raising=False)
+        patch.setenv("MLFLOW_LOGGING_LEVEL", "WARNING")
+        with pytest.raises(SystemExit) as ended:
+            main(FIT)
+        assert ended.value.code == 0
+        yield folder
+
+
+@pytest.fixture
+def tsformer(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+    def run(*arguments: str, exits: int = 0) -> tuple[str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        assert ended.value.code == exits, printed.err
+        return printed.out, printed.err
+
+    return run
+
+
+def client(folder: Path) -> Any:
+    return mlflow.MlflowClient(f"sqlite:///{folder}/mlflow.db")
+
+
+def runs(folder: Path, experiment: str = "tsformer") -> list[Any]:
+    (found,) = [e for e in client(folder).search_experiments() if e.name == experiment]
+    return list(client(folder).search_runs([found.experiment_id]))
+
+
+def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(
+    folder: Path, tsformer: Callable[..., tuple[str, str]]
+) -> None:
+    (run,) = runs(folder)
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "lspe on ItalyPowerDemand"
+    assert run.data.params["dataset"] == "ItalyPowerDemand"
+    assert run.data.params["d_model"] == "8"
+    assert {"train/loss", "train/accuracy", "fit_seconds"} <= set(run.data.metrics)
+    assert "test/accuracy" not in run.data.metrics
+    (logged,) = run.inputs.dataset_inputs
+    assert logged.dataset.name == "ItalyPowerDemand"
+    files = {file.path for file in client(folder).list_artifacts(run.info.run_id)}
+    assert {"model", "training.png", "confusion_train.png"} <= files
+
+    out, err = tsformer(*EVALUATE)
+    assert err == ""
+    address = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    assert out.endswith(f"run     http://127.0.0.1:5000{address}\nsee it  tsformer ui\n")
+    (run,) = runs(folder)
+    accuracy = load("model").score(*load_dataset("ItalyPowerDemand", "test"))
+    assert run.data.metrics["test/accuracy"] == pytest.approx(accuracy)
+    assert run.info.status == "FINISHED"
+    assert len(run.inputs.dataset_inputs) == 2
+    files = {file.path for file in client(folder).list_artifacts(run.info.run_id)}
+    assert "confusion_test.png" in files
+
+
+def test_a_run_of_another_name_in_another_experiment(
+    folder: Path, tsformer: Callable[..., tuple[str, str]]
+) -> None:
+    n_runs = len(runs(folder))
+    named = ("--experiment", "mine", "--run-name", "first")
+    out, _ = tsformer(*FIT, "--out", "named", *named)
+    (run,) = runs(folder, "mine")
+    assert run.info.run_name == "first"
+    assert f"runs/{run.info.run_id}\n" in out
+    tsformer("evaluate", "named", "ItalyPowerDemand")
+    (run,) = runs(folder, "mine")
+    assert "test/accuracy" in run.data.metrics, "in the run of the model"
+    tsformer("evaluate", "named", "ItalyPowerDemand", "--run-name", "second")
+    (evaluation,) = [r for r in runs(folder) if r.info.run_name == "second"]
+    assert evaluation.data.tags["tsformer.kind"] == "evaluation"
+    assert len(runs(folder)) == n_runs + 1
+
+
+def test_the_store_of_the_model_is_found_from_elsewhere(
+    folder: Path,
+    tsformer: Callable[..., tuple[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out, _ = tsformer("evaluate", str(folder / "model"), "ItalyPowerDemand")
+    assert f"see it  tsformer ui --tracking-uri sqlite:///{folder}/mlflow.db\n" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_tracked_if_asked(
+    tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (FIT, EVALUATE):
+        out, err = tsformer(*command, "--no-track")
+        assert "tsformer ui" not in out
+        assert err == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert not hasattr(load("model"), "tracked_run_")
+    _, err = tsformer(*FIT, "--no-track", "--experiment", "mine", exits=2)
+    assert "--no-track says that there is no run" in err
+
+
+def test_without_mlflow_nothing_is_tracked(
+    tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: (name != "mlflow" and find(name)) or None
+    )
+    monkeypatch.chdir(tmp_path)
+    for command in (FIT, EVALUATE):
+        out, err = tsformer(*command)
+        assert "tsformer ui" not in out
+        assert err == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_a_store_that_is_away_gives_one_warning(
+    how: str,
+    tsformer: Callable[..., tuple[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    where = ("--tracking-uri", DEAD) if how == "option" else ()
+    if not where:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
+    for command in (FIT, EVALUATE):
+        out, err = tsformer(*command, *where)
+        (line,) = err.splitlines()
+        assert line.startswith("tsformer: warning: tracking of this")
+        assert "stopped; the work itself continues" in line
+        assert "tsformer ui" not in out
+    assert load("model").encoding == "lspe"
+    _, err = tsformer(*FIT, "--tracking-uri", "mlruns", exits=2)
+    assert "a tracking store must be an address; got 'mlruns'" in err
+
+
+def test_the_model_of_a_stranger_names_no_server_and_no_file(
+    folder: Path,
+    tsformer: Callable[..., tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """What was tracked elsewhere is not sent there, and a file is not made a store."""
+    file = tmp_path / "own.db"
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE runs (run_uuid TEXT)")
+    content = file.read_bytes()
+    tsformer(*FIT, "--out", "strange")
+    state = json.loads((folder / "strange/estimator.json").read_text())
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("no server is asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    for store, warned in (("https://evil.example", 1), (f"sqlite:///{file}", 0)):
+        state["tracked_run"]["store"] = store
+        (folder / "strange/estimator.json").write_text(json.dumps(state))
+        before = len(runs(folder))
+        _, err = tsformer("evaluate", "strange", "ItalyPowerDemand")
+        assert (
+            err.count(f"the model was tracked in {store}, which is not the store in use") == warned
+        )
+        assert len(runs(folder)) == before + 1, "the scores have a run of their own"
+    assert file.read_bytes() == content
+
+
+def test_no_password_is_kept_with_a_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tsformer import TSTransformerClassifier
+    from tsformer.tracking import RunStore, model_run
+
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    classifier = TSTransformerClassifier(d_model=8, n_heads=1, n_layers=0, max_epochs=1)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    store = RunStore("http://me:s3cret@127.0.0.1:9?token=s3cret", "1")
+    real = model_run.RunStore(f"sqlite:///{folder}/mlflow.db", runs(folder)[0].info.experiment_id)
+    started = real.start("secret", kind="fit")
+    monkeypatch.setattr(model_run, "start_run", lambda *_, **__: (store, started))
+    with model_run.tracked_fit(classifier, X, y, dataset="Italy") as run:
+        address = run.address
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            classifier.fit(X, y)
+    assert not [each for each in caught if "s3cret" in str(each.message)]
+    assert address == f"http://127.0.0.1:9/#/experiments/1/runs/{started.run_id}"
+    classifier.save(folder / "secret")
+    kept = (folder / "secret/estimator.json").read_text()
+    assert started.run_id in kept
+    assert "s3cret" not in kept
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
+    assert model_run._store_of(classifier.tracked_run_, None) == store.uri
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError, "FAILED"), (KeyboardInterrupt, "KILLED")]
+)
+def test_a_fit_that_does_not_end_leaves_no_running_run(
+    error: type[BaseException],
+    status: str,
+    folder: Path,
+    tsformer: Callable[..., tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tsformer import TSTransformerClassifier
+
+    def fails(self: Any, *_: Any) -> None:
+        raise error("no luck")
+
+    monkeypatch.setattr(TSTransformerClassifier, "_train", fails)
+    tsformer(*FIT, "--out", "failed", "--run-name", status, exits=2 if status == "FAILED" else 130)
+    (run,) = [r for r in runs(folder) if r.info.run_name == status]
+    assert run.info.status == status
+
+
+def test_a_fit_that_is_killed_leaves_no_running_run(folder: Path) -> None:
+    forever = ("--max-epochs", "100000", "--out", "killed", "--run-name", "killed")
+    process = subprocess.Popen([*COMMAND, *FIT, *forever], cwd=folder)
+    deadline = time.monotonic() + 200
+    try:
+        while not (named := [r for r in runs(folder) if r.info.run_name == "killed"]):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.2)
+    finally:
+        process.kill()
+        process.wait()
+    while client(folder).get_run(named[0].info.run_id).info.status == "RUNNING":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert client(folder).get_run(named[0].info.run_id).info.status == "KILLED"

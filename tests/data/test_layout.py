@@ -1,0 +1,242 @@
+"""Layouts that are probably not what was meant: who is warned, and who is not."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import tsformer
+from tsformer.data import LayoutWarning, from_long, list_datasets, load_dataset
+from tsformer.data.containers import to_padded
+from tsformer.data.layout import layout_is_checked, warn_of_layout
+
+RNG = np.random.default_rng(0)
+
+
+def warned(X, *, flat=None) -> str:
+    """Return what is said of the layout of `X`, or ""."""
+    flat = getattr(X, "ndim", 0) == 2 if flat is None else flat
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_layout(X, to_padded(X), flat=flat)
+    assert len(caught) <= 1
+    assert all(one.category is LayoutWarning and one.filename == __file__ for one in caught)
+    return "".join(str(one.message) for one in caught)
+
+
+# --- channels and steps --------------------------------------------------------------------------
+
+NOISE = RNG.normal(size=(8, 50, 3))  # (n, length, channels)
+WAVES = np.sin(np.arange(50) / RNG.uniform(4, 8, size=(8, 3, 1)) + RNG.normal(size=(8, 3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("X", "fix"),
+    [
+        (NOISE, "np.transpose(X, (0, 2, 1))"),
+        (WAVES.transpose(0, 2, 1), "np.transpose(X, (0, 2, 1))"),
+        (torch.from_numpy(NOISE), "X.transpose(1, 2)"),
+        (list(NOISE), "[x.T for x in X]"),
+        (NOISE.tolist(), "np.transpose(X, (0, 2, 1))"),
+        (NOISE[:, :, :1], "np.transpose(X, (0, 2, 1))"),
+    ],
+    ids=["noise", "waves", "tensor", "list", "lists", "one channel"],
+)
+def test_more_channels_than_steps_warns_and_the_fix_is_right(X, fix):
+    said = warned(X)
+    n, length, channels = len(X), len(X[0]), len(X[0][0])
+    assert f"{n} series of {length} channels and {channels} steps" in said
+    assert f"if it is (n, length, channels), pass {fix};" in said
+    assert "category=tsformer.data.LayoutWarning" in said
+    swapped = eval(fix, {"X": X, "np": np})
+    assert (len(swapped), *swapped[0].shape) == (n, channels, length)
+    assert warned(swapped) == ""
+
+
+def test_more_channels_than_steps_are_believed_if_values_change_less_from_step_to_step():
+    X = np.sin(np.arange(50) / 8 + RNG.uniform(0, 6, size=(8, 90, 1)))
+    assert warned(X) == ""
+    assert warned(X + RNG.normal(size=X.shape)) != ""
+    X[RNG.random(X.shape) < 0.2] = np.nan
+    X[:, 0, [0, -1]] = 0.0  # no end is missing in all channels
+    assert warned(X) == ""
+
+
+def test_lengths_that_differ_are_lengths():
+    X = [NOISE[0], NOISE[1, :, :2], NOISE[2]]
+    assert warned(X) == ""
+    X = NOISE.copy()
+    X[3, :, 2] = np.nan  # a shorter series, as some archives store it
+    assert warned(X) == ""
+
+
+def test_frames_name_their_axes():
+    frames = [pd.DataFrame(x.T).add_prefix("channel ") for x in NOISE]
+    assert warned(frames) == ""
+    levels = pd.concat([pd.DataFrame(x.T) for x in NOISE], keys=range(len(NOISE)))
+    assert warned(levels, flat=False) == ""
+
+
+def test_constant_and_single_values():
+    assert warned(np.zeros((3, 4, 2))) != ""
+    assert warned(np.zeros((3, 4, 1))) != ""
+    assert warned(np.zeros((3, 1, 1))) == ""
+    assert warned(np.zeros((3, 4, 4))) == ""
+
+
+def multivariate() -> list[str]:
+    table = list_datasets()
+    of_archive = table["archive"].isin(["UCR", "UEA"])
+    return list(
+        table.loc[of_archive & (table["channels"] > 1) & (table["available"] != ""), "name"]
+    )
+
+
+def test_real_problems_are_not_warned_of_but_swapped_they_are():
+    names = multivariate()
+    assert {"BasicMotions", "JapaneseVowels"} <= set(names)
+    for name in names:
+        X, _ = load_dataset(name, "train")
+        assert warned(X) == "", name
+        if isinstance(X, np.ndarray):
+            assert warned(X.transpose(0, 2, 1)), name
+
+
+# --- long tables ---------------------------------------------------------------------------------
+
+
+def long_table(n_cases=6, n_times=10, **columns) -> pd.DataFrame:
+    grid = {
+        "case": np.repeat(np.arange(n_cases), n_times),
+        "time": np.tile(np.arange(n_times), n_cases),
+        "value": RNG.normal(size=n_cases * n_times),
+    }
+    return pd.DataFrame(grid | columns)
+
+
+LONG = long_table()
+RAGGED = LONG[LONG["time"] < 3 + LONG["case"]]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        LONG,
+        RAGGED,
+        LONG.sort_values("time", kind="stable"),
+        LONG.sample(frac=1, random_state=0),
+        LONG.sample(frac=0.75, random_state=0),  # as from train_test_split
+        LONG.assign(time=0.25 * LONG["time"]),
+        LONG.assign(case=7.0 * LONG["case"]),
+        LONG[["value", "time", "case"]],
+        LONG.assign(other=RNG.normal(size=60), label=LONG["case"] % 2),
+        long_table(3, 5),
+    ],
+    ids=[
+        *("sorted", "unequal", "by time", "shuffled", "part", "fractions", "floats", "other order"),
+        *("more columns", "small"),
+    ],
+)
+def test_a_long_table_is_recognised(table):
+    said = warned(table)
+    names = [name for name in table.columns if name not in ("case", "time")]
+    advice = f"tsformer.data.from_long(X, case='case', time='time', value={names});"
+    assert "its columns 'case' and 'time' look like case and time of a long table" in said
+    assert advice in said
+    X = eval(advice.removesuffix(";"), {"tsformer": tsformer, "X": table})
+    assert len(X) == table["case"].nunique()
+    assert warned(X) == ""
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_long_tables_of_other_libraries(library):
+    module = pytest.importorskip(library)
+    table = module.DataFrame(LONG.to_dict("list")) if library == "polars" else None
+    table = module.Table.from_pandas(LONG) if table is None else table
+    assert "from_long(X, case='case', time='time', value=['value'])" in warned(table, flat=True)
+    assert len(from_long(table, case="case", time="time", value=["value"])) == 6
+
+
+def test_arrays_have_columns_by_number():
+    assert "from_long(X, case=0, time=1, value=[2])" in warned(LONG.to_numpy())
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: RNG.normal(size=(n, 30)),
+        lambda n: RNG.integers(0, 2, size=(n, 30)),
+        lambda n: RNG.integers(0, 8, size=(n, 30)),
+        lambda n: RNG.integers(0, n, size=(n, 30)),
+        lambda n: RNG.poisson(3, size=(n, 30)),
+        lambda n: np.cumsum(RNG.integers(0, 3, size=(n, 30)), axis=1),
+        lambda n: np.arange(n * 30).reshape(n, 30),
+        lambda n: np.c_[np.arange(n), np.arange(n) // 10, RNG.normal(size=(n, 5))],
+        lambda n: np.zeros((n, 3)),
+    ],
+    ids=["normal", "bits", "codes", "ints", "counts", "sums", "ramp", "id and label", "zeros"],
+)
+def test_a_wide_table_is_not_mistaken_for_a_long_one(draw, n):
+    for _ in range(3):
+        assert warned(pd.DataFrame(draw(n))) == ""
+
+
+def test_real_tables_are_not_mistaken():
+    X, _ = load_dataset("ItalyPowerDemand", "train")
+    assert warned(pd.DataFrame(X[:, 0])) == warned(X[:, 0].round()) == ""
+
+
+# --- where it is said ----------------------------------------------------------------------------
+
+
+SMALL = {"d_model": 4, "n_heads": 2, "n_layers": 0, "max_epochs": 1, "stem": "linear"}
+CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
+ENSEMBLE = {"transformer_params": SMALL, "convolution_params": CONVOLUTIONS}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        tsformer.TSTransformerClassifier(**SMALL),
+        tsformer.TSTransformerRegressor(**SMALL),
+        tsformer.RandomConvolutionClassifier(**CONVOLUTIONS),
+        tsformer.TSEnsembleClassifier("fast", **ENSEMBLE),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_fit_warns_once_at_its_callers_line(estimator):
+    with pytest.warns(LayoutWarning, match="8 series of 50 channels and 3 steps") as caught:
+        estimator.fit(NOISE, [0, 1] * 4)
+    assert [(each.category, each.filename) for each in caught] == [(LayoutWarning, __file__)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
+    clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
+    with pytest.raises(LayoutWarning) as raised:
+        clf.fit(NOISE, [0, 1] * 4)
+    exec("import warnings, tsformer; " + str(raised.value).partition("silence this with ")[2])
+    clf.fit(NOISE, [0, 1] * 4).fit(NOISE.transpose(0, 2, 1), [0, 1] * 4)
+    fix = r"if it is \(n, length, channels\), pass np.transpose\(X, \(0, 2, 1\)\)$"
+    with pytest.raises(ValueError, match=f"X has 50 channels, .* was fitted with 3; .*; {fix}"):
+        clf.predict(NOISE)
+
+
+def test_a_long_table_is_warned_of_before_its_length_is_refused():
+    clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
+    with (
+        pytest.warns(LayoutWarning, match="case='case', time='time'"),
+        pytest.raises(ValueError, match="X holds 60 series, but y 6 values"),
+    ):
+        clf.fit(LONG, range(6))
+
+
+def test_a_block_that_checked_before():
+    with layout_is_checked():
+        assert warned(NOISE) == ""
+    assert warned(NOISE) != ""

@@ -1,0 +1,183 @@
+"""Pictures can be read: no text is cut off or covers another, whatever the names and numbers."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from marks import slow_except
+from picture_checks import assert_legible, images, panels
+
+import tsformer.plots
+import tsformer.studies
+from tsformer.encodings import names, resolve
+from tsformer.plots import plot_confusion, plot_encoding, plot_encoding_change, plot_history
+from tsformer.plots.figures import shortened, text_width, wrapped
+
+figures = pytest.importorskip("matplotlib.figure")
+
+SIZES = {"d_model": 32, "n_heads": 4}
+PAGE = Path(__file__).parents[2] / "docs" / "pictures.md"
+HISTORY = [
+    {"epoch": n, "loss": 1 / n, "val_loss": 0.2 + abs(n - 30) / 40, "val_score": 1 - 1 / n, "lr": 1}
+    for n in range(1, 51)
+]
+
+
+@pytest.mark.parametrize("name", slow_except([*names(), "tape+erpe"], ("fixed", "rope", "none")))
+def test_every_encoding_is_legible(name: str) -> None:
+    assert_legible(plot_encoding(name, 96, **SIZES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["wavelet", "tape+erpe", "tupe", "none"])
+def test_what_training_changed_is_legible(name: str) -> None:
+    before = resolve(name, max_len=24, **SIZES)
+    after = copy.deepcopy(before)
+    for weight in after.parameters():
+        weight.data += torch.linspace(-1, 1, weight.numel()).view_as(weight)
+    assert_legible(plot_encoding_change(before, after, 24, **SIZES))
+
+
+def test_a_long_name_is_not_cut_off() -> None:
+    name = "an_encoding_of_my_own_with_a_long_name+another_one_that_is_as_long+erpe+learnable"
+    figure = plot_encoding("learnable", 12, **SIZES, name=name)
+    assert_legible(figure)
+    assert figure.get_suptitle().replace("\n", "") == f"Positional encoding {name}"
+
+
+def test_none_says_in_words_that_it_is_nothing() -> None:
+    figure = plot_encoding("none", 24, **SIZES)
+    assert images(figure) == panels(figure) == []
+    (words,) = [text.get_text() for ax in figure.axes for text in ax.texts]
+    assert words.startswith("Nothing is encoded")
+    assert len(panels(plot_encoding("none+fixed", 24, **SIZES))) == 2
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        HISTORY,
+        HISTORY[:1],
+        [{key: row[key] for key in ("epoch", "loss", "lr")} for row in HISTORY],
+        [{**row, "loss": 1e7 * row["loss"], "lr": 1e-9} for row in HISTORY],
+    ],
+    ids=["validated", "one epoch", "training alone", "large and small"],
+)
+def test_curves_are_legible(history: list[dict[str, float]]) -> None:
+    assert_legible(plot_history(history))
+
+
+def test_scores_end_at_one_and_the_best_epoch_is_marked() -> None:
+    losses, scores, rate = plot_history(HISTORY).axes
+    assert scores.get_ylim() == (pytest.approx(0, abs=0.05), 1.0)
+    assert scores.get_ylim()[0] >= 0
+    for ax in (losses, scores):
+        (mark,) = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert list(mark.get_xdata()) == [30, 30]
+        assert "validation" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert not [line for line in rate.lines if line.get_linestyle() == "--"]
+    worse = [{**row, "val_score": -row["epoch"]} for row in HISTORY]  # R2 can be anything below 1
+    assert plot_history(worse).axes[1].get_ylim()[0] < -50
+    with pytest.raises(ValueError, match="pass classifier"):
+        plot_history([])
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        ["0", "1"],
+        [f"a class whose name is very long, number {i}" for i in range(6)],
+        [f"class {i}" for i in range(20)],
+        [f"a class of many, number {i}" for i in range(60)],
+    ],
+    ids=len,
+)
+def test_confusions_are_legible(classes: list[str]) -> None:
+    labels = np.repeat(classes, 2)
+    assert_legible(plot_confusion(labels, labels[::-1], classes))
+
+
+def test_large_counts_stay_in_their_cells() -> None:
+    labels = np.arange(20).repeat(6_000)
+    assert_legible(plot_confusion(labels, labels, np.arange(20)))
+
+
+def test_pictures_go_where_they_are_told() -> None:
+    figure = figures.Figure(figsize=(12, 8), layout="constrained")
+    above, below = figure.subfigures(2, 1)
+    curves = above.subplots(1, 3)
+    assert plot_history(HISTORY, axes=curves) is figure
+    assert [ax.get_ylabel() for ax in curves] == ["loss", "score", "learning rate"]
+    ax = below.subplots()
+    assert plot_confusion([0, 1], [0, 1], [0, 1], ax=ax) is figure
+    assert ax.get_title() == "2 of 2 correct: accuracy 1.000"
+    assert_legible(figure)
+    with pytest.raises(ValueError, match=r"3 in all; got 1\. .*plt\.subplots\(1, 3\)"):
+        plot_history(HISTORY, axes=ax)
+
+
+def drawing() -> dict[str, Any]:
+    """Return the public functions that draw."""
+    found = {}
+    for package in (tsformer.plots, tsformer.studies):
+        found |= {n: getattr(package, n) for n in package.__all__ if n.startswith("plot_")}
+    return found
+
+
+def test_every_picture_is_exported_and_documented() -> None:
+    written = {
+        name
+        for folder in ("plots", "studies/analysis/plots")
+        for path in (Path(tsformer.__file__).parent / folder).glob("*.py")
+        for name in re.findall(r"^def (plot_\w+)", path.read_text(encoding="utf-8"), flags=re.M)
+    }
+    functions = drawing()
+    assert set(functions) == written
+    assert {"plot_encoding", "plot_pairs"} < written
+    page = PAGE.read_text(encoding="utf-8")
+    for name, function in functions.items():
+        text = inspect.getdoc(function) or ""
+        for section in ("Parameters", "Returns", "Examples"):
+            assert f"\n{section}\n---" in text, f"{name} has no section {section}"
+        assert f"`{name}(" in page, f"docs/pictures.md lacks {name}"
+        signature = inspect.signature(function)
+        assert signature.return_annotation == "Figure"
+        if "encoding" not in name:  # its panels differ with the hooks
+            assert {"ax", "axes"} & set(signature.parameters)
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    assert_legible(runpy.run_path("example.py")["figure"])
+    assert (tmp_path / "italy.png").stat().st_size > 10_000
+
+
+def test_lines_are_broken_where_they_may_be() -> None:
+    assert wrapped("one two", 10, 9) == "one two"
+    text = "tape+erpe, stem=convolution, head_norm=None"
+    lines = wrapped(text, 1.2, 9).split("\n")
+    assert len(lines) > 2
+    assert all(text_width(line, 9) <= 1.2 for line in lines)
+    assert all(line[-1] in "+_,e" for line in lines)
+    word = "x" * 100
+    assert wrapped(word, 0.5, 9).replace("\n", "") == word
+    assert wrapped("x", 0.001, 9) == "x"
+
+
+def test_names_that_differ_at_their_ends_stay_apart() -> None:
+    long = [shortened(f"a very long name of a class, number {i}", 20) for i in range(12)]
+    assert len(set(long)) == 12
+    assert max(map(len, long)) <= 20
+    assert shortened("short", 20) == "short"

@@ -1,0 +1,179 @@
+"""Pictures of studies can be read: with long names, many encodings, few or many data sets."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from picture_checks import assert_legible, panels
+
+pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
+
+from tsformer.data import list_datasets
+from tsformer.encodings import names
+from tsformer.studies import (
+    Statistics,
+    plot_boxes,
+    plot_chances,
+    plot_comparison,
+    plot_cost,
+    plot_critical_difference,
+    plot_gains,
+    plot_mean_gains,
+    plot_pairs,
+)
+from tsformer.studies.analysis.statistics import mean_ranks
+
+figures = pytest.importorskip("matplotlib.figure")
+
+PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "ProximalPhalanxTW"]
+PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
+LONG = ["none", "my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
+LONG += ["fixed+learnable+erpe+rope", "tape+erpe, stem=convolution, head_norm=None"]
+COLUMNS = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
+COLUMNS += ["p_better", "p_same", "p_worse"]
+#: Data sets and methods of a study.
+STUDIES: dict[str, tuple[list[str], list[str]]] = {
+    "small": (PROBLEMS[:2], ["none", "rope"]),
+    "long names": (PROBLEMS, LONG),
+    "many encodings": (PROBLEMS, [*names(), "tape+erpe"]),
+    "many data sets": (list(list_datasets()["name"][:20]), ["none", "rope", "erpe"]),
+}
+#: The smallest and the largest of the data sets: narrow ranges and wide ones have other ticks.
+SIZES = [
+    (15, 2844),
+    *(pytest.param(to, marks=pytest.mark.slow) for to in ((15, 500), (80, 130), (8, 18000))),
+]
+CASES = [pytest.param(n, marks=pytest.mark.slow if "many" in n else ()) for n in STUDIES]
+
+
+def results(study: str) -> pd.DataFrame:
+    datasets, methods = STUDIES[study]
+    rng = np.random.default_rng(0)
+    rows = [
+        (name, method, seed, min(1.0, 0.9 + 0.01 * i + 0.05 * rng.normal()))
+        for name in datasets
+        for i, method in enumerate(methods)
+        for seed in range(3)
+    ]
+    return pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
+
+
+@cache
+def found(study: str) -> Statistics:
+    """Return statistics with made-up tests, which would take most of the time."""
+    means = results(study).groupby(["dataset", "encoding"])["accuracy"].mean().unstack()
+    ranks = mean_ranks(means).sort_values()
+    means = means[ranks.index]
+    pairs = pd.DataFrame(
+        (
+            (one, other, (means[one] - means[other]).mean(), 12, 1, 1, 0.0123, 0.04, 0.3, 0.6, 0.1)
+            for one, other in itertools.combinations(means.columns, 2)
+        ),
+        columns=COLUMNS,
+    )
+    pairs.loc[::2, "p_holm"] = 1.0
+    return Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
+
+
+def mean_gains(study: str) -> pd.DataFrame:
+    methods = [name for name in found(study).ranks.index if name != "none"]
+    gain = np.linspace(0.1, -0.1, len(methods))
+    table = pd.DataFrame({"method": methods, "gain": gain, "low": gain - 0.1, "high": gain + 0.1})
+    return table.assign(datasets=len(found(study).scores))
+
+
+def gains(study: str, sizes: tuple[float, float]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    scores = found(study).scores
+    apart = scores.drop(columns="none").sub(scores["none"], axis=0)
+    table = apart.rename_axis(index="dataset", columns="method").reset_index()
+    table = table.melt(id_vars="dataset", var_name="method", value_name="gain")
+    table["length"] = np.resize(np.geomspace(*sizes, len(scores)), len(table))
+    effects = pd.DataFrame({"covariate": "length", "method": apart.columns, "rho": -0.12})
+    return table, effects.assign(p=0.5, p_holm=1.0)
+
+
+def costs(study: str) -> pd.DataFrame:
+    ranks = found(study).ranks
+    n = np.arange(len(ranks))
+    table = pd.DataFrame({"method": ranks.index, "score": 1 - 0.002 * n, "rank": ranks.to_numpy()})
+    table = table.assign(fit_seconds=2 + 0.11 * n, n_parameters=123_456 + 1_234 * n)
+    return table.assign(front_fit_seconds=n < 1, front_n_parameters=n < 2)
+
+
+@pytest.mark.parametrize("study", CASES)
+def test_fits_are_legible(study: str) -> None:
+    assert_legible(plot_comparison(results(study)))
+    assert_legible(plot_boxes(results(study)))
+
+
+@pytest.mark.parametrize("study", CASES)
+def test_statistics_are_legible(study: str) -> None:
+    assert_legible(plot_critical_difference(found(study)))
+    assert_legible(plot_pairs(found(study)))
+    assert_legible(plot_chances(found(study), "none"))
+
+
+@pytest.mark.parametrize("study", CASES)
+def test_gains_and_costs_are_legible(study: str) -> None:
+    table = mean_gains(study)
+    assert_legible(plot_mean_gains({"": table}, "none"))
+    variants = {f"stem=convolution, head_norm={what}": table for what in ("batch", "layer", None)}
+    assert_legible(plot_mean_gains(variants, "none"))
+    assert_legible(plot_cost(costs(study)))
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("study", CASES[1:])
+def test_gains_by_size_are_legible(study: str, sizes: tuple[float, float]) -> None:
+    assert_legible(plot_gains(*gains(study, sizes), "length", "none"))
+
+
+def test_axes_of_scores_end_at_one() -> None:
+    table = results("small").assign(accuracy=[0.9, 1.0] * 6)
+    for ax in panels(plot_comparison(table)):
+        assert ax.get_xlim()[1] == 1
+    for ax in panels(plot_comparison(table.assign(accuracy=0.01))):
+        assert ax.get_xlim()[0] >= 0
+    for ax in panels(plot_comparison(table.assign(accuracy=[0.9, 3.0] * 6))):
+        assert ax.get_xlim()[1] > 3, "a score that can be above 1"
+    for ax in panels(plot_cost(costs("small"))):
+        assert ax.get_ylim()[1] == 1
+
+
+def test_a_mean_without_an_interval_is_a_dot() -> None:
+    table = mean_gains("small").assign(low=np.nan, high=np.nan)
+    figure = plot_mean_gains({"": table}, "none")
+    assert "interval" not in figure.get_supxlabel()
+    (ax,) = panels(figure)
+    assert len([line for line in ax.lines if line.get_marker() == "o"]) == len(table)
+    assert len(ax.lines) == len(table) + 1, "and the line at zero"
+
+
+DRAWN: dict[str, tuple[int, Any]] = {
+    "boxes": (1, lambda ax: plot_boxes(results("small"), ax=ax[0])),
+    "critical difference": (1, lambda ax: plot_critical_difference(found("small"), ax=ax[0])),
+    "pairs": (1, lambda ax: plot_pairs(found("small"), ax=ax[0])),
+    "chances": (1, lambda ax: plot_chances(found("small"), "none", ax=ax[0])),
+    "comparison": (2, lambda ax: plot_comparison(results("small"), axes=ax)),
+    "mean gains": (1, lambda ax: plot_mean_gains({"": mean_gains("small")}, "none", axes=ax)),
+    "cost": (2, lambda ax: plot_cost(costs("small"), axes=ax)),
+    "gains": (3, lambda ax: plot_gains(*gains("long names", (9, 99)), "length", "none", axes=ax)),
+}
+
+
+@pytest.mark.parametrize("what", DRAWN)
+def test_pictures_of_studies_go_where_they_are_told(what: str) -> None:
+    n, draw = DRAWN[what]
+    figure = figures.Figure(figsize=(5 * n, 4), layout="constrained")
+    axes = list(figure.subplots(1, n, squeeze=False).flat)
+    assert draw(axes) is figure
+    assert figure.axes == axes, "nothing is drawn elsewhere"
+    assert all(ax.has_data() for ax in axes)
+    if what in ("comparison", "cost", "gains"):
+        with pytest.raises(ValueError, match=f"{n} in all; got 1"):
+            draw(axes[:1])

@@ -1,0 +1,49 @@
+"""docs/tracking.md: its example runs as it stands, and what it names is there."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tsformer
+
+PAGE = (Path(__file__).parents[1] / "docs/tracking.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_example_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+    pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    told = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID")
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name not in told},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "best {'encoding'" in done.stdout
+    from tsformer.tracking.server import find_experiment
+
+    store = find_experiment(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    count = {kind: len(store.runs("FINISHED", {"tsformer.kind": kind})) for kind in KINDS}
+    assert count == {"search": 1, "fit": 1 + 9, "encoding": 3, "refit": 1}
+
+
+KINDS = ("search", "fit", "encoding", "refit")
+
+
+def test_options_that_are_named_exist() -> None:
+    options = inspect.signature(tsformer.autolog).parameters
+    named = re.findall(r"`(\w+)=(?:True|False)`", PAGE)
+    assert {"disable", "exclusive", "silent", "log_models"} <= set(named) <= set(options)

@@ -1,0 +1,170 @@
+"""Where a run goes: what is asked for, the active run, or what MLflow has been told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer import TSTransformerClassifier
+from tsformer.tracking import MLflowTracker, RunStore, prepare_store
+from tsformer.tracking.context import Enclosing, activated, start_run, within
+
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0, "max_epochs": 1}
+
+
+@pytest.fixture(autouse=True)
+def told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """MLflow as it is in a new process, in an empty folder."""
+    fluent = mlflow.tracking.fluent
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(fluent, "_active_experiment_id", None)
+    mlflow.set_tracking_uri(None)
+    monkeypatch.chdir(tmp_path)
+    yield
+    while mlflow.active_run() is not None:
+        mlflow.end_run()
+    mlflow.set_tracking_uri(None)
+    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # which mlflow.set_experiment sets
+
+
+def started(**asked: Any) -> tuple[RunStore, Any]:
+    store, run = start_run("a fit", kind="fit", **asked)
+    run.end("FINISHED")
+    assert store is not None
+    return store, store.client().get_run(run.run_id)
+
+
+def experiment_of(store: RunStore) -> str:
+    name: str = store.client().get_experiment(store.experiment_id).name
+    return name
+
+
+@pytest.mark.slow
+def test_told_nothing_it_is_the_working_folder(tmp_path: Path) -> None:
+    store, run = started()
+    assert store.uri == f"sqlite:///{tmp_path / 'mlflow.db'}"
+    assert experiment_of(store) == "tsformer"
+    assert run.info.run_name == "a fit"
+    assert run.info.status == "FINISHED"
+
+
+def test_the_variables_of_mlflow(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert experiment_of(started()[0]) == "tsformer"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the variable")
+    store, run = started()
+    assert store.uri == uri
+    assert experiment_of(store) == "of the variable"
+    assert run.info.experiment_id == store.experiment_id
+
+
+def test_the_functions_of_mlflow_come_before_its_variables(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the variable")
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment("of the function")
+    store, _ = started()
+    assert store.uri == uri
+    assert experiment_of(store) == "of the function"
+
+
+def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri: str) -> None:
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment("mine")
+    with mlflow.start_run(run_name="my run") as mine:
+        store, first = started()
+        assert first.info.run_id == mine.info.run_id
+        assert first.info.status == "RUNNING", "whoever has started it ends it"
+        _, second = started()
+        _, third = started()
+    assert experiment_of(store) == "mine"
+    for nested in (second, third):
+        assert nested.data.tags["mlflow.parentRunId"] == mine.info.run_id
+        assert nested.info.status == "FINISHED"
+    assert mlflow.get_run(mine.info.run_id).info.status == "FINISHED"
+    assert second.info.run_id != third.info.run_id
+
+
+def test_what_is_asked_for_comes_before_an_active_run(uri: str) -> None:
+    mlflow.set_tracking_uri(uri)
+    with mlflow.start_run() as mine:
+        store, run = started(experiment="asked for")
+        assert experiment_of(store) == "asked for"
+        assert run.info.run_id != mine.info.run_id
+        assert "mlflow.parentRunId" not in run.data.tags
+        assert started(tracking_uri=uri)[1].info.run_id != mine.info.run_id
+
+
+def test_an_enclosing_run_comes_before_an_active_one(store: RunStore) -> None:
+    mlflow.set_tracking_uri(store.uri)
+    outer = store.start("outer", kind="fit")
+    with mlflow.start_run(), within(Enclosing(store, outer, free=True)) as enclosing:
+        assert started()[1].info.run_id == outer.run_id
+        assert started()[1].data.tags["mlflow.parentRunId"] == outer.run_id
+    assert enclosing.taker is not None
+    assert enclosing.taker.status == "FINISHED"
+    outer.end("FINISHED")
+
+
+def test_the_tracker_follows_an_active_run(uri: str, italy: tuple[Any, Any]) -> None:
+    mlflow.set_tracking_uri(uri)
+    tracker = MLflowTracker(pictures=False)
+    classifier = TSTransformerClassifier(**SMALL, callbacks=[tracker])
+    with mlflow.start_run() as mine:
+        mlflow.log_params({"d_model": "mine", "n_heads": 2})
+        classifier.fit(*italy)
+        assert tracker.run_.run_id == mine.info.run_id
+        classifier.fit(*italy)
+        assert tracker.run_.run_id != mine.info.run_id
+    run = mlflow.get_run(mine.info.run_id)
+    assert run.data.metrics["n_epochs"] == 1
+    assert run.data.params["d_model"] == "mine", "what the user has written stays"
+    assert run.data.params["tsformer.d_model"] == "8"
+    assert "tsformer.n_heads" not in run.data.params, "it says the same"
+    assert run.data.params["n_layers"] == "1"
+
+
+def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri: str) -> None:
+    mlflow.set_tracking_uri(uri)
+    store, run = start_run("a fit", kind="fit")
+    with activated(store, run), run:
+        assert mlflow.active_run().info.run_id == run.run_id
+        mlflow.log_metric("own", 1.0)
+    assert mlflow.active_run() is None
+    last = mlflow.last_active_run()
+    assert last.info.run_id == run.run_id
+    assert last.info.status == "FINISHED"
+    assert last.data.metrics == {"own": 1.0}
+
+
+def test_an_experiment_that_is_not_there_costs_one_warning(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
+    with pytest.warns(UserWarning, match="tracking of this fit stopped.*987654") as got:
+        store, run = start_run("a fit", kind="fit")
+    assert store is None
+    run.metrics({"lost": 1.0})
+    run.end("FINISHED")
+    assert len(got) == 1
+
+
+def test_the_variable_of_one_store_is_not_for_another(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
+    assert experiment_of(started(tracking_uri=uri)[0]) == "tsformer"
+
+
+def test_the_default_experiment_is_that_of_the_store(uri: str) -> None:
+    assert started(tracking_uri=uri)[0] == prepare_store(uri)

@@ -1,0 +1,72 @@
+"""The options that say where a command is tracked, and what it prints of its run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tsformer.tracking.model_run import ModelRun
+
+__all__ = ["Experiment", "NoTrack", "RunName", "TrackingUri", "Where", "say_where"]
+
+_PANEL = "Tracking in MLflow"
+NoTrack = Annotated[bool, typer.Option("--no-track", help="Track nothing.", rich_help_panel=_PANEL)]
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="sqlite:///FILE or a server; by default $MLFLOW_TRACKING_URI, or mlflow.db in this "
+        "folder.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Experiment = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the experiment; by default $MLFLOW_EXPERIMENT_NAME, or tsformer.",
+        rich_help_panel=_PANEL,
+    ),
+]
+RunName = Annotated[str | None, typer.Option(help="Name of the run.", rich_help_panel=_PANEL)]
+
+
+@dataclass(frozen=True)
+class Where:
+    """What the options say; its fields are arguments of `tsformer.tracking.model_run`."""
+
+    tracking_uri: str | None
+    experiment: str | None
+    run_name: str | None
+
+    @classmethod
+    def asked(
+        cls, no_track: bool, tracking_uri: str | None, experiment: str | None, run_name: str | None
+    ) -> Where | None:
+        """Return what is asked for; None for no tracking, or where MLflow is not installed."""
+        where = cls(tracking_uri, experiment, run_name)
+        anything = where != cls(None, None, None)
+        if no_track:
+            if anything:
+                raise ValueError("--no-track says that there is no run; remove the other options")
+            return None
+        if not anything and importlib.util.find_spec("mlflow") is None:
+            return None
+        # MLflow logs every table that it creates in a new store.
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        if tracking_uri is not None:
+            from tsformer.tracking import resolve_uri
+
+            resolve_uri(tracking_uri)  # raises for what is no address
+        return where
+
+
+def say_where(run: ModelRun | None) -> None:
+    """Print the address of a run, and the command that shows it."""
+    if run is not None and run.store is not None and run.address is not None:
+        typer.echo(f"run     {run.address}")
+        typer.echo(f"see it  {run.store.ui_command()}")

@@ -1,0 +1,185 @@
+"""Layouts that are probably not what was meant: channels for steps, long tables for wide ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import permutations
+from math import lgamma, log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+
+from tsformer._warnings import warn_caller
+from tsformer.data.panel import Floats, Padded
+
+__all__ = ["LayoutWarning", "layout_is_checked", "swapped_axes", "warn_of_layout"]
+
+#: Series are read right if they change from step to step by less than this share of what they
+#: change from channel to channel: on the archives' multivariate problems it is .06 to .72.
+_SMOOTH = 0.8
+#: Two columns are a case and a time if chance would make them so less often than this.
+_CHANCE = 1e-5
+#: Parts of the names that columns of times have, where the rows do not tell them from cases.
+_TIMES = ("time", "step", "date", "day", "hour", "minute", "second")
+#: Columns and rows of a table that are looked at.
+_MOST_COLUMNS, _MOST_ROWS = 20, 100_000
+#: Series that are looked at.
+_MOST_SERIES = 50
+
+
+class LayoutWarning(UserWarning):
+    """Series are probably laid out otherwise than they are read.
+
+    `fit` issues it if channels outnumber steps although values do not change less from step to
+    step than from channel to channel, so that an array may be ``(n, length, channels)``; and if two
+    columns of a table ``(n, length)`` look like the case and the time of a long table.
+
+    Where the layout is right, silence it with
+    ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
+
+    See Also
+    --------
+    tsformer.data.from_long : Converts a long table to series.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tsformer import RandomConvolutionClassifier
+    >>> X = np.random.default_rng(0).normal(size=(8, 30, 2))  # (n, length, channels)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     clf = RandomConvolutionClassifier(168).fit(X, [0, 1] * 4)
+    >>> str(caught[0].message).partition(";")[0]
+    'X is read as 8 series of 30 channels and 2 steps'
+    """
+
+
+_SILENCE = (
+    'if it is right, silence this with warnings.filterwarnings("ignore", '
+    "category=tsformer.data.LayoutWarning)"
+)
+_is_checked: ContextVar[bool] = ContextVar("layout_is_checked", default=False)
+
+
+@contextmanager
+def layout_is_checked() -> Iterator[None]:
+    """Do not check layouts in this block: the same series have been checked before."""
+    token = _is_checked.set(True)
+    try:
+        yield
+    finally:
+        _is_checked.reset(token)
+
+
+def warn_of_layout(X: Any, series: Padded, *, flat: bool) -> None:
+    """Issue a `LayoutWarning` if `X` was probably meant otherwise than it was read.
+
+    Parameters
+    ----------
+    X : object
+        The container.
+    series : Padded
+        What it was read as.
+    flat : bool
+        Whether `X` is a single array or table ``(n, length)``.
+    """
+    if _is_checked.get():
+        return
+    if flat:
+        n, length, _ = series.values.shape
+        names = list(getattr(X, "column_names", getattr(X, "columns", range(length))))
+        found = _case_and_time(series.values[..., 0], names)
+        if found is not None:
+            case, time = found
+            values = [name for name in names if name not in found]
+            warn_caller(
+                f"X is read as {n} series of {length} steps, one per row, but its columns {case!r} "
+                f"and {time!r} look like case and time of a long table, with one row per "
+                f"observation: convert it with tsformer.data.from_long(X, case={case!r}, "
+                f"time={time!r}, value={values[:5]}); {_SILENCE}",
+                LayoutWarning,
+            )
+    elif not isinstance(X, pd.DataFrame) and series.channels is None and _may_be_swapped(series):
+        n, length, channels = series.values.shape
+        warn_caller(
+            f"X is read as {n} series of {channels} channels and {length} steps; if it is "
+            f"(n, length, channels), pass {swapped_axes(X)}; {_SILENCE}",
+            LayoutWarning,
+        )
+
+
+def swapped_axes(X: Any) -> str:
+    """Return the expression that swaps channels and steps of `X`."""
+    if isinstance(X, torch.Tensor):
+        return "X.transpose(1, 2)"
+    if isinstance(X, (list, tuple)) and hasattr(X[0], "T"):
+        return "[x.T for x in X]"
+    return "np.transpose(X, (0, 2, 1))"
+
+
+def _may_be_swapped(series: Padded) -> bool:
+    n, length, channels = series.values.shape
+    # Lengths that differ are lengths.
+    if channels <= length or (series.lengths < length).any():
+        return False
+    values = series.values[:: -(-n // _MOST_SERIES)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return not _change(values, axis=1) < _SMOOTH * _change(values, axis=2)
+
+
+def _change(values: Floats, axis: int) -> np.float64:
+    """Return how much neighbours along an axis differ on average; NaN if there are none."""
+    differences = np.abs(np.diff(values, axis=axis))
+    return np.float64(np.nansum(differences)) / np.count_nonzero(~np.isnan(differences))
+
+
+def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
+    """Return the columns of a table that look like the case and the time of an observation."""
+    table = table[:_MOST_ROWS, :_MOST_COLUMNS]
+    repeated: dict[int, npt.NDArray[np.intp]] = {}  # columns whose values come again
+    whole = set()
+    for i, column in enumerate(table.T):
+        if not np.isnan(column).any():
+            values, codes = np.unique(column, return_inverse=True)
+            if 1 < len(values) <= len(table) / 2:
+                repeated[i] = codes
+                whole |= {i} if (values == np.round(values)).all() else set()
+    found = [
+        (case, time)
+        for case, time in permutations(repeated, 2)
+        if case in whole and _evidence(repeated[case], repeated[time]) > -log(_CHANCE)
+    ]
+
+    def doubts(pair: tuple[int, int]) -> tuple[bool, int]:
+        """Return whether the time is called otherwise, and how often the case changes."""
+        case, time = pair
+        named = any(word in str(names[time]).lower() for word in _TIMES)
+        return not named, int(np.count_nonzero(np.diff(repeated[case])))
+
+    best = min(found, key=doubts, default=None)
+    return None if best is None else (names[best[0]], names[best[1]])
+
+
+def _evidence(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> float:
+    """Return minus the logarithm of the chance that unrelated columns look like case and time.
+
+    No case has two rows of one time: for columns without relation this is as rare as no two of
+    that many people having the same birthday, if days are pairs of a case and a time. Where times
+    also rise within each case, one order out of all possible is seen in each.
+    """
+    n_times = int(time.max()) + 1
+    for rows in (1000, len(case)):  # most columns that are not meant are told by a few rows
+        pairs = case[:rows] * n_times + time[:rows]
+        if len(np.unique(pairs)) < len(pairs):
+            return 0.0
+    sizes = np.bincount(case)
+    birthdays = len(case) ** 2 / (2 * len(sizes) * n_times)
+    order = np.argsort(case, kind="stable")
+    rises = (np.diff(time[order]) > 0) | (np.diff(case[order]) > 0)
+    orders = sum(lgamma(size + 1) for size in sizes.tolist()) if rises.all() else 0.0
+    return max(birthdays, orders)

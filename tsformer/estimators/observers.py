@@ -1,0 +1,85 @@
+"""Observers of fits: how tracking hears of every fit, without estimators knowing of tracking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from tsformer.training import Callback
+
+__all__ = ["Fit", "Observer", "add_observer", "observed", "remove_observer", "unobserved"]
+
+
+@dataclass
+class Fit:
+    """One call of `fit`, for those that observe it.
+
+    Attributes
+    ----------
+    estimator : estimator
+        What is fitted; fitted when the block of the observer has ended without an exception.
+    X, y : object
+        The training data as they were passed.
+    data : dict
+        The other arguments by name, such as ``X_val``; None where there is none.
+    callbacks : list of Callback
+        Observers add theirs, which are called beside the estimator's own.
+    interrupted : bool
+        Whether Ctrl-C ended training; `fit` then returns what was trained.
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    data: dict[str, Any]
+    callbacks: list[Callback] = field(default_factory=list)
+    interrupted: bool = False
+
+
+#: Makes a context around a fit, which exits with the fit's own exception if there is one.
+Observer = Callable[[Fit], AbstractContextManager[object]]
+
+_observers: list[Observer] = []
+_inside: ContextVar[bool] = ContextVar("inside an observed fit", default=False)
+
+
+def add_observer(observer: Observer) -> None:
+    """Call `observer` around every fit of this process from now on."""
+    if observer not in _observers:
+        _observers.append(observer)
+
+
+def remove_observer(observer: Observer) -> None:
+    """Undo `add_observer`; nothing happens if there is no such observer."""
+    if observer in _observers:
+        _observers.remove(observer)
+
+
+@contextmanager
+def observed(estimator: Any, X: Any, y: Any, **data: Any) -> Iterator[Fit]:
+    """Be observed inside the block; the fits of an estimator's parts are not observed apart."""
+    fit = Fit(estimator, X, y, data)
+    if _inside.get() or not _observers:
+        yield fit
+        return
+    token = _inside.set(True)
+    try:
+        with ExitStack() as stack:
+            for observer in list(_observers):
+                stack.enter_context(observer(fit))
+            yield fit
+    finally:
+        _inside.reset(token)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Fit inside the block without being observed: what is fitted there is not what was asked."""
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)

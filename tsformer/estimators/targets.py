@@ -1,0 +1,91 @@
+"""Targets as they come in: one value for each series, and where one is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from sklearn.utils.validation import column_or_1d
+
+__all__ = ["check_length", "read_targets"]
+
+
+def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
+    """Return targets as an array ``(n,)``, of a dtype that fits their values.
+
+    Parameters
+    ----------
+    y : array-like (n,) or (n, 1)
+        Labels or numbers; the second shape is accepted with scikit-learn's warning.
+    name : str
+        What `y` is called in errors.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing (None, NaN, NaT or pandas.NA), the message says where; or if there is
+        not one value for each series.
+    """
+    if isinstance(y, str):
+        raise ValueError(
+            f"{name} should be a 1d array of one value per series; got the string {y!r}. For a "
+            f"column of a table pass table[{y!r}]"
+        )
+    if isinstance(y, torch.Tensor):
+        y = y.detach().cpu().numpy()
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.ma.filled(y.astype(object), np.nan)
+    if isinstance(y, (list, tuple)):
+        # Before NumPy sees it, which makes the label "nan" of a NaN among strings.
+        _refuse_missing(pd.Series(y, dtype=object), name)
+    _refuse_columns(y, name)
+    column: npt.NDArray[Any] = column_or_1d(y, warn=True)
+    _refuse_missing(column, name)
+    if column.dtype == object:  # as in a column of a table that also has other columns
+        column = pd.Series(column).infer_objects().to_numpy()
+    if column.dtype == object and len({isinstance(value, str) for value in column}) > 1:
+        kinds = sorted({type(value).__name__ for value in column})
+        raise ValueError(
+            f"{name} mixes values of types {', '.join(kinds)}; make all of them strings, as in "
+            f"[str(label) for label in {name}]"
+        )
+    return column
+
+
+def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
+    """Raise ValueError unless there is one value for each of the series in `of`."""
+    if len(given) != n_series:
+        raise ValueError(
+            f"{of} holds {n_series} series, but {name} {len(given)} values; there must be one "
+            "value for each series"
+        )
+
+
+def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
+    missing = np.flatnonzero(pd.isna(values))
+    if len(missing):
+        places = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
+        raise ValueError(
+            f"Input {name} contains NaN: {len(missing)} of {len(values)} values are missing, at "
+            f"series {places}; drop these series, or complete {name}"
+        )
+
+
+def _refuse_columns(y: Any, name: str) -> None:
+    """Refuse several columns, and say what to do if they are one-hot."""
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if isinstance(y, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in y):
+        widths = {len(row) for row in y}
+        shape = (len(y), *widths) if len(widths) == 1 else ()
+    if len(shape) != 2 or shape[1] < 2:
+        return
+    problem = f"{name} should be a 1d array of one value per series; got an array of shape {shape}"
+    values = np.asarray(y)
+    if values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
+        labels = "idxmax" if isinstance(y, pd.DataFrame) else "argmax"
+        raise ValueError(f"{problem}. Its rows are one-hot: pass {name}.{labels}(axis=1)")
+    columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
+    raise ValueError(f"{problem}; pass one of its columns {columns[:10]}")

@@ -1,0 +1,320 @@
+"""autolog: every fit of this package tracked in MLflow, as MLflow's own flavours do.
+
+It is not made of MLflow's ``safe_patch``, which replaces methods within one process: here the
+estimators call their observers, which see what a fit learns while it runs, follow searches into
+their workers, and tell a fit that was interrupted from one that failed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tsformer._optional import require
+from tsformer.data.containers import to_padded
+from tsformer.estimators.ensemble import QUALITIES
+from tsformer.estimators.observers import Fit, add_observer, remove_observer
+from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
+from tsformer.tracking import search
+from tsformer.tracking.context import activated, current, start_run, user_run_is_active
+from tsformer.tracking.parameters import encoding_of, parameters_of
+from tsformer.tracking.register import write_model
+from tsformer.tracking.run import TrackedRun, reason, warn
+from tsformer.tracking.scores import scored
+from tsformer.tracking.settings import Settings, current_settings, set_settings, speaking
+from tsformer.tracking.tracker import MLflowTracker, epoch_metrics
+from tsformer.training.distributed import Ranks
+
+__all__ = ["autolog", "log_scores", "padded_array", "use"]
+
+_N_EXAMPLES = 2
+
+
+def autolog(
+    *,
+    log_models: bool = True,
+    log_input_examples: bool = True,
+    log_model_signatures: bool = True,
+    log_datasets: bool = True,
+    disable: bool = False,
+    exclusive: bool = False,
+    silent: bool = False,
+    pictures: bool | Literal["auto"] = "auto",
+    extra_tags: Mapping[str, str] | None = None,
+) -> None:
+    """Track every fit of this package in MLflow from now on.
+
+    Each fit gives a run: the parameters, loss and validation score by epoch, scores on the training
+    data, and with `X_val` on the validation data, the confusion matrix, the encoding before and
+    after training, seconds, peak memory and number of parameters, the data by name, shape and
+    digest, and the model, which `mlflow.pyfunc.load_model` loads. Where the run is follows what
+    MLflow has been told: see `tsformer.tracking.context`. Fits whose callbacks include a
+    `tsformer.tracking.MLflowTracker` are tracked by that alone.
+
+    A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
+    ``tsformer.error``. If the store fails, one warning is issued, and the fit goes on.
+
+    Call it again to change the options.
+
+    Parameters
+    ----------
+    log_models : bool, default=True
+        Whether to store the model.
+    log_input_examples : bool, default=True
+        Whether to store two of the training series with it.
+    log_model_signatures : bool, default=True
+        Whether the stored model says what it takes.
+    log_datasets : bool, default=True
+        Whether to log training and validation data by name, shape and digest; not their values.
+    disable : bool, default=False
+        True ends tracking.
+    exclusive : bool, default=False
+        Whether to track nothing while a run is active that the user has started.
+    silent : bool, default=False
+        Whether to issue no warnings of tracking, and hide MLflow's messages while tracking.
+    pictures : bool or "auto", default="auto"
+        Whether to draw the pictures, which takes up to a second of each fit. "auto" leaves them out
+        in a search, except for the first fit of each candidate.
+    extra_tags : mapping of str to str, optional
+        Tags for each run.
+
+    Raises
+    ------
+    ImportError
+        If mlflow is missing.
+    ValueError
+        If `pictures` is anything else.
+
+    Examples
+    --------
+    >>> import tsformer
+    >>> tsformer.autolog(disable=True)
+    """
+    if pictures not in (True, False, "auto"):
+        raise ValueError(f"pictures={pictures!r}: use True, False or 'auto'")
+    if disable:
+        use(None)
+        return
+    require("mlflow", extra="tracking", purpose="autolog")
+    settings = Settings(
+        log_models=log_models,
+        log_input_examples=log_input_examples,
+        log_model_signatures=log_model_signatures,
+        log_datasets=log_datasets,
+        exclusive=exclusive,
+        silent=silent,
+        pictures=pictures,
+        extra_tags=dict(extra_tags or {}),
+    )
+    use(settings)
+
+
+def use(settings: Settings | None) -> None:
+    """Track with these settings from now on, or with None not at all."""
+    set_settings(settings)
+    if settings is None:
+        remove_observer(_observe)
+    else:
+        add_observer(_observe)
+        search.install()
+
+
+@contextmanager
+def _observe(fit: Fit) -> Iterator[None]:
+    """Track one fit."""
+    settings = current_settings()
+    if settings is None or _has_tracker(fit.estimator) or not Ranks.current().leads:
+        yield
+        return
+    with speaking(settings), ExitStack() as stack:
+        log = None
+        try:
+            if not (settings.exclusive and user_run_is_active()):
+                log = _FitLog(fit, settings, stack)
+        except Exception as error:  # tracking never fails what is tracked
+            warn(f"this fit is not tracked {reason(error)}")
+        yield
+        if log is not None:
+            log.end()
+
+
+class _FitLog:
+    """What is written of one fit."""
+
+    def __init__(self, fit: Fit, settings: Settings, stack: ExitStack):
+        self.fit = fit
+        self.settings = settings
+        enclosing = current()
+        self.brief = enclosing is not None and enclosing.brief
+        self.pictures = settings.pictures
+        if settings.pictures == "auto":
+            self.pictures = enclosing is None or enclosing.pictures
+        encoding = encoding_of(fit.estimator)
+        kind = type(fit.estimator).__name__
+        tags = {"tsformer.estimator": kind, **settings.extra_tags}
+        if encoding:
+            tags["mlflow.runColor"] = encoding_color(encoding)
+        store, self.run = start_run(encoding or kind, kind="fit", tags=tags)
+        stack.enter_context(activated(store, self.run))
+        stack.enter_context(self.run)
+        self.run.params(parameters_of(fit.estimator))
+        self.tracker: MLflowTracker | None = None
+        if _calls_callbacks(fit.estimator):
+            self.tracker = MLflowTracker(mlflow_run=self.run, pictures=self.pictures)
+            fit.callbacks.append(self.tracker)
+        self._begun = perf_counter()
+
+    def end(self) -> None:
+        """Log what came of the fit, and end the run."""
+        self._attempt("the course of the fit", partial(self._course, perf_counter() - self._begun))
+        parts = {"train": ("X", "y", "times"), "val": ("X_val", "y_val", "times_val")}
+        given = {"X": self.fit.X, "y": self.fit.y, **self.fit.data}
+        for part, names in parts.items():
+            X, y, times = (given.get(name) for name in names)
+            if X is None or y is None:
+                continue
+            self._attempt(f"the scores on {names[0]}", partial(self._score, part, X, y, times))
+            if self.settings.log_datasets:
+                self._attempt(f"the data {names[0]}", partial(self._data, part, X, y, times))
+        if self.settings.log_models and not self.brief:
+            self._attempt("the model", self._model)
+        if self.fit.interrupted:
+            self.run.end("KILLED")
+
+    def _attempt(self, what: str, log: Callable[[], None]) -> None:
+        if self.run.lost:
+            return
+        try:
+            log()
+        except Exception as error:  # tracking never fails what is tracked
+            warn(f"{what} could not be tracked {reason(error)}", stacklevel=3)
+
+    def _course(self, seconds: float) -> None:
+        estimator = self.fit.estimator
+        parts = getattr(estimator, "seconds_", {})
+        values = {f"fit_seconds/{name}": value for name, value in parts.items()}
+        summary = getattr(self.tracker, "summary_", None)
+        if summary is None:
+            models = _modules(estimator)
+            encodings = [model.encoding for model in models if hasattr(model, "encoding")]
+            values["n_epochs"] = self._replay(_transformer(estimator))
+            values["n_parameters"] = _count(models)
+            values["n_parameters_encoding"] = _count(encodings)
+        if summary is None or parts:
+            values["fit_seconds"] = seconds
+        done = {**(summary or {}), **values}.get("n_epochs", 0)
+        self.run.metrics(values, step=int(done))
+
+    def _replay(self, transformer: Any) -> int:
+        """Log the curves of members that were trained elsewhere; return the number of epochs."""
+        epochs = 0
+        for history in getattr(transformer, "histories_", ()):
+            for row in history:
+                self.run.metrics(epoch_metrics(row), step=epochs + int(row["epoch"]))
+            epochs += len(history)
+        if epochs and self.pictures and importlib.util.find_spec("matplotlib"):
+            self.run.figure(lambda: plot_history(transformer.history_), "training.png")
+        return epochs
+
+    def _score(self, part: str, X: Any, y: Any, times: Any) -> None:
+        log_scores(self.run, part, self.fit.estimator, X, y, times, pictures=bool(self.pictures))
+
+    def _data(self, part: str, X: Any, y: Any, times: Any) -> None:
+        context = {"train": "train", "val": "validation"}[part]
+        fitted_in = sys.argv[0] or "an interactive session"
+        self.run.dataset(
+            padded_array(self.fit.estimator, X, times),
+            np.asarray(y),
+            name=context,
+            context=context,
+            loader=f"passed to {type(self.fit.estimator).__name__}.fit in {fitted_in}",
+        )
+
+    def _model(self) -> None:
+        example = None
+        if self.settings.log_input_examples:
+            example = padded_array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
+            example = example[:_N_EXAMPLES]
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            # Importing mlflow.pyfunc warns of a type hint of its own.
+            warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
+            path = Path(folder) / "model"
+            write_model(
+                self.fit.estimator,
+                path,
+                signature=self.settings.log_model_signatures,
+                input_example=example,
+            )
+            self.run.folder(path, "model")
+
+
+def log_scores(
+    run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
+) -> None:
+    """Log the scores of a fitted estimator on some data, and pictures of them if asked.
+
+    `part` is "train", "val" or "test".
+    """
+    scores, predicted, probabilities = scored(estimator, X, y, times)
+    run.metrics({f"{part}/{name}": value for name, value in scores.items()})
+    if pictures and probabilities is not None and importlib.util.find_spec("matplotlib"):
+        true, classes = np.asarray(y), estimator.classes_
+        run.figure(lambda: plot_confusion(true, predicted, classes), f"confusion_{part}.png")
+        run.figure(
+            lambda: plot_reliability(true, probabilities, classes), f"reliability_{part}.png"
+        )
+
+
+def _has_tracker(estimator: Any) -> bool:
+    """Whether an estimator has a tracker of its own, which its runs are left to."""
+    own = estimator.get_params(deep=False)
+    parts = own.get("transformer_params")
+    given = [own.get("callbacks"), parts.get("callbacks") if isinstance(parts, Mapping) else None]
+    lists = [some for some in given if isinstance(some, Sequence)]
+    return any(isinstance(callback, MLflowTracker) for some in lists for callback in some)
+
+
+def _calls_callbacks(estimator: Any) -> bool:
+    """Whether a fit can call a callback for one model after another, in this process."""
+    own = estimator.get_params(deep=False)
+    members = own.get("n_estimators")
+    if "quality" in own:
+        members = QUALITIES.get(own["quality"])
+    if members is None:
+        return False  # nothing is trained by epochs
+    on_gpu = torch.cuda.is_available() and not str(own["device"]).startswith("cpu")
+    return members == 1 or (own["n_jobs"] in (1, None) and not on_gpu)
+
+
+def _transformer(estimator: Any) -> Any:
+    """Return the estimator that is trained by epochs: the whole or a part of it, or None."""
+    return getattr(estimator, "transformer_", estimator)
+
+
+def _modules(estimator: Any) -> list[Any]:
+    """Return all modules of an estimator."""
+    if hasattr(estimator, "models_"):
+        return list(estimator.models_)
+    return [module for part in estimator._parts().values() for module in part.models_]
+
+
+def _count(modules: list[Any]) -> int:
+    return sum(each.numel() for module in modules for each in module.parameters())
+
+
+def padded_array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
+    """Return series as one array [n, C, L], shorter ones padded with NaN."""
+    padded = to_padded(X, times, index=estimator.timestamps == "index")
+    return padded.values.swapaxes(1, 2)

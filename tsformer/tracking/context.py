@@ -1,0 +1,240 @@
+"""Where a fit is tracked: one rule, which follows what the user has told MLflow.
+
+1. What is asked for explicitly, an address or an experiment, is where a new run is made.
+2. Else, in a tracked search, the run of the search's task gets the numbers.
+3. Else, if MLflow has an active run, it gets the numbers of the first fit in it; each further one
+   gets a run nested in it.
+4. Else a new run is made, in the experiment of ``mlflow.set_experiment``, or else of the variables
+   ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_EXPERIMENT_NAME``, or else "tsformer"; and in the store of
+   ``mlflow.set_tracking_uri``, or else of the variable ``MLFLOW_TRACKING_URI``, or else in
+   ``mlflow.db`` in the working folder.
+
+MLflow's two functions set the variables, so that processes that are started later inherit them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from tsformer._optional import require
+from tsformer.tracking.locks import SQLITE
+from tsformer.tracking.run import TrackedRun, warn_untracked
+from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
+
+__all__ = [
+    "DEFAULT_EXPERIMENT",
+    "Enclosing",
+    "activated",
+    "context_store",
+    "current",
+    "start_run",
+    "user_run_is_active",
+    "within",
+]
+
+DEFAULT_EXPERIMENT = "tsformer"
+
+
+@dataclass
+class Enclosing:
+    """A run that tracked work happens in.
+
+    Parameters
+    ----------
+    store : RunStore
+        Its experiment.
+    run : TrackedRun
+        The run; whoever made it ends it.
+    free : bool
+        Whether the next work writes to it. Once taken, further work gets runs nested in it.
+    kind, label : str, optional
+        The kind of new runs in it, in place of their own, and what their names begin with.
+    brief : bool, default=False
+        Whether fits in it leave out their models.
+    pictures : bool, default=True
+        Whether fits in it draw pictures, unless they are told to.
+
+    Attributes
+    ----------
+    taker : TrackedRun or None
+        The run as it was lent to the work that took it, whose status says how that ended.
+    """
+
+    store: RunStore
+    run: TrackedRun
+    free: bool
+    kind: str = ""
+    label: str = ""
+    brief: bool = False
+    pictures: bool = True
+    taker: TrackedRun | None = None
+
+
+_enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
+# Ids of the runs that `activated` has made MLflow's active run.
+_made_active: set[str] = set()
+# Two threads must not both find an active run free.
+_taking = threading.Lock()
+
+
+@contextmanager
+def within(enclosing: Enclosing) -> Iterator[Enclosing]:
+    """Let what is tracked inside the block, in this thread, go into this run."""
+    token = _enclosing.set(enclosing)
+    try:
+        yield enclosing
+    finally:
+        _enclosing.reset(token)
+
+
+def current() -> Enclosing | None:
+    """Return the innermost run that `within` has set in this thread."""
+    return _enclosing.get()
+
+
+def user_run_is_active() -> bool:
+    """Return whether MLflow has an active run in this thread that tsformer has not made."""
+    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    active = mlflow.active_run()
+    return active is not None and active.info.run_id not in _made_active
+
+
+def context_store(tracking_uri: str | None = None, experiment: str | None = None) -> RunStore:
+    """Return the experiment for a new run, by part 4 of the rule; make it if it is missing.
+
+    Parameters
+    ----------
+    tracking_uri : str, optional
+        Use this store instead.
+    experiment : str, optional
+        Use the experiment of this name instead.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        As `tsformer.tracking.prepare_store`.
+    """
+    experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")  # mlflow.set_experiment sets it
+    elsewhere = tracking_uri is not None and resolve_uri(tracking_uri) != resolve_uri()
+    if experiment is None and experiment_id and not elsewhere:
+        uri = resolve_uri(tracking_uri)
+        RunStore(uri, experiment_id).client().get_experiment(experiment_id)
+        return RunStore(uri, experiment_id)
+    named = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
+    return prepare_store(tracking_uri, named)
+
+
+def start_run(
+    name: str,
+    *,
+    kind: str,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    flush_seconds: float = 5.0,
+) -> tuple[RunStore | None, TrackedRun]:
+    """Return the run that the rule of this module gives, a new one or one that is there.
+
+    If the store fails, a warning is issued, and the run records nothing.
+
+    Parameters
+    ----------
+    name : str
+        Name of a new run.
+    kind, tags, flush_seconds
+        As in `RunStore.start`.
+    tracking_uri, experiment : str, optional
+        What is asked for explicitly.
+
+    Returns
+    -------
+    store : RunStore or None
+        The experiment of the run; None if there is none.
+    run : TrackedRun
+        The run. Ending it leaves one that was there before open.
+
+    Raises
+    ------
+    ImportError
+        If mlflow is missing.
+    """
+    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    settings: dict[str, Any] = {"kind": kind, "tags": tags, "flush_seconds": flush_seconds}
+    try:
+        if tracking_uri is None and experiment is None:
+            enclosing = _enclosing.get()
+            if enclosing is not None:
+                return enclosing.store, _take_enclosing(enclosing, name, settings)
+            if mlflow.active_run() is not None:
+                return _take_active(mlflow, name, settings)
+        store = context_store(tracking_uri, experiment)
+    except Exception as error:  # tracking never fails what is tracked
+        warn_untracked(f"this {kind}", error)
+        return None, TrackedRun(None, "")
+    return store, store.start(name, **settings)
+
+
+def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -> TrackedRun:
+    if enclosing.run.lost:
+        return TrackedRun(None, "")  # of which there was a warning
+    if not enclosing.free:
+        settings |= {"kind": enclosing.kind or settings["kind"]}
+        name = " ".join(filter(None, (enclosing.label, name)))
+        return enclosing.store.start(name, parent=enclosing.run, **settings)
+    enclosing.free = False
+    settings |= {"kind": ""}  # it stays what it is to whoever made it
+    enclosing.taker = enclosing.store.borrow(enclosing.run.run_id, **settings)
+    return enclosing.taker
+
+
+def _take_active(mlflow: Any, name: str, settings: dict[str, Any]) -> tuple[RunStore, TrackedRun]:
+    active = mlflow.active_run().info
+    store = RunStore(_uri_of(mlflow), active.experiment_id)
+    with _taking:
+        client = store.client()
+        if "tsformer.kind" not in client.get_run(active.run_id).data.tags:
+            return store, store.borrow(active.run_id, **settings)
+    return store, store.start(name, parent=TrackedRun(client, active.run_id), **settings)
+
+
+def _uri_of(mlflow: Any) -> str:
+    """Return the address of the store that MLflow itself writes to."""
+    uri: str = mlflow.get_tracking_uri()
+    return resolve_uri(uri) if uri.startswith(SQLITE) else uri
+
+
+@contextmanager
+def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
+    """Make a new run MLflow's active run inside the block, as MLflow's own flavours do.
+
+    ``mlflow.log_metric`` of a callback then writes to it, and ``mlflow.last_active_run()`` returns
+    it afterwards. A run that was there before stays as it is, and so does one in another store
+    than MLflow's own.
+    """
+    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    if store is None or run.borrowed or run.lost or store.uri != _uri_of(mlflow):
+        yield
+        return
+    try:
+        mlflow.start_run(run_id=run.run_id, nested=True)
+    except Exception as error:  # the run itself is there: it is written to by its id
+        warn_untracked("MLflow's active run", error)
+        yield
+        return
+    _made_active.add(run.run_id)
+    try:
+        yield
+    finally:
+        _made_active.discard(run.run_id)
+        active = mlflow.active_run()
+        if active is not None and active.info.run_id == run.run_id:
+            try:
+                mlflow.end_run(run.status or "KILLED")
+            except Exception as error:  # tracking never fails what is tracked
+                warn_untracked("MLflow's active run", error)

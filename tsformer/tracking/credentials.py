@@ -1,0 +1,37 @@
+"""Addresses without the passwords in them, for whatever is printed or kept."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+__all__ = ["masked", "without_credentials"]
+
+_USER = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
+#: In an address or, as HTTP libraries quote it, in the path of one.
+_QUERY = re.compile(r"(?<=\S)\?(?=\w)[^\s'\")]*")
+
+
+def without_credentials(uri: str) -> str:
+    """Return an address of a store without user, password and what follows a question mark.
+
+    Examples
+    --------
+    >>> without_credentials("https://me:secret@host:5000/mlflow?token=secret")
+    'https://host:5000/mlflow'
+    """
+    if uri.startswith("sqlite:"):
+        return uri
+    parts = urlsplit(uri)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def masked(text: str) -> str:
+    """Return a message without the credentials of the addresses in it.
+
+    Examples
+    --------
+    >>> masked("request to https://me:secret@host:5000?token=secret/api failed")
+    'request to https://host:5000 failed'
+    """
+    return _QUERY.sub("", _USER.sub("", text))

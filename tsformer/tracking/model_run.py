@@ -1,0 +1,209 @@
+"""The run of one model: its fit, and the scores on test data that are added to it later."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tsformer.tracking.autologging import log_scores, padded_array, use
+from tsformer.tracking.context import Enclosing, start_run, within
+from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.locks import SQLITE
+from tsformer.tracking.parameters import encoding_of, parameters_of
+from tsformer.tracking.run import TrackedRun, reason, warn, warn_untracked
+from tsformer.tracking.settings import Settings, current_settings
+from tsformer.tracking.store import RunStore, resolve_uri
+from tsformer.tracking.watchdog import Watchdog
+
+__all__ = ["ModelRun", "track_evaluation", "tracked_fit"]
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """A run in its store.
+
+    Parameters
+    ----------
+    store : RunStore or None
+        None if the store failed.
+    run : TrackedRun
+        The run.
+    """
+
+    store: RunStore | None
+    run: TrackedRun
+
+    @property
+    def address(self) -> str | None:
+        """Where to see the run; None if the store failed."""
+        if self.store is None or self.run.lost:
+            return None
+        return self.store.run_address(self.run.run_id)
+
+
+@contextmanager
+def tracked_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    dataset: str,
+    loader: str = "",
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+) -> Iterator[ModelRun]:
+    """Track the fit that happens in the block, as `tsformer.autolog` does.
+
+    The estimator then knows its run, which `save` keeps. If the store fails, one warning is
+    issued, and the fit is not tracked.
+
+    Parameters
+    ----------
+    estimator : estimator
+        To be fitted in the block.
+    X, y : object
+        The data.
+    dataset : str
+        Their name.
+    loader : str, optional
+        The expression that loads them, by default that of the official train split.
+    tracking_uri, experiment : str, optional
+        Where to make the run; by default where the rule of `tsformer.tracking.context` says.
+    run_name : str, optional
+        Name of the run; by default the encoding and the data set.
+    """
+    name = run_name or f"{encoding_of(estimator) or type(estimator).__name__} on {dataset}"
+    store, run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
+    model_run = ModelRun(store, run)
+    if store is None or run.lost:  # of which there was a warning
+        yield model_run
+        return
+    before = current_settings()
+    use(Settings(log_datasets=False))
+    try:
+        with Watchdog(store, run), run:
+            # Now: autologging sends those of a run that it has not made after the fit.
+            run.params({**parameters_of(estimator), "dataset": dataset})
+            with within(Enclosing(store, run, free=True)) as enclosing:
+                yield model_run
+            kept = {"run_id": run.run_id, "store": without_credentials(store.uri)}
+            estimator.tracked_run_ = kept
+            _log_data(run, "train", estimator, X, y, dataset, loader)
+            status = enclosing.taker.status if enclosing.taker is not None else None
+            run.end(status or "FINISHED")
+    finally:
+        use(before)
+
+
+def track_evaluation(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    dataset: str,
+    loader: str = "",
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+) -> ModelRun:
+    """Add the scores on test data, and the data by name and digest, to the run of the model.
+
+    That is the run that its fit was tracked in, if that is in the store in use, or in a SQLite file
+    of this machine: a model may come from a stranger, and must not say which server is sent what.
+    Else, and with an experiment or a name, a new run is made. If the store fails, or the scores
+    cannot be computed, a warning is issued.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        The model.
+    X, y, dataset, loader, tracking_uri, experiment, run_name
+        As in `tracked_fit`; `loader` is by default that of the official test split.
+    """
+    own = None if experiment or run_name else _own_run(estimator, tracking_uri)
+    if own is None:
+        encoding = encoding_of(estimator)
+        own = ModelRun(
+            *start_run(
+                run_name or f"{encoding or type(estimator).__name__} on {dataset}",
+                kind="evaluation",
+                tracking_uri=tracking_uri,
+                experiment=experiment,
+            )
+        )
+        own.run.params({**parameters_of(estimator), "dataset": dataset})
+    if own.run.lost:
+        return own
+    with own.run as run:
+        try:
+            log_scores(run, "test", estimator, X, y, None, pictures=True)
+        except Exception as error:  # tracking never fails what is tracked
+            warn(f"the scores could not be tracked {reason(error)}")
+        _log_data(run, "test", estimator, X, y, dataset, loader)
+    return own
+
+
+def _log_data(
+    run: TrackedRun, context: str, estimator: Any, X: Any, y: Any, name: str, loader: str
+) -> None:
+    try:
+        series = padded_array(estimator, X, None)
+        run.dataset(series, np.asarray(y), name=name, context=context, loader=loader)
+    except Exception as error:  # tracking never fails what is tracked
+        warn(f"the data could not be tracked {reason(error)}")
+
+
+def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
+    """Return the run that the fit of a model was tracked in, if it is there."""
+    kept = getattr(estimator, "tracked_run_", None)
+    if kept is None:
+        return None
+    try:
+        uri = _store_of(kept, tracking_uri)
+        if uri is None:
+            return None
+        client = RunStore(uri, "").client()
+        experiment_id = client.get_run(kept["run_id"]).info.experiment_id
+    except Exception as error:  # tracking never fails what is tracked
+        if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        warn_untracked("this evaluation", error)
+        return ModelRun(None, TrackedRun(None, ""))
+    run = TrackedRun(client, kept["run_id"], borrowed=True)
+    return ModelRun(RunStore(uri, experiment_id), run)
+
+
+def _store_of(kept: Mapping[str, str], tracking_uri: str | None) -> str | None:
+    """Return the address of the store of a model's run, if it may be written to."""
+    in_use, recorded = resolve_uri(tracking_uri), kept["store"]
+    if without_credentials(in_use) == recorded:
+        missing = in_use.startswith(SQLITE) and not _has_run(in_use, kept["run_id"])
+        return None if missing else in_use
+    if tracking_uri is None and recorded.startswith(SQLITE):
+        return recorded if _has_run(recorded, kept["run_id"]) else None
+    if not recorded.startswith(SQLITE):
+        warn(
+            f"the model was tracked in {recorded}, which is not the store in use; --tracking-uri "
+            f"{recorded} adds the scores to its own run"
+        )
+    return None
+
+
+def _has_run(uri: str, run_id: str) -> bool:
+    """Whether a file is a store that has a run. It is not written to: it may be anything."""
+    path = Path(uri.removeprefix(SQLITE))
+    if not path.is_file():
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            found = database.execute("SELECT 1 FROM runs WHERE run_uuid = ?", (run_id,)).fetchone()
+    except sqlite3.Error:  # no database, or none of MLflow's
+        return False
+    return found is not None

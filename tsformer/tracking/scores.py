@@ -1,0 +1,98 @@
+"""The scores of a fitted estimator on some data, as they are tracked."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    f1_score,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    root_mean_squared_error,
+)
+
+from tsformer.metrics import expected_calibration_error
+
+__all__ = ["classification_scores", "main_score", "regression_scores", "scored"]
+
+
+def main_score(estimator: Any) -> str:
+    """Return the name of what `estimator.score` computes."""
+    return "accuracy" if is_classifier(estimator) else "r2"
+
+
+def scored(
+    estimator: Any, X: Any, y: npt.ArrayLike, times: Any = None
+) -> tuple[dict[str, float], npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return the scores of a fitted estimator by name, what it predicts, and its probabilities.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier or regressor of this package.
+    X, times
+        As its `predict` takes them.
+    y : array-like (n,)
+        True labels or targets.
+    """
+    true = np.asarray(y)
+    if not is_classifier(estimator):
+        predicted = np.asarray(estimator.predict(X, times))
+        return regression_scores(true, predicted), predicted, None
+    probabilities = estimator.predict_proba(X, times)
+    predicted = estimator.classes_[probabilities.argmax(axis=1)]
+    scores = classification_scores(true, probabilities, estimator.classes_)
+    return scores, predicted, probabilities
+
+
+def classification_scores(
+    y: npt.NDArray[Any], probabilities: npt.NDArray[Any], classes: npt.NDArray[Any]
+) -> dict[str, float]:
+    """Return what says how good probabilities [n, K] are, and the labels that they give.
+
+    Accuracy, balanced accuracy, macro F1, log loss, Brier score, and expected calibration error.
+
+    Parameters
+    ----------
+    y : ndarray (n,)
+        True labels.
+    probabilities : ndarray (n, K)
+        Their probabilities, in the order of `classes`.
+    classes : ndarray (K,)
+        The labels, sorted.
+
+    Examples
+    --------
+    >>> classes = np.array(["a", "b"])
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6]])
+    >>> classification_scores(np.array(["a", "a"]), p, classes)["accuracy"]
+    0.5
+    """
+    predicted = classes[probabilities.argmax(axis=1)]
+    return {
+        "accuracy": float(accuracy_score(y, predicted)),
+        # Not scikit-learn's, which warns of predicted classes that are not in `y`.
+        "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
+        "f1_macro": float(f1_score(y, predicted, average="macro")),
+        "log_loss": float(log_loss(y, probabilities, labels=classes)),
+        "brier_score": float(
+            brier_score_loss(y, probabilities, labels=classes, scale_by_half=False)
+        ),
+        "calibration_error": expected_calibration_error(y, probabilities, classes),
+    }
+
+
+def regression_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
+    """Return R², root mean squared error and mean absolute error of predictions [n]."""
+    return {
+        "r2": float(r2_score(y, predicted)),
+        "rmse": float(root_mean_squared_error(y, predicted)),
+        "mae": float(mean_absolute_error(y, predicted)),
+    }

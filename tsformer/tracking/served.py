@@ -1,0 +1,206 @@
+"""What a registered model is asked and answers, the same over HTTP as from `mlflow.pyfunc`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import unknown
+from tsformer._optional import require
+
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+
+    from tsformer.estimators.series import SeriesReader
+
+__all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
+
+#: What a model answers with: the table of `ServedModel.predict`, labels, or probabilities.
+OUTPUTS = ("table", "predict", "predict_proba")
+
+_SERIES, _TIMES = "series", "times"
+_KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetime"}
+
+
+class ServedModel:
+    """A fitted estimator as MLflow's ``python_function``: a table in, a table out.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        It predicts.
+    output : {"table", "predict", "predict_proba"}, default="table"
+        "table" is a frame of n rows: ``prediction``, and for a classifier ``p(NAME)`` for each
+        class; the others are the arrays of the estimator's methods.
+
+    Raises
+    ------
+    ValueError
+        If `output` is unknown, or not available for this estimator.
+    """
+
+    def __init__(self, estimator: SeriesReader, output: str = "table"):
+        if output not in OUTPUTS:
+            raise ValueError(unknown("output", output, OUTPUTS))
+        if output != "table" and not hasattr(estimator, output):
+            raise ValueError(
+                f"a {type(estimator).__name__} has no {output}; choose output='predict'"
+            )
+        self.estimator = estimator
+        self.output = output
+
+    def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
+        """Return the answer for a table with a column ``series``.
+
+        Parameters
+        ----------
+        data : DataFrame or mapping
+            Each cell of ``series`` is one series, C lists of numbers of one length; series may
+            differ in length. None and NaN are missing values. With one channel, the list of its
+            numbers suffices. A model that was fitted with times takes those of the steps from a
+            column ``times``, numbers or dates as text. A model without a signature may also get
+            a list of series.
+        params : mapping, optional
+            Nothing can be set; MLflow passes None.
+
+        Raises
+        ------
+        mlflow.exceptions.MlflowException
+            If the table cannot be read; a server answers with status 400 and the message.
+        """
+        exceptions = require("mlflow.exceptions", extra="tracking", purpose="serving a model")
+        try:
+            return self._answer(data)
+        except (ValueError, TypeError) as error:
+            raise exceptions.MlflowException.invalid_parameter_value(str(error)) from error
+
+    def _answer(self, data: Any) -> Any:
+        estimator: Any = self.estimator
+        if not isinstance(data, (Mapping, pd.DataFrame)):
+            data = {_SERIES: data}
+        series: list[Any] = [
+            _values(cell, estimator.n_channels_, row) for row, cell in enumerate(data[_SERIES])
+        ]
+        passed: dict[str, Any] = {}
+        if estimator._clock is not None:
+            times = [_times(cell, row) for row, cell in enumerate(data[_TIMES])]
+            if estimator.timestamps == "index":
+                pairs = zip(series, times, strict=True)
+                series = [pd.DataFrame(values.T, index=index) for values, index in pairs]
+            else:
+                passed = {"times": times}
+        if self.output != "table":
+            return getattr(estimator, self.output)(series, **passed)
+        if not hasattr(estimator, "predict_proba"):
+            return pd.DataFrame({"prediction": estimator.predict(series, **passed)})
+        proba = estimator.predict_proba(series, **passed)
+        table = pd.DataFrame(proba, columns=_probability_names(estimator))
+        table.insert(0, "prediction", estimator.classes_[proba.argmax(axis=1)])
+        return table
+
+
+def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
+    """Return MLflow's signature of the model, for one of `OUTPUTS`.
+
+    The type of ``series`` is "any": MLflow's arrays refuse whole numbers for floating-point ones,
+    and its tensors unequal lengths. `describe_input` says what it is.
+    """
+    types = require("mlflow.types", extra="tracking", purpose="registering a model")
+    schema = require("mlflow.types.schema", extra="tracking", purpose="registering a model")
+    models = require("mlflow.models", extra="tracking", purpose="registering a model")
+    inputs = [types.ColSpec(schema.AnyType(), name) for name in _columns(estimator)]
+    classes = getattr(estimator, "classes_", np.empty(0))
+    kind = _KINDS.get(classes.dtype.kind, "string")
+    answer = types.ColSpec(kind, "prediction")
+    shares = [types.ColSpec("double", name) for name in _probability_names(estimator)]
+    tensor = types.TensorSpec(np.dtype("float64"), (-1, len(classes)))
+    outputs = {
+        "table": [answer, *shares],
+        "predict": [types.ColSpec(kind)],
+        "predict_proba": [tensor],
+    }
+    signature: ModelSignature = models.ModelSignature(
+        inputs=types.Schema(inputs), outputs=types.Schema(outputs[output])
+    )
+    return signature
+
+
+def example_table(estimator: SeriesReader, X: Any) -> pd.DataFrame | None:
+    """Return series as a table that can be written as JSON; None if columns are missing.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Of which they are an example.
+    X : sequence of ndarray (C, L) or DataFrame
+        The series, or a table as `ServedModel.predict` takes it.
+    """
+    table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
+    if not set(_columns(estimator)) <= set(table):
+        return None
+    table[_SERIES] = [_as_json(np.asarray(cell, dtype=np.float64)) for cell in table[_SERIES]]
+    return table
+
+
+def _as_json(values: npt.NDArray[np.float64]) -> Any:
+    """Return nested lists, with None for NaN, which JSON does not have."""
+    plain = values.astype(object)
+    plain[np.isnan(values)] = None
+    return plain.tolist()
+
+
+def describe_input(estimator: SeriesReader) -> str:
+    """Return in words what the columns of the input hold."""
+    text = (
+        f"`{_SERIES}`: one series per row, {_lists(estimator.n_channels_)}; series may differ in "
+        "length, and null or NaN is a missing value."
+    )
+    if estimator._clock is not None:
+        text += f" `{_TIMES}`: the times of its steps, {estimator._clock}."
+    return text
+
+
+def _lists(n_channels: int) -> str:
+    if n_channels == 1:
+        return "a list of numbers"
+    return f"{n_channels} lists of numbers, one for each channel, all of one length"
+
+
+def _columns(estimator: SeriesReader) -> list[str]:
+    return [_SERIES] if estimator._clock is None else [_SERIES, _TIMES]
+
+
+def _probability_names(estimator: Any) -> list[str]:
+    return [f"p({label})" for label in getattr(estimator, "classes_", ())]
+
+
+def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
+    """Return one series [C, L]."""
+    try:
+        values = np.array(cell, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"series {row} must be {_lists(n_channels)}, with null for missing values ({error})"
+        ) from error
+    if values.ndim == 1 and n_channels == 1:
+        values = values[None]
+    if values.ndim != 2 or len(values) != n_channels:
+        raise ValueError(
+            f"series {row} must be {_lists(n_channels)}; got an array of shape {values.shape}"
+        )
+    return values
+
+
+def _times(cell: Sequence[Any], row: int) -> npt.NDArray[Any]:
+    """Return the times of one series [L]: numbers as they are, text as dates."""
+    times = np.asarray(cell)
+    if times.dtype.kind in "iuf":
+        return times
+    try:
+        return pd.to_datetime(times).to_numpy()
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the times of series {row} are neither numbers nor dates") from error
