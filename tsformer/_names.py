@@ -18,7 +18,7 @@ def nearest(name: object, choices: Iterable[object]) -> list[str]:
     Examples
     --------
     >>> nearest("lpse", ["rope", "lspe"])
-    ['lspe', 'rope']
+    ['lspe']
     """
     spelled = {str(choice).lower(): choice for choice in choices if isinstance(choice, str)}
     near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5, cutoff=0.6)
