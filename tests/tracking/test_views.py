@@ -159,6 +159,15 @@ def test_groups_are_of_the_table_alone_since_they_have_colours_of_their_own(
     assert view(store, "grouped")[1]["useGroupedValuesInCharts"] is False
 
 
+def test_long_names_get_wide_charts(store: RunStore) -> None:
+    for encoding, columns in (("none", 2), ("lspe", 2), ("learnable+gaussian", 1)):
+        fit(store, encoding=encoding)
+        make_views(store)
+        for name in ("grouped", "fits"):
+            section = view(store, name)[1]["compareRunSections"][0]
+            assert (section["uuid"], section["columns"]) == ("scores", columns)
+
+
 def test_many_data_sets_do_not_make_the_tag_longer_than_mlflow_takes(store: RunStore) -> None:
     summary(store, "many", datasets=120)
     make_views(store, study="many")

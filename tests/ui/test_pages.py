@@ -31,6 +31,7 @@ def card(page: Any, title: str) -> Any:
 
 def dots(page: Any, title: str, count: int) -> Any:
     """The dots of a chart, once there are so many."""
+    card(page, title).scroll_into_view_if_needed(timeout=PATIENCE)  # drawn when it is in sight
     found = card(page, title).locator(".scatterlayer .point")
     expect(found).to_have_count(count, timeout=PATIENCE)
     return found
@@ -89,7 +90,7 @@ def study(store: Any) -> Any:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 1300})
+    page.set_viewport_size({"width": width, "height": 2000})
     page.goto(pages["encodings side by side"])
     for metric in ("test/accuracy", "test/mean_rank", "test/accuracy_spread"):
         marks = dots(page, f"encoding vs. {metric}", 3)
@@ -118,7 +119,7 @@ def test_charts_of_scores_start_near_the_data(
 
 
 def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1400, "height": 3000})
+    page.set_viewport_size({"width": 1400, "height": 6000})
     page.goto(pages["encodings side by side"])
     whole, *_ = grid(page, "Each data set: mean and spread over seeds", 4)
     assert width_of(whole) == 900, "the figure of the study, in which words can be read"
@@ -131,7 +132,7 @@ def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) 
 def test_names_of_encodings_are_readable_in_the_grid(
     page: Any, pages: dict[str, str], width: int
 ) -> None:
-    page.set_viewport_size({"width": width, "height": 4000})
+    page.set_viewport_size({"width": width, "height": 6000})
     page.goto(pages["encodings side by side"])
     pictures = grid(page, "The encodings, before and after training", 4)[1:]
     assert all(max(size_of(picture)) == 600 for picture in pictures)
@@ -170,7 +171,7 @@ def test_fits_grouped_by_encoding(page: Any, pages: dict[str, str]) -> None:
 
 
 def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1700, "height": 3000})
+    page.set_viewport_size({"width": 1700, "height": 6000})
     page.goto(pages["all fits"])
     marks = dots(page, "dataset vs. test/accuracy", 12)
     assert colors(marks) == OWN_COLORS

@@ -71,8 +71,8 @@ _SCORES = ("test/accuracy", "test/balanced_accuracy", "test/f1_macro", "test/log
 _COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
 #: Pictures by their key: those of encodings, of fits and summaries, and that of a study.
 _IMAGES = ("encoding", "scores")
-#: So many encodings have room in a chart of half the width.
-_SIDE_BY_SIDE = 6
+#: So many letters have room below a chart of half the width, in a window of 1,400 pixels.
+_LETTERS = 48
 #: Data sets with a card of their own; the figure of the study has all.
 _MOST_DATASETS = 24
 #: Length of a tag, at which MLflow refuses it.
@@ -192,8 +192,7 @@ def _views(
 
 
 def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, Any]:
-    # The names of more have no room below charts of half the width.
-    columns = 2 if len(summaries) <= _SIDE_BY_SIDE else 1
+    columns = _columns(summaries)
     scores = _section("scores", "Scores, mean over data sets", columns=columns)
     whole = _section("whole", "Each data set: mean and spread over seeds", columns=1, height=1060)
     each = _section("each", "Each data set: means", columns=columns)
@@ -234,7 +233,9 @@ def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, 
 def _grouped(
     fits: Sequence[Run], which: dict[str, str], groups: list[dict[str, str]]
 ) -> dict[str, Any]:
-    scores, cost = _section("scores", "A dot for each fit"), _section("cost", "Cost of each fit")
+    columns = _columns(fits)
+    scores = _section("scores", "A dot for each fit", columns=columns)
+    cost = _section("cost", "Cost of each fit", columns=columns)
     cards = [
         *(_dots(scores, metric, "encoding") for metric in _SCORES),
         *_curves(fits, _section("curves", "Training")),
@@ -251,7 +252,7 @@ def _grouped(
 
 
 def _fits(fits: Sequence[Run], varied: Sequence[str]) -> dict[str, Any]:
-    scores = _section("scores", "A dot for each fit", columns=2, height=420)
+    scores = _section("scores", "A dot for each fit", columns=_columns(fits), height=420)
     every, pictures = _section("all", "Every fit", columns=1), _pictures()
     cards = [
         _dots(scores, "test/accuracy", "dataset"),
@@ -269,6 +270,12 @@ def _fits(fits: Sequence[Run], varied: Sequence[str]) -> dict[str, Any]:
     # All encodings and data sets of the first seed come before the next seed.
     order = {"orderByKey": "params.`seed`", "orderByAsc": True}
     return _state(_of_fits({}), order, [scores, every, pictures], cards, _metrics(fits))
+
+
+def _columns(runs: Sequence[Run]) -> int:
+    """Return how many charts fit beside each other with the names of all encodings below."""
+    names = {run.data.params.get("encoding", "") for run in runs}
+    return 2 if len(names) * max(map(len, names), default=0) <= _LETTERS else 1
 
 
 def _curves(fits: Sequence[Run], section: dict[str, Any]) -> list[dict[str, Any]]:
