@@ -17,7 +17,7 @@ from tsformer.data import from_long, to_long
 for library in ("typer", "rich", "sktime"):
     pytest.importorskip(library, reason='needs the extra "all"')
 
-SMALL = ["--max-epochs", "2", "--seed", "1"]
+SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
 for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):
     SMALL += ["--set", setting]
 COLUMNS = ["--case", "id", "--time", "t", "--value", "c,a", "--label", "y"]
