@@ -17,7 +17,7 @@ from tsformer.data import from_long, to_long
 for library in ("typer", "rich", "sktime"):
     pytest.importorskip(library, reason='needs the extra "all"')
 
-SMALL = ["--max-epochs", "2", "--seed", "1"]
+SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
 for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):
     SMALL += ["--set", setting]
 COLUMNS = ["--case", "id", "--time", "t", "--value", "c,a", "--label", "y"]
@@ -88,7 +88,7 @@ def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
     assert list(rows) == ["id", "label", "p(007)", "p(7)", "p(None)", "p(walking slowly)"]
     assert rows["id"].tolist() == list(expected)
 
-    out, err = run("evaluate", "model", "test.csv")
+    out, err = run("evaluate", "model", "test.csv", "--no-track")
     assert (out.partition("\n")[0], err) == ("lspe on the 10 series of test.csv", "")
     truth = motions("test", 10).drop_duplicates("id").set_index("id")["y"]
     accuracy = sum(expected[name] == truth[name] for name in expected) / 10
@@ -107,7 +107,7 @@ def test_a_table_without_the_columns_of_the_model(folder, run):
     pd.read_csv("new.csv").rename(columns={"id": "Id"}).to_csv("other.csv", index=False)
     out, _ = run("predict", "model", "other.csv", "--case", "Id")
     assert list(read(out)) == ["Id", "label"]
-    _, err = run("evaluate", "model", "new.csv", exits=2)
+    _, err = run("evaluate", "model", "new.csv", "--no-track", exits=2)
     assert "new.csv lacks the column that the model was trained on: 'y'" in err
 
 
@@ -145,7 +145,7 @@ def test_labels_that_the_model_does_not_know_are_named(folder, run):
     run("fit", "long.csv", *COLUMNS, *SMALL)
     table = motions("test", 10).replace({"y": {"007": "0007"}})
     table.to_csv("test.csv", index=False)
-    _, err = run("evaluate", "model", "test.csv")
+    _, err = run("evaluate", "model", "test.csv", "--no-track")
     assert "1 of the labels are none of the model's classes, and so never right: '0007'" in err
 
 
@@ -186,7 +186,7 @@ def test_a_ts_file_is_fitted_and_predicted(folder, run):
     out, _ = run("fit", "own.ts", *SMALL)
     assert "own.ts: 20 series, 24 to 29 steps, 4 classes" in out
     assert len(read(run("predict", "model", "own.ts")[0])) == 20
-    assert "on the 20 series of own.ts" in run("evaluate", "model", "own.ts")[0]
+    assert "on the 20 series of own.ts" in run("evaluate", "model", "own.ts", "--no-track")[0]
 
 
 @pytest.mark.slow
