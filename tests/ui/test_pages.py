@@ -15,6 +15,7 @@ ENCODINGS = {"none", "tape+erpe", "learnable+gaussian"}
 pytestmark = pytest.mark.timeout(900)  # every page is drawn by the processor
 PATIENCE = 90_000  # milliseconds: the machine may be busy
 WIDTHS = (1400, 2000)
+PICTURE = "img[src*='get-artifact']"
 
 
 def expect(locator: Any) -> Any:
@@ -63,13 +64,14 @@ def width_of(image: Any) -> int:
     return width
 
 
-def grid(page: Any, section: str, count: int) -> list[Any]:
-    """The pictures of a section, which loads them when it is in sight."""
+def grid(page: Any, section: str, count: int) -> Any:
+    """The card of the pictures below a heading, once so many have loaded."""
     page.get_by_text(section).first.scroll_into_view_if_needed()
-    images = page.locator("img[src*='get-artifact']")
-    expect(images).to_have_count(count, timeout=PATIENCE)
-    pictures: list[Any] = images.all()
-    return pictures
+    cards = page.get_by_test_id("experiment-view-compare-runs-card")
+    pictured = cards.filter(has=page.locator("img[src*='get-artifact']"))
+    found = pictured.first if section.startswith("Each") else pictured.last
+    expect(found.locator(PICTURE)).to_have_count(count, timeout=PATIENCE)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,7 @@ def test_charts_of_scores_start_near_the_data(
 def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1400, "height": 6000})
     page.goto(pages["encodings side by side"])
-    whole, *_ = grid(page, "Each data set: mean and spread over seeds", 4)
+    whole = grid(page, "Each data set: mean and spread over seeds", 1).locator(PICTURE)
     assert width_of(whole) == 900, "the figure of the study, in which words can be read"
     for dataset in ("ItalyPowerDemand", "ArrowHead"):
         marks = dots(page, f"encoding vs. test/accuracy/{dataset}", 3)
@@ -134,13 +136,10 @@ def test_names_of_encodings_are_readable_in_the_grid(
 ) -> None:
     page.set_viewport_size({"width": width, "height": 6000})
     page.goto(pages["encodings side by side"])
-    pictures = grid(page, "The encodings, before and after training", 4)[1:]
-    assert all(max(size_of(picture)) == 600 for picture in pictures)
-    pictured = page.get_by_test_id("experiment-view-compare-runs-card").filter(
-        has=page.get_by_text("encoding", exact=True)
-    )
+    pictured = grid(page, "The encodings, before and after training", 3)
+    assert all(max(size_of(picture)) == 600 for picture in pictured.locator(PICTURE).all())
     for name in ENCODINGS:
-        label = pictured.last.get_by_text(name, exact=True)
+        label = pictured.get_by_text(name, exact=True)
         expect(label).to_be_visible(timeout=PATIENCE)
         whole = label.evaluate("label => label.parentElement.clientWidth >= label.scrollWidth")
         assert whole, f"{name} is cut off"
@@ -179,8 +178,8 @@ def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str])
     parallel = card(page, "Parallel Coordinates")
     expect(parallel.get_by_text("dataset", exact=True).first).to_be_visible(timeout=PATIENCE)
     # MLflow shows ten runs in a grid.
-    pictures = grid(page, "The encodings, before and after training", 10)
-    assert all(width_of(picture) > 300 for picture in pictures)
+    pictured = grid(page, "The encodings, before and after training", 10)
+    assert all(width_of(picture) > 300 for picture in pictured.locator(PICTURE).all())
     expect(page.get_by_text("12 matching runs")).to_be_visible(timeout=PATIENCE)
 
 

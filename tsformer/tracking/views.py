@@ -227,7 +227,8 @@ def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, 
     else:
         runs = "tags.`tsformer.kind` = 'encoding'"
     sections = [scores, whole, each, cost, pictures]
-    return _state(runs, order, sections, cards, found)
+    # The last are of the study's run.
+    return _state(runs, order, sections, cards, [*found, "fits/failed", "fits/unrecorded"])
 
 
 def _grouped(
