@@ -237,6 +237,7 @@ def test_a_field(name, field, value, message, stranger):
 def test_each_field_is_missed(name, stranger, folders):
     state = json.loads((folders[name] / "estimator.json").read_text())
     optional = {"tsformer", "torch", "weights_sha256", "gaps", "gap_flag", "views", "view_params"}
+    optional |= {"temperatures"}
     for field in set(state) - optional - {"members"}:
         refused(stranger(name, lambda state, field=field: state.pop(field)), field)
 
