@@ -38,7 +38,7 @@ def test_an_unknown_name_gets_the_nearest(name):
 
 
 def test_a_name_like_nothing_lists_all():
-    with pytest.raises(ValueError, match="Choose from: 'warp'"):
+    with pytest.raises(ValueError, match="choose from: 'warp'"):
         resolve("zzzzzz")
     with pytest.raises(ValueError, match="unknown augmentation ''"):
         resolve("warp+")

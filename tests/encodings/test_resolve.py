@@ -20,7 +20,7 @@ def test_an_unknown_name_gets_the_nearest(name):
 
 
 def test_a_name_like_nothing_lists_all():
-    with pytest.raises(ValueError, match="Choose from: 'fixed', 'learnable'"):
+    with pytest.raises(ValueError, match="choose from: 'fixed', 'learnable'"):
         resolve("zzzzzz", **SIZES)
     with pytest.raises(ValueError, match="unknown encoding ''"):
         resolve("tape+", **SIZES)

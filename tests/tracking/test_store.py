@@ -125,14 +125,23 @@ def test_the_line_that_shows_the_runs(
     assert here.ui_command() == f"tsformer ui --tracking-uri {here.uri}"
     server = RunStore("http://host:5000/", "7")
     assert server.ui_command() == "tsformer ui --tracking-uri http://host:5000/"
-    assert server.run_address("a1") == "http://host:5000/#/experiments/7/runs/a1"
-    assert here.run_address("a1") == "http://127.0.0.1:5000/#/experiments/1/runs/a1"
+    assert (
+        server.run_address("a1")
+        == "http://host:5000/#/experiments/7/runs/a1?workflowType=machine_learning"
+    )
+    assert (
+        here.run_address("a1")
+        == "http://127.0.0.1:5000/#/experiments/1/runs/a1?workflowType=machine_learning"
+    )
 
 
 def test_no_password_is_printed() -> None:
     store = RunStore("https://me:s3cret@host:5000/mlflow?token=s3cret#s3cret", "7")
     assert store.ui_command() == "tsformer ui --tracking-uri https://host:5000/mlflow"
-    assert store.run_address("a1") == "https://host:5000/mlflow/#/experiments/7/runs/a1"
+    assert (
+        store.run_address("a1")
+        == "https://host:5000/mlflow/#/experiments/7/runs/a1?workflowType=machine_learning"
+    )
     assert without_credentials("postgresql://me:s3cret@db/mlflow") == "postgresql://db/mlflow"
     said = "request to https://me:p@ss@host:5000?token=x/api failed with url: /?token=x/a"
     assert masked(said) == "request to https://host:5000 failed with url: /"

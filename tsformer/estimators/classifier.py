@@ -413,7 +413,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         scores = self._scores(X, times)
         if len(scores) == 1:
-            return scores[0].numpy()
+            return scores[0].float().numpy()
         # Logarithms throughout: a probability may underflow, its logarithm does not.
         return (scores.log_softmax(dim=-1).logsumexp(dim=0) - log(len(scores))).numpy()
 

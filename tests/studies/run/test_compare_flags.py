@@ -90,7 +90,10 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--study small.toml --seeds 3", "remove --seeds, or put it into the file"),
         ("--study small.toml --set d_model=8", "remove --set, or put it"),
         ("--study small.toml", "small.toml: No such file"),
-        ("--seeds 3", "name data sets with --datasets A,B, or a study with --study FILE.toml"),
+        (
+            "--seeds 3",
+            "name data sets with --datasets A,B, a file of your own with --data FILE, or a study",
+        ),
         ("--datasets A --vary stem", "--vary takes name=a,b"),
         ("--datasets A --vary stem=conv --vary stem=linear", "--vary names 'stem' twice"),
         ("--datasets A --vary stm=conv", "did you mean 'stem'"),
