@@ -129,6 +129,19 @@ def test_a_grid_search(few: tuple[Any, Any]) -> None:
         files = {each.path for each in mlflow.MlflowClient().list_artifacts(run.info.run_id)}
         assert "encoding.png" in files
 
+    values = {run.info.run_name: run for run in runs(kind="value")}
+    assert set(values) == {"encoding=none", "encoding=tape", "d_model=8", "d_model=16"}
+    for name in ("encoding", "d_model"):
+        for value in grid[name]:
+            run = values[f"{name}={value}"]
+            own = [i for i, params in enumerate(results["params"]) if params[name] == value]
+            folds = [np.mean(results[f"split{fold}_test_score"][own]) for fold in range(2)]
+            assert run.data.params[name] == str(value)
+            assert run.data.metrics["test/accuracy"] == pytest.approx(np.mean(folds))
+            assert run.data.metrics["test/accuracy_spread"] == pytest.approx(np.std(folds, ddof=1))
+            assert run.data.metrics["fits/finished"] == 4
+            assert parent_of(run) == parent.info.run_id
+
     (refit,) = runs(kind="refit")
     assert parent_of(refit) == parent.info.run_id
     assert refit.info.run_name == f"refit of {search.best_params_['encoding']}"
@@ -138,7 +151,7 @@ def test_a_grid_search(few: tuple[Any, Any]) -> None:
     store = find_experiment(None, os.environ["MLFLOW_EXPERIMENT_NAME"])
     assert "encodings side by side" in pages_of(store, "http://127.0.0.1:5000")
     assert mlflow.last_active_run().info.run_id == parent.info.run_id
-    assert len(runs()) == 1 + 8 + 4 + 1
+    assert len(runs()) == 1 + 8 + 4 + 4 + 1
 
 
 def test_a_cross_validation(few: tuple[Any, Any], quick: None) -> None:

@@ -18,12 +18,19 @@ _NOTE = (
     "Means over {n} folds. Metrics ending in `_spread` are standard deviations over folds; "
     "`test/mean_rank` is 1 for what is best in every fold."
 )
+_VALUE_NOTE = (
+    "Means over the {n} candidates with this value, in each of {folds} folds. Metrics ending in "
+    "`_spread` are standard deviations over folds; `test/mean_rank` is that of the candidates."
+)
 
 
 def summarise(store: RunStore, parent: TrackedRun, study: str) -> list[str]:
-    """Make one summary run for each candidate of a search from the runs of its fits.
+    """Make summary runs of a search from the runs of its fits.
 
-    Of a halving search each candidate is summarised by the last round that it has reached.
+    There is one for each candidate. If several parameters were searched, there is also one for each
+    value of each: over all candidates that have it, so that encodings are compared whatever else
+    was searched. Of a halving search each candidate is summarised by the last round that it has
+    reached, and values, whose candidates differ in that, are not.
 
     Parameters
     ----------
@@ -37,7 +44,7 @@ def summarise(store: RunStore, parent: TrackedRun, study: str) -> list[str]:
     Returns
     -------
     list of str
-        The ids of the runs, the candidate that is best by the first score first.
+        The ids of the runs of candidates, the one that is best by the first score first.
     """
     fits = _fits(store, parent)
     parent.tags({"tsformer.study": study})
@@ -64,7 +71,31 @@ def summarise(store: RunStore, parent: TrackedRun, study: str) -> list[str]:
             run.tags({"mlflow.note.content": _NOTE.format(n=len(own))})
             copy_picture(run, first.info.run_id)
         made.append(run.run_id)
+    if fits["iteration"].max() == 0:
+        _summarise_values(store, parent, study, fits, scores)
     return made
+
+
+def _summarise_values(
+    store: RunStore, parent: TrackedRun, study: str, fits: pd.DataFrame, scores: list[str]
+) -> None:
+    """Make a run for each value of each parameter, if several parameters were searched."""
+    values = pd.DataFrame([_searched(run) for run in fits["run"]], index=fits.index)
+    varied = [name for name in values if values[name].nunique(dropna=False) > 1]
+    if len(varied) < 2:
+        return
+    for name in varied:
+        for value, own in fits.groupby(values[name], sort=False):
+            color = encoding_color(str(value)) if name == "encoding" else "#7F7F7F"
+            tags = {"mlflow.runColor": color, "tsformer.study": study}
+            run = store.start(f"{name}={value}", kind="value", parent=parent, tags=tags)
+            folds = own.groupby("fold")[[*scores, *(["rank"] if "rank" in own else [])]].mean()
+            costs = {cost: own[cost].median() for cost in _COSTS if cost in own}
+            with run:
+                run.params({str(name): value, "study": study})
+                run.metrics(_metrics(folds, scores) | costs | {"fits/finished": len(own)})
+                n = own["candidate"].nunique()
+                run.tags({"mlflow.note.content": _VALUE_NOTE.format(n=n, folds=len(folds))})
 
 
 def _fits(store: RunStore, parent: TrackedRun) -> pd.DataFrame:
