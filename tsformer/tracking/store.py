@@ -229,7 +229,8 @@ class RunStore:
         name : str
             Name shown in MLflow.
         kind : str
-            "fit", "encoding" (summary of its fits), "value" (of those with a value), "model" or "study"; tag ``tsformer.kind``.
+            "fit", "encoding" (summary of its fits), "value" (of those of a search that have it),
+            "model", "search" or "study"; tag ``tsformer.kind``.
         key : str, optional
             Identifies the work; tag ``tsformer.key``.
         parent : TrackedRun, optional
