@@ -161,14 +161,12 @@ def test_fits_grouped_by_encoding(page: Any, pages: dict[str, str]) -> None:
         expect(page.get_by_text(f"Group: {name}").first).to_be_attached(timeout=PATIENCE)
     lines = card(page, "train/loss").locator(".scatterlayer .trace")
     expect(lines.first).to_be_attached(timeout=PATIENCE)
-    (curve,) = lines.first.locator(".js-line").all()
-    assert curve.get_attribute("d").count(",") >= 3, "three epochs"
+    drawn = page.locator(".js-line").evaluate_all("ls => ls.map(line => line.getAttribute('d'))")
+    assert len(drawn) >= 12
+    assert min(path.count(",") for path in drawn) >= 2, "a line of one dot has one pair"
     expect(page.get_by_text("Everything else").first).to_be_attached(timeout=PATIENCE)
     for made_by_mlflow in ("Model metrics", "test", "fits"):
         expect(page.get_by_text(made_by_mlflow, exact=True)).to_have_count(0)
-    titles = page.get_by_test_id("experiment-view-compare-runs-card")
-    for one_dot in ("fit_seconds", "n_parameters", "peak_memory_mb"):
-        expect(titles.filter(has=page.get_by_text(one_dot, exact=True))).to_have_count(0)
 
 
 def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
