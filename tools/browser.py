@@ -7,6 +7,7 @@ prints the path of Chromium, or says that there is none and exits with 1.
 
 from __future__ import annotations
 
+import collections
 import os
 import select
 import shutil
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +77,8 @@ def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
     )
     try:
         addresses = _read_addresses(server)
+        # The server logs every request there, and would wait for ever once the pipe is full.
+        threading.Thread(target=collections.deque, args=(server.stdout, 0), daemon=True).start()
         _wait_for(port, server)
         yield addresses
     finally:

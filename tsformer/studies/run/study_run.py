@@ -63,10 +63,10 @@ def study_note(study: Study, store: RunStore) -> str:
         for variant in study.variants
     )
     views = f"Encodings side by side: {links}" if study.vary else links
-    lines = (
-        study.description.strip(),
-        f"{design or 'one fit'}: {len(study.trials())} fits. "
+    lines = (  # the links first: MLflow covers what comes after some lines
         f"{views}; the artifacts have the report, ranks and figures.",
+        study.description.strip(),
+        f"{design or 'one fit'}: {len(study.trials())} fits.",
         f"Made by `{store.command}`.",
     )
     return "\n\n".join(filter(None, lines))
