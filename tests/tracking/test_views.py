@@ -177,7 +177,7 @@ def test_many_data_sets_do_not_make_the_tag_longer_than_mlflow_takes(store: RunS
 
 def test_an_older_experiment_becomes_one_of_training_runs(uri: str) -> None:
     client = prepare_store(uri, "tests of tracking").client()
-    store = RunStore(uri, client.create_experiment("older"))
+    store = RunStore(uri, client.create_experiment("of an older version"))
     fit(store, encoding="none")
     make_views(store)
     tags = client.get_experiment(store.experiment_id).tags
