@@ -84,7 +84,7 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(
 
     out, err = tsformer(*EVALUATE)
     assert err == ""
-    address = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    address = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}?workflowType=machine_learning"
     assert out.endswith(f"run     http://127.0.0.1:5000{address}\nsee it  tsformer ui\n")
     (run,) = runs(folder)
     accuracy = load("model").score(*load_dataset("ItalyPowerDemand", "test"))
@@ -103,7 +103,7 @@ def test_a_run_of_another_name_in_another_experiment(
     out, _ = tsformer(*FIT, "--out", "named", *named)
     (run,) = runs(folder, "mine")
     assert run.info.run_name == "first"
-    assert f"runs/{run.info.run_id}\n" in out
+    assert f"runs/{run.info.run_id}?workflowType=machine_learning\n" in out
     tsformer("evaluate", "named", "ItalyPowerDemand")
     (run,) = runs(folder, "mine")
     assert "test/accuracy" in run.data.metrics, "in the run of the model"
@@ -226,7 +226,10 @@ def test_no_password_is_kept_with_a_model(folder: Path, monkeypatch: pytest.Monk
             warnings.simplefilter("always")
             classifier.fit(X, y)
     assert not [each for each in caught if "s3cret" in str(each.message)]
-    assert address == f"http://127.0.0.1:9/#/experiments/1/runs/{started.run_id}"
+    assert (
+        address
+        == f"http://127.0.0.1:9/#/experiments/1/runs/{started.run_id}?workflowType=machine_learning"
+    )
     classifier.save(folder / "secret")
     kept = (folder / "secret/estimator.json").read_text()
     assert started.run_id in kept
