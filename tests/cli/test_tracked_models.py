@@ -84,8 +84,9 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(
 
     out, err = tsformer(*EVALUATE)
     assert err == ""
-    address = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}?workflowType=machine_learning"
-    assert out.endswith(f"run     http://127.0.0.1:5000{address}\nsee it  tsformer ui\n")
+    page = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    address = f"http://127.0.0.1:5000{page}?workflowType=machine_learning"
+    assert out.endswith(f"run     {address}\nsee it  tsformer ui\n")
     (run,) = runs(folder)
     accuracy = load("model").score(*load_dataset("ItalyPowerDemand", "test"))
     assert run.data.metrics["test/accuracy"] == pytest.approx(accuracy)
