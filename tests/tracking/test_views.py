@@ -69,6 +69,22 @@ def test_three_views_whose_cards_lie_in_their_sections(store: RunStore) -> None:
     assert "Encodings side by side" in described
 
 
+@pytest.mark.parametrize("datasets", [0, 2])
+def test_a_search_which_has_folds_has_no_empty_figure_of_data_sets(
+    store: RunStore, datasets: int
+) -> None:
+    summary(store, "search-1", datasets=datasets)
+    (made, *_) = make_views(store, study="search-1")
+    _, state = view(store, made)
+    names = [section["name"] for section in state["compareRunSections"]]
+    over = "data sets" if datasets else "folds"
+    assert names[0] == f"Scores, mean over {over}"
+    assert ("Each data set: mean and spread over seeds" in names) == bool(datasets)
+    cards = [card for card in state["compareRunCharts"] if not card.get("deleted")]
+    images = [card["imageKeys"] for card in cards if card["type"] == "IMAGE"]
+    assert (["scores"] in images) == bool(datasets)
+
+
 def test_each_variant_of_a_study_has_its_view_with_the_study_first(store: RunStore) -> None:
     for which, label in (("a1", "stem=linear"), ("b2", "stem=conv")):
         tags = {"tsformer.study": "s", VARIANT_TAG: f"|{which}|", PLACE_TAG: "001"}

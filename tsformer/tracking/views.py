@@ -193,12 +193,14 @@ def _views(
 
 def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, Any]:
     columns = _columns(summaries)
-    scores = _section("scores", "Scores, mean over data sets", columns=columns)
+    found = _metrics(summaries)
+    datasets = [name for name in found if name.startswith("test/accuracy/")]
+    # A search of scikit-learn has folds of one data set, and no figure of several.
+    over = "data sets" if datasets else "folds"
+    scores = _section("scores", f"Scores, mean over {over}", columns=columns)
     whole = _section("whole", "Each data set: mean and spread over seeds", columns=1, height=1060)
     each = _section("each", "Each data set: means", columns=columns)
     cost, pictures = _section("cost", "Cost"), _pictures()
-    found = _metrics(summaries)
-    datasets = [name for name in found if name.startswith("test/accuracy/")]
     cards = [
         _dots(scores, "test/accuracy", "encoding"),
         _dots(scores, "test/mean_rank", "encoding"),
@@ -210,7 +212,7 @@ def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, 
             yaxis={"key": "test/accuracy", "type": "METRIC"},
         ),
         *(_dots(scores, metric, "encoding") for metric in _SCORES[1:]),
-        _card("IMAGE", whole, imageKeys=["scores"], showRunParams=False),
+        *([_card("IMAGE", whole, imageKeys=["scores"], showRunParams=False)] if datasets else []),
         *(_dots(each, metric, "encoding") for metric in datasets[:_MOST_DATASETS]),
         *(_card("BAR", cost, metricKey=metric) for metric in _COSTS),
         _card("IMAGE", pictures, imageKeys=["encoding"], showRunParams=False),
@@ -226,7 +228,7 @@ def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, 
         runs = f"params.`study` = '{study}' and tags.`tsformer.kind` = 'encoding'"
     else:
         runs = "tags.`tsformer.kind` = 'encoding'"
-    sections = [scores, whole, each, cost, pictures]
+    sections = [scores, *([whole, each] if datasets else []), cost, pictures]
     # The last are of the study's run.
     return _state(runs, order, sections, cards, [*found, "fits/failed", "fits/unrecorded"])
 
