@@ -100,6 +100,31 @@ def test_out_of_fold_scores_are_those_of_copies_fitted_to_the_other_folds(plain)
         assert torch.equal(each, weights[name])
 
 
+def test_calibrating_again_changes_nothing():
+    clf = make().fit(X[:20], Y[:20])
+    held_out = list(clf.calibrate(X[20:], Y[20:]).temperatures_)
+    assert clf.calibrate(X[20:], Y[20:]).temperatures_ == pytest.approx(held_out, rel=1e-3)
+    once = list(clf.calibrate(X, Y, cv=2).temperatures_)
+    assert once != pytest.approx(held_out, rel=1e-2)
+    assert clf.calibrate(X, Y, cv=2).temperatures_ == pytest.approx(once, rel=1e-3)
+
+
+def test_ctrl_c_while_copies_are_fitted_leaves_the_classifier_as_it_was(monkeypatch):
+    clf = make(n_estimators=2).fit(X, Y)
+    fit, fitted = TSTransformerClassifier.fit, []
+
+    def interrupted(self, *args, **kwargs):
+        fitted.append(fit(self, *args, **kwargs))
+        self.histories_[0].interrupted = True  # as `fit` leaves it after Ctrl-C
+        return self
+
+    monkeypatch.setattr(TSTransformerClassifier, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clf.calibrate(X, Y, cv=2)
+    assert len(fitted) == 1, "the copy that was interrupted is the last"
+    assert clf.temperatures_ == [MIXED_TEMPERATURE] * 2
+
+
 def test_it_is_saved_and_exported_and_the_next_fit_forgets_it(tmp_path, plain):
     clf = make().fit(X[:20], Y[:20]).calibrate(X[20:], Y[20:])
     clf.save(tmp_path / "model")

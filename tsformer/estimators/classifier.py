@@ -263,14 +263,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         self._set_temperatures()
 
     def _set_temperatures(self) -> None:
-        self.temperatures_ = [
-            float(self.temperature)
-            if self.temperature != "auto"
-            else MIXED_TEMPERATURE
-            if augmentation is not None and augmentation.mixes
-            else 1.0
-            for augmentation in self.augmentations_
-        ]
+        asked = self.temperature
+        mixed = [each is not None and each.mixes for each in self.augmentations_]
+        suited = [MIXED_TEMPERATURE if each else 1.0 for each in mixed]
+        self.temperatures_ = suited if asked == "auto" else [float(asked)] * len(mixed)
 
     def calibrate(
         self,
@@ -308,6 +304,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         ValueError
             If a class is missing among the series that a copy is fitted to, or a series is in no
             fold.
+        KeyboardInterrupt
+            After Ctrl-C while a copy is fitted. The temperatures are as they were.
 
         References
         ----------
@@ -369,6 +367,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
                 copied.fit(
                     series.take(known), self.classes_[targets[known]], sample_weight=weights[known]
                 )
+            if any(history.interrupted for history in copied.histories_):
+                raise KeyboardInterrupt  # `fit` keeps what it has; a temperature of it is none
+            copied.temperatures_ = self.temperatures_  # those that the factor will be of
             scores[:, asked] = copied._scores(series.take(asked))
         unseen = int(scores.isnan().any(dim=2).any(dim=0).sum())
         if unseen:
@@ -425,21 +426,16 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             member.temperatures_ = [temperature]
         return members
 
-    def _describe_targets(self) -> dict[str, Any]:
-        return super()._describe_targets() | {"temperatures": self.temperatures_}
-
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        super()._restore_targets(described)
-        # Models of 0.1.0 and of the first development versions have none.
-        check_fields(described, TEMPERATURES, optional=("temperatures",))
-        self.temperatures_ = described.get("temperatures", [])
+    def _describe_models(self) -> dict[str, Any]:
+        return super()._describe_models() | {"temperatures": self.temperatures_}
 
     def _restored_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> list[TSTransformer]:
         models = super()._restored_models(described, saved)
-        if "temperatures" not in described:
-            self.temperatures_ = [1.0] * len(models)
+        # Models of 0.1.0 and of the first development versions have none.
+        check_fields(described, TEMPERATURES, optional=("temperatures",))
+        self.temperatures_ = described.get("temperatures", [1.0] * len(models))
         if len(self.temperatures_) != len(models):
             raise ValueError(
                 f"temperatures must be one for each of {len(models)} members; got "
