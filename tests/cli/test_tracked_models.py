@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from cli_process import COMMAND
 
@@ -94,6 +95,23 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(
     assert len(run.inputs.dataset_inputs) == 2
     files = {file.path for file in client(folder).list_artifacts(run.info.run_id)}
     assert "confusion_test.png" in files
+
+
+def test_the_data_of_a_file_are_said_to_be_of_that_file(
+    folder: Path, tsformer: Callable[..., tuple[str, str]]
+) -> None:
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    wide = pd.DataFrame(X[:, 0]).add_prefix("t").assign(y=y)
+    wide[::2].to_csv("wide.csv", index=False)
+    wide[1::2].to_csv("other.csv", index=False)
+    tsformer("fit", "wide.csv", "--label", "y", "--out", "wide", *SMALL)
+    tsformer("evaluate", "wide", "other.csv")
+    (run,) = [each for each in runs(folder) if each.data.params["dataset"] == "wide.csv"]
+    given = {each.dataset.name: each.dataset.source for each in run.inputs.dataset_inputs}
+    assert set(given) == {"wide.csv", "other.csv"}
+    for name, source in given.items():
+        assert "load_dataset" not in source
+        assert f"the file {name}" in source
 
 
 def test_a_run_of_another_name_in_another_experiment(

@@ -118,7 +118,9 @@ def fit(
         if where is not None and ranks.leads:
             from tsformer.tracking.model_run import tracked_fit
 
-            tracked = tracked_fit(classifier, X, y, dataset=dataset, **asdict(where))
+            tracked = tracked_fit(
+                classifier, X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
+            )
         with tracked as run:
             classifier.fit(X, y)
         if source.schema is not None:
@@ -231,7 +233,17 @@ def evaluate(
         # Files have labels as text; a model that was trained elsewhere may have numbers.
         own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
         y = np.array([own.get(label, label) for label in np.asarray(found.y).tolist()])
-        say_where(track_evaluation(classifier, found.X, y, dataset=dataset, **asdict(where)))
+        tracked = track_evaluation(
+            classifier, found.X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
+        )
+        say_where(tracked)
+
+
+def _loader(dataset: str) -> str:
+    """Return where tracking says that data come from; "" for the official split of a problem."""
+    from tsformer.data.sources import is_file
+
+    return f"the file {dataset}" if is_file(dataset) else ""
 
 
 def _read_for(
