@@ -29,14 +29,7 @@ def plot_reliability(
 
     Parameters
     ----------
-    y_true : array-like (n,)
-        True labels.
-    y_proba : array-like (n, K)
-        Probabilities of the classes, from `predict_proba`.
-    labels : array-like (K,), optional
-        The label of each column, such as `classes_`; by default the sorted labels of `y_true`.
-    n_bins : int, default=10
-        Number of intervals of confidence.
+    y_true, y_proba, labels, n_bins : as in `tsformer.metrics.reliability`
 
     Returns
     -------

@@ -29,7 +29,7 @@ from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, current, start_run, user_run_is_active
-from tsformer.tracking.parameters import encoding_of, parameters_of
+from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import write_model
 from tsformer.tracking.run import TrackedRun, reason, warn
 from tsformer.tracking.scores import scored
@@ -166,7 +166,7 @@ class _FitLog:
         tags = {"tsformer.estimator": kind, **settings.extra_tags}
         if encoding:
             tags["mlflow.runColor"] = encoding_color(encoding)
-        store, self.run = start_run(encoding or kind, kind="fit", tags=tags)
+        store, self.run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
         stack.enter_context(activated(store, self.run))
         stack.enter_context(self.run)
         self.run.params(parameters_of(fit.estimator))

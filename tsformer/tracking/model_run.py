@@ -15,7 +15,7 @@ from tsformer.tracking.autologging import log_scores, padded_array, use
 from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
-from tsformer.tracking.parameters import encoding_of, parameters_of
+from tsformer.tracking.parameters import name_of, parameters_of
 from tsformer.tracking.run import TrackedRun, reason, warn, warn_untracked
 from tsformer.tracking.settings import Settings, current_settings
 from tsformer.tracking.store import RunStore, resolve_uri
@@ -79,7 +79,7 @@ def tracked_fit(
     run_name : str, optional
         Name of the run; by default the encoding and the data set.
     """
-    name = run_name or f"{encoding_of(estimator) or type(estimator).__name__} on {dataset}"
+    name = run_name or f"{name_of(estimator)} on {dataset}"
     store, run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
     model_run = ModelRun(store, run)
     if store is None or run.lost:  # of which there was a warning
@@ -129,10 +129,9 @@ def track_evaluation(
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:
-        encoding = encoding_of(estimator)
         own = ModelRun(
             *start_run(
-                run_name or f"{encoding or type(estimator).__name__} on {dataset}",
+                run_name or f"{name_of(estimator)} on {dataset}",
                 kind="evaluation",
                 tracking_uri=tracking_uri,
                 experiment=experiment,

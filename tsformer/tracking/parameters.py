@@ -8,7 +8,7 @@ from typing import Any
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.tracking.tracker import encoding_name
 
-__all__ = ["encoding_of", "parameters_of"]
+__all__ = ["encoding_of", "name_of", "parameters_of"]
 
 #: Parameters that do not describe what is learned; they are of the running program.
 _NOT_LOGGED = ("callbacks", "verbose")
@@ -22,6 +22,11 @@ def encoding_of(estimator: Any) -> str:
         own = TSTransformerClassifier().get_params(deep=False)
         own |= given if isinstance(given, Mapping) else {}
     return encoding_name(own["encoding"]) if "encoding" in own else ""
+
+
+def name_of(estimator: Any) -> str:
+    """Return what a run of an estimator is called: its encoding, or else its class."""
+    return encoding_of(estimator) or type(estimator).__name__
 
 
 def parameters_of(estimator: Any) -> dict[str, Any]:

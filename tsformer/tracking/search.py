@@ -34,7 +34,7 @@ from tsformer.tracking.context import (
     user_run_is_active,
     within,
 )
-from tsformer.tracking.parameters import encoding_of
+from tsformer.tracking.parameters import name_of
 from tsformer.tracking.run import TrackedRun, reason, warn
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.search_summary import summarise
@@ -166,7 +166,7 @@ def _searched_by(search: Any) -> list[str]:
 def _name(estimator: Any) -> str:
     if estimator is None:
         return "estimators"
-    return encoding_of(estimator) or type(estimator).__name__
+    return name_of(estimator)
 
 
 @contextmanager
