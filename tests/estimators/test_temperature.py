@@ -100,6 +100,17 @@ def test_out_of_fold_scores_are_those_of_copies_fitted_to_the_other_folds(plain)
         assert torch.equal(each, weights[name])
 
 
+def test_series_that_are_all_right_or_all_wrong_are_too_little_to_calibrate_with():
+    clf = make().fit(X, Y)
+    right = clf.predict(X)
+    with pytest.warns(UserWarning, match="by these 40 series .* too certain, .* at the limit"):
+        clf.calibrate(X, right)
+    assert clf.temperatures_[0] == pytest.approx(0.05 * MIXED_TEMPERATURE, rel=1e-2)
+    clf = make().fit(X, Y)
+    with pytest.warns(UserWarning, match="too uncertain"):
+        clf.calibrate(X, np.where(right == "a", "b", "a"))
+
+
 def test_calibrating_again_changes_nothing():
     clf = make().fit(X[:20], Y[:20])
     held_out = list(clf.calibrate(X[20:], Y[20:]).temperatures_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from math import exp, log
 from typing import Any, ClassVar, Self
@@ -279,8 +280,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     ) -> Self:
         """Fit the temperature [2]_ to series that the model was not trained on.
 
-        The temperatures of all members are multiplied by the one factor with the least log loss of
-        `predict_proba`. It is saved and exported with the model; `fit` forgets it.
+        The temperatures of all members are multiplied by the one factor, between .05 and 20, with
+        the least log loss of `predict_proba`; at either end of that, with a warning. It is saved
+        and exported with the model; `fit` forgets it.
 
         Parameters
         ----------
@@ -340,7 +342,16 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             of_labels = logs.gather(2, of_class)[..., 0].logsumexp(dim=0)
             return -float(counted @ of_labels)
 
-        least = minimize_scalar(log_loss, bounds=[log(each) for each in _FACTORS], method="bounded")
+        bounds = [log(each) for each in _FACTORS]
+        least = minimize_scalar(log_loss, bounds=bounds, method="bounded")
+        if min(abs(least.x - bound) for bound in bounds) < 1e-3:
+            confident = "certain" if least.x < 0 else "uncertain"
+            warnings.warn(
+                f"by these {len(series)} series no temperature makes the probabilities too "
+                f"{confident}, so that it is at the limit of what is tried; calibrate with more "
+                "series, of which some are classified wrongly and most rightly",
+                stacklevel=2,
+            )
         self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
         return self
 
