@@ -66,6 +66,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no augmentation": {"augmentation": None},
     "no warping": {"augmentation": "cutmix"},
     "no mixing": {"augmentation": "warp"},
+    "every second series mixed": {"augmentation_params": {"cutmix": {"p": 0.5}}},
     "no norm before the head": {"head_norm": None},
     "no differences": {"views": "values"},
     "no residual layer": {"stem_params": {"n_residual": 0}},
@@ -146,6 +147,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = None if options.out == COMMITTED else options.out / "probabilities"
     keys = ["variant", "dataset", "seed"]
     fits = fit_missing(path, keys, cells, partial(fit, folder=folder), options.jobs)
+    if options.baseline not in set(fits.variant):
+        raise SystemExit(f"{path} has no fits of {options.baseline!r} to compare with; --baseline")
     print(summary(fits, options.baseline).round(4).to_string())
 
 
