@@ -97,8 +97,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
     ``p = (p_convolutions + p_transformer) / 2``: the probabilities of a
     `RandomConvolutionClassifier` and those of a `TSTransformerClassifier`, themselves the mean of
     its members, are averaged with equal weights. The weights are fixed: too few series would be
-    left to learn better ones from. ``members="varied"`` gives each member of the transformer its
-    own recipe.
+    left to learn better ones from. The members differ in their seeds alone: mixed and warped
+    series make them different enough, and recipes without either are less accurate.
 
     The score of the ensemble is the score of neither part: `score_parts` has them side by side.
 
@@ -334,7 +334,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         shared = {name: getattr(self, name) for name in ("timestamps", "class_weight", "device")}
         shared["random_state"] = self._state()
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
-        own = {"n_estimators": QUALITIES[self.quality], "members": "varied", "n_jobs": self.n_jobs}
+        own = {"n_estimators": QUALITIES[self.quality], "n_jobs": self.n_jobs}
         given = self.transformer_params or {}
         transformer = TSTransformerClassifier(**{**shared, **own, **given})
         convolutions._check_parameters()
