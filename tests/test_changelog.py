@@ -33,7 +33,8 @@ def test_the_kinds_of_changes_are_those_of_keep_a_changelog():
 def old_names() -> set[str]:
     """Return the words of the old names that the package answers to with a warning."""
     texts = {file: file.read_text() for file in (ROOT / "tsformer").rglob("*.py")}
-    called = r"(?:warn_renamed|renamed_attribute)\(\s*[\"']([^\"']+)"
+    call = r"(?:renamed_in_module\(__name__, \{|(?:warn_renamed|renamed_attribute)\(\s*)"
+    called = call + r"[\"']([^\"']+)"
     found = {name.partition("(")[0] for text in texts.values() for name in re.findall(called, text)}
     keywords = {name for text in texts.values() for name in re.findall(r"\((\w+)=\)\"", text)}
     moved = {file.stem for file, text in texts.items() if text.startswith('"""Deprecated: moved')}
@@ -42,7 +43,7 @@ def old_names() -> set[str]:
 
 def test_every_old_name_is_listed():
     table = CHANGELOG.partition("### Deprecated")[2].partition("\n### ")[0]
-    assert old_names() >= {"scaler_", "keep", "relate", "tokenize", "cell", "rotary", "beyond"}
+    assert old_names() >= {"scaler_", "keep", "relate", "Diverged", "cell", "rotary", "beyond"}
     assert old_names() - set(re.findall(r"\w+", table)) == set()
 
 

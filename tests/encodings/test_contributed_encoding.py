@@ -39,6 +39,12 @@ def test_it_computes_its_formula(encoding):
     assert (module.embed(x, t) - x).abs().max() > 0.1
 
 
+def test_it_keeps_16_bits(encoding):
+    module = resolve("log", d_model=6, n_heads=2, max_len=4)
+    x = torch.zeros(1, 4, 6, dtype=torch.bfloat16)
+    assert module.embed(x, torch.arange(4.0)[None]).dtype == x.dtype
+
+
 def test_the_example_of_its_docstring_runs(encoding):
     text = encoding["LogEncoding"].__doc__
     example = doctest.DocTestParser().get_doctest(text, encoding, "LogEncoding", None, None)
