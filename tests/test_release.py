@@ -1,4 +1,4 @@
-"""What is released: sdist and wheel are whole and hold nothing else, and work without a checkout."""
+"""What is released: sdist and wheel are whole, hold nothing else, and need no checkout."""
 
 from __future__ import annotations
 

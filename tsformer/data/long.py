@@ -86,7 +86,7 @@ def from_long(
     keys = [case, time] if channel is None else [case, time, channel]
     for name in keys:
         if table[name].isna().any():
-            row = table.index[table[name].isna()][0]
+            row = table.index[table[name].isna()].tolist()[0]  # of Python, not of NumPy
             raise ValueError(
                 f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
             )

@@ -448,8 +448,10 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
     if getattr(column.dtype, "kind", "O") in "fiuMm":
         return column
     try:
-        return pd.to_datetime(column, format=time_format or "ISO8601")
-    except ValueError as error:
+        with warnings.catch_warnings():  # of several time zones pandas 2 warns, where 3 raises
+            warnings.simplefilter("error", FutureWarning)
+            return pd.to_datetime(column, format=time_format or "ISO8601")
+    except (ValueError, FutureWarning) as error:
         dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=True)
         wrong = dates.isna() & column.notna()
         if not wrong.any():  # of several time zones
