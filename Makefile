@@ -27,8 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo test test-fast test-slow test-processes coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## train, track and compare four encodings on three real problems
-	$(BIN)/tsformer compare --datasets BasicMotions,ItalyPowerDemand,JapaneseVowels \
-		--encodings none,fixed,learnable,lspe --seeds 2 --max-epochs $(EPOCHS)
+	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
 
 # The ground floors without what trains or measures; all else is left to `make test`.
 FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \

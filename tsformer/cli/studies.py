@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Study
 
-__all__ = ["compare"]
+__all__ = ["compare", "run_and_show"]
 
 # Flags that define a study; the others say where and how it runs.
 # The name is no part of the design.
@@ -111,8 +111,7 @@ def compare(
       tsformer compare --data long.csv --case id --time t --label y --encodings none,tape+erpe
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
-    from tsformer.studies import Study, compare
-    from tsformer.studies.report.summary import to_markdown
+    from tsformer.studies import Study
 
     if data is None and (columns or test is not None):
         raise ValueError("--test and the options for columns are for a file named with --data")
@@ -140,19 +139,29 @@ def compare(
         )
     if name:
         asked = dataclasses.replace(asked, title=name)
+    run_and_show(
+        asked,
+        out=out,
+        tracking_uri=tracking_uri,
+        experiment=experiment,
+        jobs=jobs,
+        scheduler=scheduler,
+    )
+
+
+def run_and_show(study: Study, **options: Any) -> Comparison:
+    """Carry out a study, and print what came of it; exit with 2 if a fit is missing.
+
+    The options are those of `tsformer.studies.compare`.
+    """
+    from tsformer.studies import compare
+    from tsformer.studies.report.summary import to_markdown
+
     # MLflow logs every table that it creates in a new store, in the middle of the progress bar.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
         with study_bar() as show:
-            comparison = compare(
-                asked,
-                out=out,
-                tracking_uri=tracking_uri,
-                experiment=experiment,
-                jobs=jobs,
-                scheduler=scheduler,
-                on_progress=show,
-            )
+            comparison = compare(study, on_progress=show, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {shlex.join(['tsformer', *sys.argv[1:]])}", err=True)
@@ -167,6 +176,7 @@ def compare(
     typer.echo(f"runs    {comparison.ui_command}")
     if len(comparison.failures) or len(comparison.unrecorded):
         raise typer.Exit(2)
+    return comparison
 
 
 def _own(data: str, test: str | None, columns: TableSchema) -> str:
