@@ -187,8 +187,6 @@ def read_table(
     """
     schema.check()
     labelled = schema.label is not None if labelled is None else labelled
-    if labelled and schema.label is None:
-        raise ValueError(f"name the column of {path} that has the labels, with --label")
     if path.suffix.lower() in PARQUET:
         table = _read_parquet(path)
         schema = _complete(schema, [str(name) for name in table.columns], path, labelled, by_model)
@@ -277,6 +275,16 @@ def _complete(
     schema: TableSchema, names: list[str], path: Path, labelled: bool, by_model: bool
 ) -> TableSchema:
     """Return the schema with the columns of values; raise ValueError for one that is not there."""
+    if labelled and schema.label is None:
+        long = (
+            ""
+            if schema.time
+            else "; for a table with one row per observation, --case and --time too"
+        )
+        raise ValueError(
+            f"name the column of {path} that has the labels, with --label{long}. "
+            f"It has {_listed(names)}"
+        )
     for name, count in Counter(names).items():
         if count > 1 and name:
             raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
