@@ -1,7 +1,7 @@
 """How accurate the final recipe is: problems on which nothing was chosen, scored once.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/confirmation.py problems.txt \
-        [--published published.csv] [--methods METHOD ...] [--jobs 2] --commit
+        [--published FILE|FOLDER] [--methods METHOD ...] [--jobs 2] --commit
 
 The list has one name a line; a line that starts with # is a comment. Each fit sees the official
 train split and is scored on the test split, once: its row says the commit of the package and the
@@ -40,17 +40,17 @@ from sklearn.metrics import log_loss
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
-from experiments.accuracy.random_convolutions import PROTOCOL, names_in
+from experiments.accuracy.random_convolutions import names_in
 from experiments.output import COMMITTED, UNTRACKED, add_output_options, fit_missing
+from experiments.published import ANCHORS, PUBLISHED
 from experiments.recipe_0_1 import recipe_0_1
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
 from tsformer.estimators.ensemble import WEIGHTS
+from tsformer.studies.analysis.published import published_accuracies
 from tsformer.tracking.store import commit
 
 NAME = "confirmation"
 METHODS = ("transformers", "random convolutions", "0.1.0")
-#: The published methods to be compared with.
-ANCHORS = ("ROCKET", "InceptionTime", "HC2", "MR-Hydra")
 #: Members that are the seeds of one model.
 SEEDS = 3
 N_MEMBERS = 4
@@ -139,10 +139,7 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
 
 def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Return the paired difference of each of our methods from each published one, in points."""
-    anchors = published[published.protocol == PROTOCOL].pivot_table(
-        index="dataset", columns="method", values="accuracy"
-    )
-    columns = anchors.reindex(columns=ANCHORS)
+    columns = published.reindex(columns=ANCHORS)
     if "0.1.0" in ours:
         columns = columns.join(ours[["0.1.0"]], how="outer")
     rows = []
@@ -184,7 +181,9 @@ def check_commit(path: Path, cells: Sequence[tuple[str, str]]) -> None:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("problems", type=Path, help="file with one name a line")
-    parser.add_argument("--published", type=Path, help="CSV of published accuracies")
+    parser.add_argument(
+        "--published", type=Path, default=PUBLISHED, help="CSV of published accuracies, or a folder"
+    )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, NAME)
@@ -205,8 +204,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     ours.round(6).to_csv(options.out / f"{NAME}_averages.csv", index_label="dataset")
     print(ours.round(4).to_string())
     print(ours.mean().round(4).to_string())
-    if options.published:
-        print(beside(ours, pd.read_csv(options.published)).round(2).to_string(index=False))
+    published = published_accuracies(options.published)
+    print(beside(ours, published).round(2).to_string(index=False))
 
 
 if __name__ == "__main__":
