@@ -65,7 +65,7 @@ test-lowest: $(LOWEST_INSTALLED) ## run the tests of test-fast with the lowest v
 test-newest: ## run the tests of test with the newest versions there are, in .venv-newest
 	$(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --upgrade --upgrade-strategy eager --editable ".[all,test]"
-	$(NEWEST)/bin/python -m pytest -n 2 -m "not slow and not processes"
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
 
 coverage: install ## measure line and branch coverage of tsformer/ by all tests but those of processes
 	$(BIN)/python -m coverage erase
