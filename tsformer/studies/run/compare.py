@@ -178,13 +178,13 @@ def compare(
             ]
             try:
                 for result in _results(tasks, jobs, client, progress):
-                    result_store.add(result)
-                    progress.fit_end(
-                        result.trial,
-                        seconds=result.seconds,
-                        accuracy=result.row["accuracy"] if result.row else None,
-                        error=result.error,
-                    )
+                    for trial in result_store.add(result):
+                        progress.fit_end(
+                            trial,
+                            seconds=result.seconds,
+                            accuracy=result.row["accuracy"] if result.row else None,
+                            error=result.error,
+                        )
             except KeyboardInterrupt:
                 attempt(result_store.kill_running, "marking the running fits as killed")
                 raise
