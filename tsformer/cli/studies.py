@@ -33,6 +33,7 @@ _OF_A_STUDY = (
     "max_epochs",
     "vary",
     "resamples",
+    "train_sizes",
     "set_",
 )
 
@@ -73,6 +74,13 @@ def compare(
     resamples: Annotated[
         int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
     ] = 1,
+    train_sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="N,P%",
+            help="Train on so many series of each train split, or on so much of it.",
+        ),
+    ] = "",
     study: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
@@ -100,6 +108,8 @@ def compare(
 
     Series of your own are written to data/ as a data set, without times.
     Without --test, 30 % of each class are drawn to test on, always the same.
+    With --train-sizes, a learning curve: under one seed all methods train on the
+    same stratified subsets, of which each is part of the larger ones.
     With few series, add --resamples. If several come from one person or
     machine, split them by that, and name the test part with --test.
 
@@ -108,6 +118,7 @@ def compare(
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe
       tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear --jobs 2
       tsformer compare --datasets NATOPS --vary stem=conv,linear --resamples 5
+      tsformer compare --datasets NATOPS --train-sizes 10%,20%,50%,100%
       tsformer compare --data long.csv --case id --time t --label y --encodings none,tape+erpe
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
@@ -132,6 +143,7 @@ def compare(
             options,
             parsing.varied(vary),
             resamples,
+            train_sizes=parsing.names(train_sizes),
         )
     else:
         raise ValueError(

@@ -13,11 +13,13 @@ import pandas as pd
 from tsformer._names import unknown
 from tsformer.studies.analysis.published import Paths, Published, published_beside
 from tsformer.studies.design.study_file import read_design
+from tsformer.studies.design.train_sizes import WHOLE
 
 __all__ = [
     "StudyScores",
     "VariantScores",
     "complete",
+    "has_whole_split",
     "labels",
     "read_scores",
     "read_study",
@@ -121,7 +123,7 @@ def read_study(
         )
     design = read_design(file.with_name("study.json"))
     asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
-    varied = list((design or {}).get("vary", {})) if asked is None else asked
+    varied = _varied(design or {}) if asked is None else asked
     try:
         table = pd.read_csv(
             file,
@@ -197,6 +199,13 @@ def variant_scores(study: StudyScores) -> list[VariantScores]:
     ]
 
 
+def has_whole_split(study: StudyScores, variant: VariantScores) -> bool:
+    """Return whether the fits of a variant are trained on whole train splits."""
+    if "train_size" not in study.varied:
+        return True
+    return bool((variant.rows["train_size"] == WHOLE).all())
+
+
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
     """Split rows by what a study varied beside the method.
 
@@ -245,6 +254,11 @@ def complete(rows: pd.DataFrame) -> pd.DataFrame:
 def repeat_columns(rows: pd.DataFrame) -> list[str]:
     """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
+
+
+def _varied(design: Mapping[str, Any]) -> list[str]:
+    """Return the columns that distinguish the variants of a design."""
+    return [*design.get("vary", {}), *(["train_size"] if design.get("train_sizes") else [])]
 
 
 def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:

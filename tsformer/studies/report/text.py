@@ -16,6 +16,7 @@ from tsformer.studies.analysis.effects import (
 from tsformer.studies.analysis.published import PROTOCOL
 from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import Statistics, p_text
+from tsformer.studies.design.train_sizes import WHOLE
 
 __all__ = ["asked", "limits", "outcome", "protocol", "published", "verdict"]
 
@@ -98,6 +99,12 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
             "Fits of one data set, seed and variant differ only in the encoding: they start from "
             "the same weights and see the same batches under the same budget.",
         ]
+        if "train_size" in study.varied:
+            known.append(
+                "A train size is a stratified subset of the train split. Under one seed it is the "
+                "same for every method, and part of the larger ones; another seed draws another. A "
+                "percentage is rounded, and is at least one series of each class."
+            )
     else:
         known = ["The file does not say how these scores were obtained; they are taken as given."]
     for each in findings:
@@ -143,6 +150,11 @@ def published(study: StudyScores, findings: list[Findings]) -> list[str]:
                 f"The file does not say on which split its scores were obtained; the published "
                 f"ones are of the {PROTOCOL}."
             )
+    if "train_size" in study.varied and len(study.published.rows):
+        said.append(
+            "They were trained on the whole train split, and are set beside fits of train size "
+            f"{WHOLE} only."
+        )
     variants: dict[str, list[str]] = {}
     for each in findings:
         if each.statistics is not None and each.not_ranked:
@@ -314,6 +326,7 @@ def _expected(study: StudyScores) -> int | None:
         return None
     lists = [study.design[name] for name in ("datasets", "encodings", "seeds")]
     lists += study.design.get("vary", {}).values()
+    lists += [study.design["train_sizes"]] if study.design.get("train_sizes") else []
     return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
 
 

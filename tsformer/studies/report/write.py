@@ -30,7 +30,12 @@ from tsformer.studies.report.render import (
     html,
     markdown,
 )
-from tsformer.studies.report.sections import has_intervals, side_by_side, variant_section
+from tsformer.studies.report.sections import (
+    has_intervals,
+    learning_curves,
+    side_by_side,
+    variant_section,
+)
 
 __all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
 
@@ -144,6 +149,8 @@ def compare_command(design: Mapping[str, Any]) -> str:
     words += ["--seeds", seeds if "," in seeds else f"{seeds},"]
     for name, values in design.get("vary", {}).items():
         words += ["--vary", f"{name}={','.join(map(str, values))}"]
+    if design.get("train_sizes"):
+        words += ["--train-sizes", ",".join(design["train_sizes"])]
     if design.get("resamples", 1) > 1:
         words += ["--resamples", str(design["resamples"])]
     for name, value in design.get("parameters", {}).items():
@@ -181,6 +188,7 @@ def _blocks(
             *([Heading("Gains")] if len(findings) == 1 else []),
             Picture("mean_gains", plot_mean_gains(tables, baseline), caption),
         ]
+    blocks += learning_curves(scores)
     for each in findings:
         blocks += variant_section(each, baseline, len(findings) > 1)
     return [

@@ -21,7 +21,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
 from tsformer.studies.run.finalize import attempt, by_variant, finalize
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.problem import Problem, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.study_run import study_note, study_tags
@@ -44,10 +44,11 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
-        `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
-        `f1_macro`, `log_loss`), `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
-        `n_parameters_encoding`, `peak_memory_mb`, `configuration` (hash of the shared
-        parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
+        `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
+        `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
+        `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`, `n_parameters_encoding`,
+        `peak_memory_mb`, `configuration` (hash of the shared parameters), `version` of tsformer,
+        its `commit` in a checkout, and `run_id` in MLflow.
     failures : DataFrame
         One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
         `error`.
@@ -145,6 +146,8 @@ def compare(
     modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
     for name in study.datasets:
         Problem.load(name)
+        for size in study.train_sizes:
+            n_train(name, 0, size)
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
@@ -190,7 +193,7 @@ def compare(
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             figure_path, report_path = finalize(result_store, folder, parent)
-        views = make_views(store, study=study.name, title=study.label, varied=list(study.vary))
+        views = make_views(store, study=study.name, title=study.label, varied=list(study.varied))
         progress.end()
     return Comparison(
         study=study,

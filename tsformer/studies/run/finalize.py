@@ -82,9 +82,9 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Return the results with the variant's label added to the name in `encoding`."""
-    if not study.vary or results.empty:
+    if not study.varied or results.empty:
         return results
-    return results.assign(encoding=results["encoding"] + ", " + labels(results, study.vary))
+    return results.assign(encoding=results["encoding"] + ", " + labels(results, study.varied))
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["stratified_resample", "stratified_split"]
+__all__ = ["stratified_resample", "stratified_split", "taken"]
 
 
 def stratified_resample(
@@ -56,7 +56,7 @@ def stratified_resample(
         train += places[:n].tolist()
         test += places[n:].tolist()
     X = _joined(X_train, X_test)
-    return _taken(X, train), y[train], _taken(X, test), y[test]
+    return taken(X, train), y[train], taken(X, test), y[test]
 
 
 def stratified_split(
@@ -114,5 +114,6 @@ def _joined(first: Any, second: Any) -> np.ndarray | list[Any]:
     return [*first, *second]
 
 
-def _taken(X: np.ndarray | list[Any], places: list[int]) -> Any:
+def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
+    """Return the series at these places: an array of an array, a list of a list."""
     return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]

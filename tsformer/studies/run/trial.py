@@ -16,7 +16,8 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.run.problem import Problem, n_train
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.run import RunEnded
 from tsformer.tracking.scores import classification_scores
@@ -60,7 +61,8 @@ _CHECK_SECONDS = 5.0
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    trial = ["dataset", "encoding", *study.vary, "seed", "resample"]
+    counted = ["n_train"] if study.train_sizes else []
+    trial = ["dataset", "encoding", *study.varied, *counted, "seed", "resample"]
     return [*trial, *_METRICS, "configuration", "version", "commit", "run_id"]
 
 
@@ -139,6 +141,8 @@ def _begin(
     """Log the configuration and data, and return the unfitted classifier and its tracker."""
     names = ("dataset", "encoding", "seed", "resample")
     configuration = {name: getattr(trial, name) for name in names}
+    if problem.train_size != WHOLE:
+        configuration |= {"train_size": problem.train_size, "n_train": len(problem.y_train)}
     configuration |= study.configuration(trial.variant)
     run.params(configuration)
     run.json(configuration, "configuration.json")
@@ -225,10 +229,15 @@ def _score(
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
     """Return what identifies a trial within its study, by column of the results."""
     varied = study.variants[trial.variant]
+    counted = {}
+    if study.train_sizes:
+        size = study.train_size_of(trial.variant)
+        counted = {"n_train": n_train(trial.dataset, trial.resample, size)}
     return {
         "dataset": trial.dataset,
         "encoding": trial.encoding,
         **{name: plain(value) for name, value in varied.items()},
+        **counted,
         "seed": trial.seed,
         "resample": trial.resample,
     }
