@@ -122,6 +122,7 @@ class Study:
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
+    _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         seeds: Any = self.seeds
