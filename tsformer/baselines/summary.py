@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer.data.containers import to_arrays
+from tsformer.data.panel import Floats
 
 __all__ = ["SummaryRidgeClassifier"]
 
@@ -59,12 +60,12 @@ class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _features(X: Any) -> npt.NDArray[np.float64]:
+def _features(X: Any) -> Floats:
     """Return [B, 3 C + 1]: means, deviations and slopes of the channels, and the length."""
     return np.stack([_summary(x) for x in to_arrays(X)])
 
 
-def _summary(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _summary(x: Floats) -> Floats:
     there = ~np.isnan(x)
     n = np.maximum(there.sum(axis=1), 1)
     means = np.where(there, x, 0.0).sum(axis=1) / n

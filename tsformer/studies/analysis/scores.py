@@ -31,7 +31,7 @@ _COLUMNS = ("dataset", "method", "seed", "score")
 #: What a comparison run here calls these columns.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
-_WORDS = ("dataset", "method", "encoding", "run_id")
+_WORDS = ("dataset", "method", "encoding", "helped", "run_id")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class StudyScores:
         The design in ``study.json`` beside the file.
     failed : int
         Number of fits that raised, from ``failures.csv`` beside the file.
+    skipped : tuple of str
+        Methods that cannot read the series of a data set, one sentence each, from the same file.
     published : Published or None
         Results that others published, to be set beside these; None if none were asked for.
     """
@@ -62,6 +64,7 @@ class StudyScores:
     varied: tuple[str, ...] = ()
     design: Mapping[str, Any] | None = None
     failed: int = 0
+    skipped: tuple[str, ...] = ()
     published: Published | None = None
 
 
@@ -135,6 +138,7 @@ def read_study(
     missing = set(_COLUMNS) - set(table.columns)
     renamed = {ours: name for ours, name in _OURS.items() if name in missing}
     ours = "encoding" in renamed and "encoding" in table.columns
+    ours = ours or ("accuracy" in renamed and bool((design or {}).get("methods")))
     table = table.rename(columns=renamed)
     for name in _COLUMNS:
         if name not in table.columns:
@@ -145,7 +149,7 @@ def read_study(
     for name in asked or ():
         if name not in free:
             raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
-    failures = file.with_name("failures.csv")
+    failed, skipped = _failures(file.with_name("failures.csv")) if ours else (0, ())
     table = table.astype({"dataset": str, "method": str})
     return StudyScores(
         rows=table,
@@ -153,9 +157,24 @@ def read_study(
         ours=ours,
         varied=tuple(name for name in dict.fromkeys(varied) if name in free),
         design=design,
-        failed=len(pd.read_csv(failures)) if ours and failures.is_file() else 0,
+        failed=failed,
+        skipped=skipped,
         published=None if published is None else published_beside(table, published),
     )
+
+
+def _failures(file: Path) -> tuple[int, tuple[str, ...]]:
+    """Return how many fits failed, and what could not be read: that is no failure of a method."""
+    if not file.is_file():
+        return 0, ()
+    table = pd.read_csv(file, converters=dict.fromkeys((*_WORDS, "error"), str))
+    unread = table[table["error"].str.startswith("UnreadableSeries: ")]
+    said = [
+        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: "
+        f"{row['error'].partition(': ')[2]}"
+        for row in unread.to_dict("records")
+    ]
+    return len(table), tuple(dict.fromkeys(said))
 
 
 def read_scores(

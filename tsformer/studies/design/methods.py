@@ -69,7 +69,8 @@ class Method:
     def configuration(self) -> dict[str, Any]:
         """Return what can affect a fit: class, library with its version, and parameters."""
         path = find(self.estimator).path
-        return {"estimator": path, "library": library_version(path), **self.parameters}
+        library = library_version(path)
+        return {"estimator": path, "library": library, "parameters": self.parameters}
 
     def hash(self) -> str:
         """Return a hash of the configuration, eight hex digits."""

@@ -130,6 +130,7 @@ class Study:
     train_sizes: tuple[str, ...] = ()
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
+    _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         seeds: Any = self.seeds

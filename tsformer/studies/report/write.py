@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tsformer
 from tsformer._optional import require
+from tsformer.baselines.catalogue import BASELINES
 from tsformer.studies._files import write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_mean_gains
@@ -136,6 +137,8 @@ def write_findings(
 def compare_command(design: Mapping[str, Any]) -> str:
     """Return the shell command that runs a study of this design.
 
+    Methods with parameters are in its file only, ``study.json``.
+
     Examples
     --------
     >>> compare_command({"datasets": ["A", "B"], "encodings": ["none"], "seeds": [0, 1],
@@ -143,8 +146,12 @@ def compare_command(design: Mapping[str, Any]) -> str:
     'tsformer compare --datasets A,B --encodings none --seeds 0,1 --set d_model=32'
     """
     words = ["tsformer", "compare"]
+    methods = design.get("methods", {})
+    if any(said or name not in BASELINES for name, said in methods.items()):
+        return shlex.join([*words, "--study", "study.json"])  # no flag has parameters of methods
     words += ["--datasets", ",".join(design["datasets"])]
-    words += ["--encodings", ",".join(design["encodings"])]
+    words += ["--encodings", ",".join(design["encodings"])] if design["encodings"] else []
+    words += ["--methods", ",".join(methods)] if methods else []
     seeds = ",".join(map(str, design["seeds"]))
     words += ["--seeds", seeds if "," in seeds else f"{seeds},"]
     for name, values in design.get("vary", {}).items():
@@ -160,7 +167,8 @@ def compare_command(design: Mapping[str, Any]) -> str:
 
 def _title(scores: StudyScores) -> str:
     of = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
-    question = "Which encoding helps" if scores.ours else "Which method scores higher"
+    encodings = scores.ours and not (scores.design or {}).get("methods")
+    question = "Which encoding helps" if encodings else "Which method scores higher"
     return f"{question}: {of}" if of else question
 
 

@@ -46,9 +46,13 @@ class Comparison:
         One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
         `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
         `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
-        `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`, `n_parameters_encoding`,
-        `peak_memory_mb`, `configuration` (hash of the shared parameters), `version` of tsformer,
-        its `commit` in a checkout, and `run_id` in MLflow.
+        `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
+        `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
+        parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
+        In a study with methods, `method` is in place of `encoding`, and `helped` says whether
+        series were ``padded``, ``cut`` or ``interpolated`` because it cannot read them as they are.
+        What a method does not have is NaN: log loss without probabilities, epochs, parameters.
     failures : DataFrame
         One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
         `error`.
@@ -79,7 +83,7 @@ class Comparison:
     def summary(self) -> pd.DataFrame:
         """Summarise the results over seeds and resamples, as `summary_table` does.
 
-        If the study varied other parameters, `encoding` names encoding and variant.
+        If the study varied other parameters, the names are those of encoding and variant.
         """
         return summary_table(by_variant(self.results, self.study))
 
@@ -94,7 +98,7 @@ def compare(
     scheduler: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Comparison:
-    """Fit every encoding on every data set with every seed; score each once on the test split.
+    """Fit every encoding or method on every data set with every seed; score each once.
 
     Each fit is an MLflow run with a key of its own. Fits that an earlier call finished are read
     back, not repeated, so that the same call resumes after any interruption, whether a worker,
@@ -137,13 +141,16 @@ def compare(
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
-        If `jobs` and `scheduler` are incompatible with each other or with the store.
+        If `jobs` and `scheduler` are incompatible with each other or with the store, or as
+        `Study.check` raises it.
     ImportError
-        If mlflow or matplotlib is missing, or distributed if a scheduler is given.
+        If mlflow or matplotlib is missing, distributed if a scheduler is given, or what a method
+        needs.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     jobs = _check_jobs(jobs, scheduler)
     modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
+    study.check()
     for name in study.datasets:
         Problem.load(name)
         for size in study.train_sizes:
@@ -249,12 +256,19 @@ def _check_reach(store: RunStore, scheduler: str | None) -> None:
 
 def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
     """Return the modules that register the study's encodings, for other processes to import."""
-    parts = {part.strip() for encoding in study.encodings for part in encoding.split("+")}
+    names = (study.encoding_of(name) for name in study.names if study.is_transformer(name))
+    parts = {part.strip() for encoding in names for part in encoding.split("+")}
     modules = {part: find(part).__module__ for part in parts}
     for part, module in modules.items():
         if elsewhere and module == "__main__":
             raise ValueError(
                 f"the encoding {part!r} is defined in the main script, which other processes "
                 "cannot import; move it to a module of its own, or use jobs=1"
+            )
+    for method in map(study.method, study.methods):
+        if elsewhere and method is not None and method.estimator.startswith("__main__."):
+            raise ValueError(
+                f"the class of method {method.name!r} is defined in the main script, which other "
+                "processes cannot import; move it to a module of its own, or use jobs=1"
             )
     return tuple(sorted(set(modules.values()))) if elsewhere else ()

@@ -54,7 +54,9 @@ def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterat
 
 
 def _on_gpu(task: Task) -> bool:
-    device = task.study.configuration(task.trial.variant)["device"]
+    if not task.study.is_transformer(task.trial.method):
+        return False
+    device = task.study.configuration(task.trial.variant, task.trial.method)["device"]
     return resolve_device(device).type == "cuda"
 
 

@@ -21,6 +21,7 @@ from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.study_run import log_findings, log_scores
 from tsformer.studies.run.summary_runs import summary_runs
+from tsformer.studies.run.trial import name_column
 from tsformer.tracking import TrackedRun
 
 __all__ = ["attempt", "by_variant", "finalize"]
@@ -55,7 +56,7 @@ def finalize(
         table += f"\n{len(failures)} fits failed and are not in the table: {failed.name}.\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
-    figure = plot_comparison(shown)
+    figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
     figure.savefig(figure_path)
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
@@ -81,10 +82,11 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
 
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return the results with the variant's label added to the name in `encoding`."""
+    """Return the results with the variant's label added to the names of what is compared."""
     if not study.varied or results.empty:
         return results
-    return results.assign(encoding=results["encoding"] + ", " + labels(results, study.varied))
+    name = name_column(study)
+    return results.assign(**{name: results[name] + ", " + labels(results, study.varied)})
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:
