@@ -20,7 +20,7 @@ from tsformer.studies.analysis.plots import (
     plot_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.scores import StudyScores, labels
+from tsformer.studies.analysis.scores import StudyScores, labels, variant_scores
 from tsformer.studies.report import text
 from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
 
@@ -55,7 +55,10 @@ def learning_curves(scores: StudyScores) -> list[Block]:
     """Return figures of scores against the number of training series, if the study has sizes."""
     if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
         return []
-    rows = scores.rows
+    # Of an unfinished study, a point is over the draws that every method has at that size.
+    rows = pd.concat([variant.used for variant in variant_scores(scores)])
+    if rows.empty:
+        return []
     others = [name for name in scores.varied if name != "train_size"]
     if others:
         rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
