@@ -62,14 +62,16 @@ def learning_curves(scores: StudyScores) -> list[Block]:
     others = [name for name in scores.varied if name != "train_size"]
     if others:
         rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
+    metric = "accuracy" if scores.ours else "score"
+    rows = rows.rename(columns={"score": metric})
     spread = "Bars are ± one standard deviation over seeds, each of which draws its own subsets."
     blocks: list[Block] = [Heading("Learning curves")]
     n_datasets = rows["dataset"].nunique()
-    if n_datasets > 1 and can_average(rows, "score"):
-        figure = plot_learning_curves(rows, metric="score", average=True)
+    if n_datasets > 1 and can_average(rows, metric):
+        figure = plot_learning_curves(rows, metric=metric, average=True)
         caption = f"Mean score over data sets against the share of the train split. {spread}"
         blocks.append(Picture("learning_curves_mean", figure, caption))
-    figure = plot_learning_curves(rows, metric="score")
+    figure = plot_learning_curves(rows, metric=metric)
     caption = f"Score against the number of training series, a panel per data set. {spread}"
     return [*blocks, Picture("learning_curves", figure, caption)]
 
