@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tsformer.data import load_dataset
+from tsformer.data.archive import folder_of
 from tsformer.studies.run.resample import stratified_resample
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "write_folds"]
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
+# The file of a problem whose splits are folds.
+_FOLDS = "_FOLDS.csv"
 
 
 @dataclass(frozen=True)
@@ -33,9 +38,20 @@ class Problem:
 
     @classmethod
     def load(cls, name: str, resample: int = 0) -> Problem:
-        """Load by name: the official split for 0, else the stratified resample of that number."""
+        """Load by name: the official split for 0, else the stratified resample of that number.
+
+        Of a problem with folds, `resample` is the one that is tested on.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer folds.
+        """
         split = _official(name)
-        if resample:
+        folds = _folds(name)
+        if folds is not None:
+            split = _fold(name, split, folds, resample)
+        elif resample:
             split = stratified_resample(*split, seed=resample)
         return cls(name, resample, *split)
 
@@ -46,6 +62,40 @@ class Problem:
         return (
             f"tsformer.studies.run.problem.Problem.load({self.name!r}, {self.resample}).X_{context}"
         )
+
+
+def write_folds(stem: Path, folds: npt.NDArray[np.int64]) -> None:
+    """Write the fold of each series, those of the train file before those of the test file."""
+    lines = "".join(f"{fold}\n" for fold in folds)
+    Path(f"{stem}{_FOLDS}").write_text(f"fold\n{lines}", encoding="ascii")
+
+
+def _fold(
+    name: str,
+    split: tuple[Any, np.ndarray, Any, np.ndarray],
+    folds: npt.NDArray[np.int64],
+    number: int,
+) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    """Return the split that tests on one fold."""
+    if number > folds.max():
+        raise ValueError(
+            f"{name} has {folds.max() + 1} folds, so that a study of it has as many resamples at "
+            f"most; got number {number}"
+        )
+    X_train, y_train, X_test, y_test = split
+    X, y = [*X_train, *X_test], np.concatenate([y_train, y_test])
+    parts = [np.flatnonzero(folds != number), np.flatnonzero(folds == number)]
+    (X_train, y_train), (X_test, y_test) = (([X[i] for i in part], y[part]) for part in parts)
+    return X_train, y_train, X_test, y_test
+
+
+@lru_cache(maxsize=_KEPT)
+def _folds(name: str) -> npt.NDArray[np.int64] | None:
+    home = folder_of(name)
+    file = None if home is None else Path(f"{home / name}{_FOLDS}")
+    if file is None or not file.is_file():
+        return None
+    return np.loadtxt(file, dtype=np.int64, skiprows=1, ndmin=1)
 
 
 @lru_cache(maxsize=_KEPT)
