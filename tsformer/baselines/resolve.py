@@ -161,7 +161,7 @@ def library_version(path: str) -> str:
     try:
         return f"{top} {importlib.metadata.version(top)}"
     except importlib.metadata.PackageNotFoundError:
-        for name in importlib.metadata.packages_distributions().get(top, ()):
+        for name in _distributions().get(top, ()):
             return f"{name} {importlib.metadata.version(name)}"
     try:
         spec = importlib.util.find_spec(path.rpartition(".")[0])
@@ -170,6 +170,12 @@ def library_version(path: str) -> str:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         return f"{top} of unknown version"
     return f"{top} {hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:8]}"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Return the distributions that each importable name comes from, which takes a second."""
+    return importlib.metadata.packages_distributions()
 
 
 def _import(home: str, estimator: str) -> ModuleType:
@@ -185,7 +191,7 @@ def _import(home: str, estimator: str) -> ModuleType:
             ) from error
         parent, _, name = missing.rpartition(".")
         if not parent:
-            near = nearest(name, sorted(importlib.metadata.packages_distributions()))
+            near = nearest(name, sorted(_distributions()))
             raise ValueError(
                 f"{estimator}: there is no module {name!r}"
                 + (f": did you mean {near[0]!r}?" if near else ";")

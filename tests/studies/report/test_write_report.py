@@ -394,7 +394,13 @@ def with_sizes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows[(rows["encoding"] == "none") | (rows["seed"] == 0)].to_csv(
         folder / "results.csv", index=False
     )
-    design = {**DESIGN, "datasets": DATASETS[3:8], "encodings": ["none", "rope"], "vary": {}, "train_sizes": list(SIZES)}
+    design = {
+        **DESIGN,
+        "datasets": DATASETS[3:8],
+        "encodings": ["none", "rope"],
+        "vary": {},
+        "train_sizes": list(SIZES),
+    }
     (folder / "study.json").write_text(json.dumps(design))
     PUBLISHED.to_csv(folder / "others.csv", index=False)
     write_report(folder, folder / "report", published=folder / "others.csv")

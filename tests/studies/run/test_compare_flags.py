@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -99,6 +100,12 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --vary stm=conv", "did you mean 'stem'"),
         ("--datasets A --resamples 0", "resamples must be at least 1"),
         ("--datasets A --jobs 0", "jobs must be an int >= 1, or -1"),
+        ("--datasets A --methods minirokcet", "did you mean 'minirocket'"),
+        ("--datasets A --methods sklearn.svm.SVC", "add --allow-import if you trust it"),
+        ("--datasets A --methods majority,majority", "names 'majority' twice"),
+        ("--datasets A --methods rocket --set d_model=8", "no method of this study is; got 'd_m"),
+        ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
+        ("--study small.toml --methods rocket", "remove --methods, or put it"),
         ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give only one of the two"),
     ],
 )
@@ -108,6 +115,43 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from sklearn.linear_model import LogisticRegression\n"
+        "class Mine(LogisticRegression):\n    pass\n"
+    )
+    rng = np.random.default_rng(0)
+    lines = ["patient,state," + ",".join(f"t{i}" for i in range(12))]
+    for i in range(24):
+        state = "ab"[i // 2 % 2]
+        values = rng.normal(size=12) + 5 * (state == "a")
+        lines.append(f"p{i // 2},{state}," + ",".join(f"{x:.3f}" for x in values))
+    (tmp_path / "own.csv").write_text("\n".join(lines))
+    code, out, _ = run(
+        "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 3, "--seeds", 1,
+        "--methods", "majority,summary-ridge,mine.Mine", "--allow-import",
+        "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 0
+    assert "24 series of 12 groups in 3 folds, in data/own-" in out
+    rows = pd.read_csv(tmp_path / "results/compare/results.csv")
+    assert sorted(set(rows["method"])) == ["Mine", "majority", "summary-ridge"]
+    assert sorted(set(rows["resample"])) == [0, 1, 2]
+    assert len(rows) == 9
+    assert (rows.loc[rows["method"] != "majority", "accuracy"] > 0.9).all()
+
+
+def test_the_line_of_a_study_of_methods() -> None:
+    named = Study(["A"], methods={"tsformer": {}, "minirocket": {}}, seeds=[0, 1])
+    assert compare_command(named.as_dict()) == (
+        "tsformer compare --datasets A --methods tsformer,minirocket --seeds 0,1"
+    )
+    other = Study(["A"], ["none"], methods={"rocket": {"num_kernels": 84}})
+    assert compare_command(other.as_dict()) == "tsformer compare --study study.json"
 
 
 def test_values_of_varied_parameters_are_literals_or_words() -> None:

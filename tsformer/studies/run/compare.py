@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -153,8 +154,8 @@ def compare(
     study.check()
     for name in study.datasets:
         Problem.load(name)
-        for size in study.train_sizes:
-            n_train(name, 0, size)
+        for number, size in itertools.product(range(study.resamples), study.train_sizes):
+            n_train(name, number, size)
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
