@@ -407,17 +407,22 @@ def with_sizes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_each_train_size_is_a_variant_and_has_its_curves(with_sizes: Path) -> None:
     said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
     assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
     assert "30 of 40 fits are available: this study is not finished." in said
     assert "--train-sizes 20%,100%" in said
     assert "A train size is a stratified subset of the train split." in said
+    part, whole = said.split("### Data sets")[1:]
+    assert re.search(r"^\| GunPoint \| 150 \| 8 \|", part, flags=re.M), "trained on 8 series"
+    assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
     for name in ("learning_curves", "learning_curves_mean"):
         assert f"({name}.png)" in said
         assert (with_sizes / "report" / f"{name}.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_published_results_are_beside_the_whole_train_split_only(with_sizes: Path) -> None:
     said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
     assert "set beside fits of train size 100% only" in said
@@ -431,6 +436,7 @@ def test_published_results_are_beside_the_whole_train_split_only(with_sizes: Pat
     assert second.not_ranked == ["MR-Hydra (published)"]
 
 
+@pytest.mark.slow
 def test_a_point_of_a_curve_is_over_the_draws_of_every_method(
     with_sizes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

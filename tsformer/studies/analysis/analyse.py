@@ -162,6 +162,9 @@ def _analyse_variant(
     if baseline is None or baseline not in statistics.scores.columns:
         return found
     table = gains(statistics, baseline)
+    if "n_train" in used.columns:  # fits were trained on part of the train split
+        sizes = used.groupby("dataset")["n_train"].first().astype(float)
+        table = table.assign(train_size=table["dataset"].map(sizes))
     return replace(found, gains=table, mean_gains=mean_gains(table), effects=effects(table))
 
 

@@ -277,6 +277,9 @@ def _datasets(found: Findings) -> list[Block]:
         if dataset in catalog.index:
             of = catalog.loc[dataset]
             sizes = [_whole(of["length_max"]), _whole(of["train_size"])]
+        if "n_train" in found.rows.columns:  # fits were trained on part of the train split
+            counts = found.rows.loc[found.rows["dataset"] == dataset, "n_train"]
+            sizes[1] = _whole(counts.iloc[0])
         cells = [
             _mean(means.get((dataset, name)), spreads.get((dataset, name))) for name in methods
         ]
