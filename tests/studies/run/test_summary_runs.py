@@ -89,7 +89,7 @@ def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -
     for name, accuracy in (("none, stem=conv", 0.6), ("none, stem=linear", 0.61)):
         assert runs[name].data.metrics["test/accuracy"] == pytest.approx(accuracy)
     note = runs["none, stem=conv"].data.tags["mlflow.note.content"]
-    assert "2 fits are left out, since some encoding lacks that draw." in note
+    assert "2 fits are left out, since some method lacks that draw." in note
 
 
 def test_made_again_they_are_the_same_runs(store: RunStore, tmp_path: Path) -> None:

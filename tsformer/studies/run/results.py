@@ -39,7 +39,10 @@ class ResultStore:
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
         self._trials = study.trials()
-        self._keys = {study.key(*trial): trial for trial in self._trials}
+        #: Several where seed, variant or name make no difference to a fit.
+        self._keys: dict[str, list[Trial]] = {}
+        for trial in self._trials:
+            self._keys.setdefault(study.key(*trial), []).append(trial)
 
     def open(self) -> None:
         """Read the store for the first time, unless that would lose rows of an existing CSV.
@@ -71,12 +74,12 @@ class ResultStore:
             self.store.kill_stale(self._keys, tags)
             self.store.kill_doubled(self._keys, tags)
             for key, run in self.store.finished(self._keys, tags).items():
-                trial = self._keys[key]
-                known = self.rows.get(trial)
-                if known is None or known["run_id"] != run.info.run_id:
-                    self.rows[trial] = read_back(trial, self.study, run)
-                    self.errors.pop(trial, None)
-                self.unrecorded.discard(trial)
+                for trial in self._keys[key]:
+                    known = self.rows.get(trial)
+                    if known is None or known["run_id"] != run.info.run_id:
+                        self.rows[trial] = read_back(trial, self.study, run)
+                        self.errors.pop(trial, None)
+                    self.unrecorded.discard(trial)
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
@@ -105,15 +108,19 @@ class ResultStore:
         for tags in self._tags():
             self.store.kill_stale(self._keys, tags)
 
-    def add(self, result: TrialResult) -> None:
-        """Add the result of a trial."""
-        if result.row is None:
-            self.errors[result.trial] = result.error
-        else:
-            self.rows[result.trial] = result.row
+    def add(self, result: TrialResult) -> list[Trial]:
+        """Add the result of a trial; return all trials of which it is the result."""
+        same = self._keys[self.study.key(*result.trial)]
+        for trial in same:
+            if result.row is None:
+                self.errors[trial] = result.error
+            else:
+                self.rows[trial] = {**result.row, **describe(trial, self.study)}
+            if not result.recorded:
+                self.unrecorded.add(trial)
+        if result.row is not None:
             self.write()
-        if not result.recorded:
-            self.unrecorded.add(result.trial)
+        return same
 
     def write(self) -> None:
         """Write the rows to the CSV."""
@@ -123,7 +130,7 @@ class ResultStore:
         """Return the rows in the study's order."""
         rows = [self.rows[trial] for trial in self._trials if trial in self.rows]
         frame = pd.DataFrame(rows, columns=columns(self.study))
-        for name in self.study.vary:  # else None among numbers would become NaN
+        for name in self.study.varied:  # else None among numbers would become NaN
             frame[name] = pd.Series([row[name] for row in rows], dtype=object)
         return frame.astype(dict.fromkeys(COUNTS, "Int64"))
 
@@ -142,12 +149,11 @@ class ResultStore:
         return pd.DataFrame(rows, columns=self._names())
 
     def waiting(self) -> Iterable[Trial]:
-        """Return the trials without a row so far."""
-        return [trial for trial in self._trials if trial not in self.rows]
+        """Return the trials without a row so far, of those that are the same fit the first."""
+        return [first for first, *_ in self._keys.values() if first not in self.rows]
 
     def _tags(self) -> list[dict[str, str]]:
-        hashes = dict.fromkeys(self.study.hash_of(variant) for variant in self.study.variants)
-        return [{"tsformer.configuration": found} for found in hashes]
+        return [{"tsformer.configuration": found} for found in self.study.hashes()]
 
     def _names(self) -> list[str]:
         names = columns(self.study)

@@ -15,9 +15,17 @@ from typing import Any
 
 import torch
 
+from tsformer.baselines import find
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
-from tsformer.studies.run.trial import fit_trial, fit_trials, read_back, start_run, warm_up
+from tsformer.studies.run.trial import (
+    fit_trial,
+    fit_trials,
+    read_back,
+    start_run,
+    warm_up,
+    warm_up_method,
+)
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.run import RunEnded
 from tsformer.training.callbacks import Callback
@@ -67,6 +75,11 @@ class Task:
         """What identifies this fit among all others."""
         return self.study.key(*self.trial)
 
+    def problem(self) -> Problem:
+        """Load the data to train and score on."""
+        size = self.study.train_size_of(self.trial.variant)
+        return Problem.load(self.trial.dataset, self.trial.resample, size, self.trial.seed)
+
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -97,8 +110,8 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
             return lost(task)
         for module in task.modules:
             importlib.import_module(module)
-        problem = Problem.load(task.trial.dataset, task.trial.resample)
-        if _warmed(problem):
+        problem = task.problem()
+        if _warmed(problem) | _compiled(task, problem):
             begun = time.perf_counter()
         run = start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
         row = fit_trial(task.trial, task.study, problem, run, callbacks)
@@ -128,14 +141,14 @@ def run_seeds_together(
         task = new[0]
         parent = TrackedRun(None, task.parent_id)
         try:
-            problem = Problem.load(task.trial.dataset, task.trial.resample)
+            problem = task.problem()
             _warmed(problem)
             runs = [start_run(each.trial, each.study, each.store, parent) for each in new]
             begun = time.perf_counter()
             rows = fit_trials([each.trial for each in new], task.study, problem, runs, callbacks)
         except Exception as error:
             warnings.warn(
-                f"{len(new)} seeds of {task.trial.encoding} on {task.trial.dataset} could not be "
+                f"{len(new)} seeds of {task.trial.method} on {task.trial.dataset} could not be "
                 f"fitted together and are fitted one by one: {type(error).__name__}: {error}",
                 stacklevel=2,
             )
@@ -175,6 +188,19 @@ def _warmed(problem: Problem) -> bool:
     return True
 
 
+def _compiled(task: Task, problem: Problem) -> bool:
+    """Let a method compile what it needs, once a process for one channel and once for several."""
+    method = task.study.method(task.trial.method)
+    if method is None or not find(method.estimator).compiled:
+        return False
+    which = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
+    if which in _COMPILED:
+        return False
+    warm_up_method(method, problem)
+    _COMPILED.add(which)
+    return True
+
+
 def _look_up(task: Task) -> tuple[dict[str, Any] | None, int]:
     """Return the row of this fit if the store has it, and how many processes it lost so far."""
     try:
@@ -196,9 +222,11 @@ def _prepare_process(task: Task) -> None:
         threading.Thread(target=_follow, args=(task.driver,), daemon=True).start()
 
 
-#: The driver of this process, once it is being watched; whether the process has fitted before.
+#: The driver of this process, once it is being watched; whether the process has fitted before;
+#: what it has compiled.
 _FOLLOWED: set[int] = set()
 _WARM: list[bool] = []
+_COMPILED: set[tuple[str, str, bool]] = set()
 
 
 def _follow(driver: int) -> None:
