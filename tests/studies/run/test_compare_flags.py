@@ -121,6 +121,7 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
     assert out == ""
 
 
+@pytest.mark.slow
 def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     run: Run, uri: str, experiment: str, tmp_path: Path
 ) -> None:

@@ -190,10 +190,20 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
             "fit_seconds": time.perf_counter() - begun,
             "peak_memory_mb": peak_memory_mb(device),
         }
+        if _interrupted(classifier.estimator_):
+            raise KeyboardInterrupt
         run.metrics(fit)
         scores = _score(classifier, problem, run, device)
     run.tags({_HELPED: classifier.helped_})
     return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
+
+
+def _interrupted(estimator: Any) -> bool:
+    """Return whether Ctrl-C ended a fit: ours keep what they have, which is no result."""
+    part = getattr(estimator, "transformer_", estimator)  # of an ensemble
+    if part is None:
+        return estimator.time_limit is None
+    return any(history.interrupted for history in getattr(part, "histories_", ()))
 
 
 def _finish_transformer(
