@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -64,8 +64,10 @@ def columns(study: Study) -> list[str]:
     return [*trial, *_METRICS, "configuration", "version", "commit", "run_id"]
 
 
-def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
-    """Create the MLflow run of a trial."""
+def start_run(
+    trial: Trial, study: Study, store: RunStore, parent: TrackedRun, tags: Mapping[str, str]
+) -> TrackedRun:
+    """Create the MLflow run of a trial, with the tags that claim it."""
     return store.start(
         str(trial).replace("  ", " "),
         kind="fit",
@@ -74,6 +76,7 @@ def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -
         tags={
             "tsformer.configuration": study.hash_of(trial.variant),
             "mlflow.runColor": encoding_color(trial.encoding),
+            **tags,
         },
     )
 
