@@ -62,22 +62,11 @@ def test_of_doubled_runs_the_oldest_stays(uri: str, experiment: str) -> None:
     assert left == [ids["a"][0], ids["b"][0], *ids["other"]]
 
 
-def test_losses_are_counted_in_their_own_session(uri: str, experiment: str) -> None:
-    store = prepare_store(uri, experiment)
-    assert store.count_lost("key", "now") == 0
-    for session in ("before", "now", "now"):
-        store.start("lost", kind="fit", key="key")
-        last = store.count_lost("key", session)
-    assert last == 2
-    assert store.runs("RUNNING") == []
-    assert len(store.runs("KILLED")) == 3
-
-
 def test_a_run_that_somebody_ended_stays_as_it_is(uri: str, experiment: str) -> None:
     store = prepare_store(uri, experiment)
     run = store.start("superseded", kind="fit", key="key")
     assert not run.ended()
-    store.kill_stale(["key"], {})
+    store.kill(run.run_id)
     assert run.ended()
     with pytest.raises(RunEnded), run:
         raise RunEnded
