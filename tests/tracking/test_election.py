@@ -88,7 +88,7 @@ def test_threads_that_create_and_elect_at_once(
         thread.join()
     assert len(elected) == 4
     assert len(set(elected)) == 1
-    chosen = [run for run in candidates() if run.data.params[CHOSEN] == run.info.run_id]
+    chosen = [run for run in candidates() if run.data.params.get(CHOSEN) == run.info.run_id]
     assert [run.info.run_id for run in chosen] == elected[:1]
 
 

@@ -10,7 +10,8 @@ import pytest
 from tsformer.tracking import TrackedRun, prepare_store
 from tsformer.tracking.run import RunEnded
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+MlflowClient, MlflowException = mlflow.MlflowClient, mlflow.MlflowException
 
 
 class LosesTheRace:
@@ -39,6 +40,29 @@ def test_the_second_to_log_a_data_set_keeps_its_run(uri: str, experiment: str) -
     assert not run.lost
     (found,) = store.runs("FINISHED")
     assert [used.dataset.name for used in found.inputs.dataset_inputs] == ["new"]
+
+
+def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
+    uri: str, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (
+        prepare_store(uri, experiment).start("study", kind="study", key="study", again=True)
+        for _ in range(2)
+    )
+    assert first.run_id == second.run_id
+    log_batch, refused = MlflowClient.log_batch, []
+
+    def lose(client: Any, *args: Any, **kwargs: Any) -> None:
+        if not refused:
+            refused.append(True)
+            raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: params.key")
+        log_batch(client, *args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", lose)
+    second.params({"encoding": "none"})
+    assert refused
+    assert not second.lost
+    assert MlflowClient(uri).get_run(second.run_id).data.params["encoding"] == "none"
 
 
 def test_a_store_that_goes_on_failing_is_given_up(uri: str, experiment: str) -> None:
