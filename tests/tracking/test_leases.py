@@ -134,10 +134,11 @@ def test_a_store_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) ->
     class Client:
         def set_tag(self, *args: str) -> None:
             hanging.set()
-            back.wait(10)
+            back.wait(20)
 
     monkeypatch.setattr(leases, "BEAT_SECONDS", 0.002)
     with beating(Client(), ["a"]):  # type: ignore[arg-type]
         assert hanging.wait(10)
-    assert not back.is_set()
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 10
     back.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,7 +102,7 @@ def test_what_others_finish_fail_or_give_up(
 
 
 def test_ctrl_c_leaves_the_fits_of_others_alone(
-    claimed: Any, uri: str, experiment: str, tmp_path: Path
+    claimed: Any, store: RunStore, uri: str, experiment: str, tmp_path: Path
 ) -> None:
     theirs = claimed(TRIALS[1])
 
@@ -113,6 +114,9 @@ def test_ctrl_c_leaves_the_fits_of_others_alone(
         compare(STUDY, out=tmp_path, tracking_uri=uri, experiment=experiment, on_progress=press)
     assert not theirs.ended()
     assert pd.read_csv(tmp_path / "results.csv")["seed"].tolist() == [0, 2]
+    everything = store.client().search_runs([store.experiment_id], run_view_type=3)  # deleted too
+    keys = Counter(run.data.tags["tsformer.key"] for run in everything)
+    assert keys[STUDY.key(*TRIALS[1])] == 1, "what is held is not even tried"
     theirs.end("KILLED")
 
 
