@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer._names import unknown
+from tsformer.studies.analysis.published import Paths, Published, published_beside
 from tsformer.studies.design.study_file import read_design
 
 __all__ = [
@@ -49,6 +50,8 @@ class StudyScores:
         The design in ``study.json`` beside the file.
     failed : int
         Number of fits that raised, from ``failures.csv`` beside the file.
+    published : Published or None
+        Results that others published, to be set beside these; None if none were asked for.
     """
 
     rows: pd.DataFrame
@@ -57,6 +60,7 @@ class StudyScores:
     varied: tuple[str, ...] = ()
     design: Mapping[str, Any] | None = None
     failed: int = 0
+    published: Published | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ class VariantScores:
 
 
 def read_study(
-    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    vary: str | Iterable[str] | None = None,
+    published: Paths | None = None,
 ) -> StudyScores:
     """Read a study from its folder, or from a CSV as `read_scores` takes it.
 
@@ -91,13 +98,18 @@ def read_study(
         Columns that distinguish variants of the study. By default, the parameters that
         ``study.json`` beside the CSV says were varied; without that file, none: a column that
         happens to be named like a parameter does not make a variant.
+    published : path or iterable of paths, optional
+        Published accuracies to set beside the study, as
+        `tsformer.studies.analysis.published.read_published` takes them. Those of its data sets on
+        the default split are further methods, called as in ``"HC2 (published)"``.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet.
+        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet; if
+        the published results are malformed.
     """
     file = Path(path)
     if file.is_dir():
@@ -132,13 +144,15 @@ def read_study(
         if name not in free:
             raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
     failures = file.with_name("failures.csv")
+    table = table.astype({"dataset": str, "method": str})
     return StudyScores(
-        rows=table.astype({"dataset": str, "method": str}),
+        rows=table,
         path=file,
         ours=ours,
         varied=tuple(name for name in dict.fromkeys(varied) if name in free),
         design=design,
         failed=len(pd.read_csv(failures)) if ours and failures.is_file() else 0,
+        published=None if published is None else published_beside(table, published),
     )
 
 

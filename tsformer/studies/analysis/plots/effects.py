@@ -212,7 +212,8 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     Parameters
     ----------
     costs : DataFrame
-        As `tsformer.studies.analysis.effects.costs` returns.
+        As `tsformer.studies.analysis.effects.costs` returns. A method without any cost, a published
+        one, is not drawn.
 
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each cost that the table has. By default, a new figure.
@@ -239,6 +240,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
             f"no cost to draw: the table needs one of the columns {', '.join(_COSTS)}; got "
             f"{', '.join(costs.columns)}"
         )
+    costs = costs[costs[there].notna().any(axis=1)]
     panels = Panels(
         axes,
         len(there),
