@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+    from tsformer.tracking.run import TrackedRun
+
 __all__ = ["BEAT_SECONDS", "LEASE_SECONDS", "Watch", "beating", "is_dead", "lease_tags"]
 
 #: Seconds between two signs of life.
@@ -44,29 +46,20 @@ def lease_tags(seconds: float = LEASE_SECONDS) -> dict[str, str]:
 
 
 @contextmanager
-def beating(client: MlflowClient | None, run_ids: Iterable[str]) -> Iterator[None]:
-    """Show signs of life for these runs inside the block, from a thread that holds nothing up.
-
-    Parameters
-    ----------
-    client : MlflowClient or None
-        Client of their store; None if they could not be created.
-    run_ids : iterable of str
-        Their ids.
-    """
+def beating(runs: Iterable[TrackedRun]) -> Iterator[None]:
+    """Show signs of life for these runs inside the block, from a thread that holds nothing up."""
     stop = threading.Event()
-    if client is not None:
-        arguments = (client, list(filter(None, run_ids)), stop)
-        threading.Thread(target=_beat, args=arguments, daemon=True).start()
+    alive = [(run.client, run.run_id) for run in runs if run.client is not None]
+    threading.Thread(target=_beat, args=(alive, stop), daemon=True).start()
     try:
         yield
     finally:
         stop.set()  # it is not waited for: it may be waiting for a server that is away
 
 
-def _beat(client: MlflowClient, run_ids: list[str], stop: threading.Event) -> None:
+def _beat(runs: list[tuple[MlflowClient, str]], stop: threading.Event) -> None:
     while not stop.wait(BEAT_SECONDS):
-        for run_id in run_ids:
+        for client, run_id in runs:
             try:
                 client.set_tag(run_id, _BEAT, _now())
             except Exception:  # whatever the fit itself writes reports it; the store may come back

@@ -113,7 +113,7 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
         run = _start(task, lease_seconds)
         if not task.claims.confirm(task.key, run):
             return TrialResult(task.trial, elsewhere=True)
-        with beating(run.client, [run.run_id]):
+        with beating([run]):
             row = fit_trial(task.trial, task.study, problem, run, callbacks)
     except RunEnded:  # whoever ended it has taken it over
         return TrialResult(task.trial, elsewhere=True)
@@ -150,7 +150,7 @@ def run_seeds_together(
                     claimed.append(each)
                     runs.append(run)
             begun = time.perf_counter()
-            with beating(runs[0].client if runs else None, [run.run_id for run in runs]):
+            with beating(runs):
                 trials = [each.trial for each in claimed]
                 rows = fit_trials(trials, task.study, problem, runs, callbacks) if runs else []
         except Exception as error:
@@ -158,7 +158,7 @@ def run_seeds_together(
                 if run.status is None:  # somebody ended one of them, which ended all
                     run.end("KILLED")
             warnings.warn(
-                f"{len(claimed)} seeds of {task.trial.encoding} on {task.trial.dataset} could not "
+                f"{len(new)} seeds of {task.trial.encoding} on {task.trial.dataset} could not "
                 f"be fitted together and are fitted one by one: {type(error).__name__}: {error}",
                 stacklevel=2,
             )
