@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -88,8 +88,10 @@ def name_column(study: Study) -> str:
     return "method" if study.methods else "encoding"
 
 
-def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
-    """Create the MLflow run of a trial."""
+def start_run(
+    trial: Trial, study: Study, store: RunStore, parent: TrackedRun, tags: Mapping[str, str]
+) -> TrackedRun:
+    """Create the MLflow run of a trial, with the tags that claim it."""
     return store.start(
         str(trial).replace("  ", " "),
         kind="fit",
@@ -98,6 +100,7 @@ def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -
         tags={
             "tsformer.configuration": study.hash_of(trial.variant, trial.method),
             "mlflow.runColor": encoding_color(trial.method),
+            **tags,
         },
     )
 
