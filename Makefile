@@ -36,7 +36,7 @@ FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_gol
 
 .PHONY: test test-fast test-slow test-processes coverage
 test: install ## run the tests except slow and processes; archive tests need TSFORMER_DATA=FOLDER
-	$(BIN)/python -m pytest -n 2 -m "not slow and not processes"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
 
 test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)

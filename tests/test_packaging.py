@@ -38,6 +38,7 @@ def test_import_loads_no_optional_library(tmp_path):
     assert python(code, tmp_path).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_subpackages_need_no_import_of_their_own(tmp_path):
     code = (
         "import sys, tsformer; assert 'torch' not in sys.modules\n"

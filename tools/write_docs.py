@@ -23,10 +23,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 from experiments.accuracy import calibration, recipe_study
 from experiments.language import language_model
 from experiments.output import COMMITTED
+from experiments.published import ANCHORS, PUBLISHED
 from tools import augmentation_page, encodings_page, speed_tables
 from tools import markdown_text as md
 from tools.recommendation import STUDY, recommendation
 from tsformer.studies.analysis.analyse import analyse
+from tsformer.studies.analysis.published import marked, published_accuracies
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.report.render import markdown_table
 from tsformer.studies.report.sections import side_by_side
@@ -41,7 +43,6 @@ RECIPES = COMMITTED / "recipe_study.csv"
 CONVOLUTIONS = COMMITTED / "random_convolutions.csv"
 AVERAGES = COMMITTED / "averages.csv"
 CALIBRATION = COMMITTED / "calibration.csv"
-PUBLISHED = COMMITTED / "published_development.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 #: Page -> its link to the report of the study that the recommendation is from.
 RECOMMENDED_BY = {
@@ -80,7 +81,7 @@ def accuracy_table(
 ) -> str:
     """One row per method: mean accuracy, and how often the default is better, equal and worse."""
     ours = pd.read_csv(results).pivot_table("accuracy", "dataset", "variant")
-    others = pd.read_csv(published).pivot_table("accuracy", "dataset", "method")
+    others = published_accuracies(published)
     columns = {
         "`TSTransformerClassifier()`": ours["default"],
         "`TSTransformerClassifier()` of version 0.1.0": ours["0.1.0"],
@@ -88,7 +89,7 @@ def accuracy_table(
         .groupby("dataset")
         .accuracy.mean(),
         "the average of the two": pd.read_csv(averages).groupby("dataset").average.mean(),
-        **{f"{name}, published": others[name] for name in others},
+        **{marked(name): others[name] for name in ANCHORS if name in others},
     }
     rows = []
     for name, scores in columns.items():

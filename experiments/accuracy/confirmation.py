@@ -1,7 +1,7 @@
 """How accurate the final recipe is: problems on which nothing was chosen, scored once.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/confirmation.py problems.txt \
-        [--published published.csv] [--methods METHOD ...] [--jobs 2] --commit
+        [--published FILE|FOLDER] [--methods METHOD ...] [--jobs 2] --commit
 
 The list has one name a line; a line that starts with # is a comment. Each fit sees the official
 train split and is scored on the test split, once: its row says the commit of the package and the
@@ -15,7 +15,9 @@ that are missing; rows of another commit are an earlier scoring, and make it ref
   seeds.
 - "0.1.0" fits the recipe of version 0.1.0, with one seed.
 
-At the end, each is compared with the published accuracies on the problems that those have.
+At the end, confirmation_averages.csv gets the accuracy of each on each problem, averages included,
+and each is compared with the published accuracies on the problems that those have. Once all fits
+are there, the script does this at any commit.
 """
 
 from __future__ import annotations
@@ -38,17 +40,17 @@ from sklearn.metrics import log_loss
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
-from experiments.accuracy.random_convolutions import PROTOCOL, names_in
-from experiments.output import add_output_options, fit_missing
+from experiments.accuracy.random_convolutions import names_in
+from experiments.output import COMMITTED, UNTRACKED, add_output_options, fit_missing
+from experiments.published import ANCHORS, PUBLISHED
 from experiments.recipe_0_1 import recipe_0_1
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
 from tsformer.estimators.ensemble import WEIGHTS
+from tsformer.studies.analysis.published import published_accuracies
 from tsformer.tracking.store import commit
 
 NAME = "confirmation"
 METHODS = ("transformers", "random convolutions", "0.1.0")
-#: The published methods to be compared with.
-ANCHORS = ("ROCKET", "InceptionTime", "HC2", "MR-Hydra")
 #: Members that are the seeds of one model.
 SEEDS = 3
 N_MEMBERS = 4
@@ -116,8 +118,15 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
                 own["four transformers"] = row.accuracy
             else:
                 own[method] = row.accuracy
+        both = all((method, dataset) in rows.index for method in METHODS[:2])
         files = [folder / f"{method}-{dataset}.npz" for method in METHODS[:2]]
-        if all(file.exists() for file in files):
+        if both:
+            for file in files:
+                if not file.exists():
+                    raise SystemExit(
+                        f"{file} is missing: probabilities are kept on the machine that scored the "
+                        f"fits, and {NAME}_averages.csv cannot be made without them"
+                    )
             ours, theirs = map(np.load, files)
             weights = WEIGHTS["transformer"], WEIGHTS["random_convolutions"]
             for name, n_members in {"ensemble of one": 1, "ensemble of four": N_MEMBERS}.items():
@@ -130,12 +139,9 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
 
 def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Return the paired difference of each of our methods from each published one, in points."""
-    anchors = published[published.protocol == PROTOCOL].pivot_table(
-        index="dataset", columns="method", values="accuracy"
-    )
-    columns = anchors.reindex(columns=ANCHORS).join(
-        ours[["0.1.0"]] if "0.1.0" in ours else None, how="outer"
-    )
+    columns = published.reindex(columns=ANCHORS)
+    if "0.1.0" in ours:
+        columns = columns.join(ours[["0.1.0"]], how="outer")
     rows = []
     for (name, own), (other, theirs) in itertools.product(ours.items(), columns.items()):
         apart = (own - theirs).dropna().round(4)
@@ -158,12 +164,13 @@ def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def check_commit(path: Path) -> None:
-    """End the program if the rows are of another commit of the package: they were final."""
+def check_commit(path: Path, cells: Sequence[tuple[str, str]]) -> None:
+    """End the program if fits are missing and the others are of another commit: they were final."""
     if not path.exists():
         return
-    earlier = set(pd.read_csv(path).commit) - {commit()}
-    if earlier:
+    rows = pd.read_csv(path)
+    earlier = set(rows.commit) - {commit()}
+    if earlier and set(cells) - set(zip(rows.method, rows.dataset, strict=True)):
         raise SystemExit(
             f"{path} has scores of commit {', '.join(sorted(earlier))[:100]}, but the package is "
             f"at {commit()}: these problems are scored once. Check that commit out to resume, or "
@@ -174,7 +181,9 @@ def check_commit(path: Path) -> None:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("problems", type=Path, help="file with one name a line")
-    parser.add_argument("--published", type=Path, help="CSV of published accuracies")
+    parser.add_argument(
+        "--published", type=Path, default=PUBLISHED, help="CSV of published accuracies, or a folder"
+    )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, NAME)
@@ -183,17 +192,20 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    path, folder = options.out / f"{NAME}.csv", options.out / NAME
-    check_commit(path)
-    cells = itertools.product(options.methods, names_in(options.problems))
+    path = options.out / f"{NAME}.csv"
+    # Probabilities are not committed: they are large.
+    folder = (UNTRACKED if options.out == COMMITTED else options.out) / NAME
+    cells = list(itertools.product(options.methods, names_in(options.problems)))
+    check_commit(path, cells)
     keys = ["method", "dataset"]
     fits = fit_missing(path, keys, cells, partial(fit, folder=folder), options.jobs)
     fits.sort_values(keys).to_csv(path, index=False)
     ours = averages(path, folder)
+    ours.round(6).to_csv(options.out / f"{NAME}_averages.csv", index_label="dataset")
     print(ours.round(4).to_string())
     print(ours.mean().round(4).to_string())
-    if options.published:
-        print(beside(ours, pd.read_csv(options.published)).round(2).to_string(index=False))
+    published = published_accuracies(options.published)
+    print(beside(ours, published).round(2).to_string(index=False))
 
 
 if __name__ == "__main__":

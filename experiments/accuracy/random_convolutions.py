@@ -1,15 +1,15 @@
 """How good the baseline is: RandomConvolutionClassifier(random_state=s) on the problems of a list.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/random_convolutions.py \
-        [problems.txt] [--published published.csv] [--seeds 0 1] [--jobs 2]
+        [problems.txt] [--published FILE|FOLDER] [--seeds 0 1] [--jobs 2]
 
 The list has one name a line; a line that starts with # is a comment. By default it is that of
 recipe_study.py. Each fit, on a train split,
 writes one row to random_convolutions.csv as soon as it has scored the test split, and its
 probabilities of the test series to random_convolutions/PROBLEM-SEED.npz beside it; running the
 script again resumes with the fits that are missing. At the end, mean accuracies are printed beside
-those that published.csv, with the columns dataset, method, protocol and accuracy, has for default
-splits: each method's on the problems that it has, and ours on the same.
+published ones of the default splits: each method's on the problems that it has, and ours on the
+same.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 import tsformer
 from experiments.accuracy.recipe_study import DATASETS
 from experiments.output import add_output_options, fit_missing
+from experiments.published import PUBLISHED
 from tsformer import RandomConvolutionClassifier, load_dataset
+from tsformer.studies.analysis.published import published_accuracies
 
 NAME = "random_convolutions"
-PROTOCOL = "default split"
 
 
 def fit(dataset: str, seed: int, probabilities: Path) -> dict[str, object]:
@@ -77,14 +78,12 @@ def fit(dataset: str, seed: int, probabilities: Path) -> dict[str, object]:
 def table(fits: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Return each published method's mean accuracy, and ours on the problems that it has."""
     ours = fits.groupby("dataset").accuracy.mean()
-    anchors = published[published.protocol == PROTOCOL].pivot_table(
-        index="dataset", columns="method", values="accuracy"
-    )
-    gain = anchors.reindex(ours.index).rsub(ours, axis=0).dropna(axis=1, how="all").round(4)
+    anchors = published.reindex(ours.index)
+    gain = anchors.rsub(ours, axis=0).dropna(axis=1, how="all").round(4)
     columns = {
         "problems": gain.count(),
-        "published": anchors.reindex(ours.index).mean(),
-        "ours": gain.mean() + anchors.reindex(ours.index).mean(),
+        "published": anchors.mean(),
+        "ours": gain.mean() + anchors.mean(),
         "gain": gain.mean(),
         "standard error": gain.sem(),
         "wins": (gain > 0).sum(),
@@ -107,7 +106,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         nargs="?",
         help="file with one name a line; by default those of recipe_study.py",
     )
-    parser.add_argument("--published", type=Path, help="CSV of published accuracies")
+    parser.add_argument(
+        "--published", type=Path, default=PUBLISHED, help="CSV of published accuracies, or a folder"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one core each")
     add_output_options(parser, NAME)
@@ -126,9 +127,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(fits.groupby("dataset").accuracy.agg(["mean", "std", "size"]).round(4).to_string())
     print(f"mean {fits.groupby('dataset').accuracy.mean().mean():.4f}")
     print(f"median seconds of a fit {fits.fit_seconds.median():.1f}")
-    if options.published:
-        beside = table(fits, pd.read_csv(options.published))
-        print(beside.round(4).to_string())
+    print(table(fits, published_accuracies(options.published)).round(4).to_string())
 
 
 if __name__ == "__main__":

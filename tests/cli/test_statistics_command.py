@@ -43,6 +43,7 @@ def test_command_compares_fits_of_ours_that_are_paired(tmp_path, capsys):
     assert "fits        32 of 48: those whose data set and seed every method has" in printed
 
 
+@pytest.mark.slow
 def test_command_takes_variants_one_by_one(tmp_path, capsys):
     from tsformer.cli import main
 
@@ -94,3 +95,29 @@ def test_a_variant_that_cannot_be_compared_is_named_after_the_others(tmp_path, c
     said = capsys.readouterr()
     assert "pairs differ: 2 of 3" in said.out
     assert "stem=linear: a comparison needs two methods and two data sets" in said.err
+
+
+def test_published_results_are_further_methods(tmp_path, capsys):
+    from tsformer.cli import main
+
+    results(twelve()).to_csv(tmp_path / "scores.csv", index=False)
+    head = "dataset,method,protocol,accuracy,source"
+    for name, n in (("HC2", 12), ("old", 3)):
+        rows = [f"d{d},{name},default split,0.99,a paper" for d in range(n)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    command = ["statistics", str(tmp_path / "scores.csv")]
+    for name in ("HC2", "old"):
+        command += ["--published", str(tmp_path / f"{name}.csv")]
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert "HC2 (published)" in printed
+    assert "pairs differ: 5 of 6" in printed
+    assert "data sets   12" in printed
+    assert "is missing: old (published)." in printed
+    (tmp_path / "old.csv").write_text(f"{head}\nd1,old,default split,99,a paper", encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert end.value.code == 2
+    assert "between 0 and 1; got '99'; divide percentages by 100" in capsys.readouterr().err

@@ -58,7 +58,9 @@ def test_the_accuracy_table_compares_each_with_the_default_on_its_own_problems(t
     ridge.write_text("dataset,seed,accuracy\nFish,0,0.8\nFish,1,0.9\n", encoding="utf-8")
     ours.write_text(ROWS, encoding="utf-8")
     others.write_text(
-        "dataset,method,accuracy\nFish,ROCKET,0.98\nNATOPS,ROCKET,0.91\nFish,HC2,0.7\n",
+        "dataset,method,protocol,accuracy,source\n"
+        "Fish,ROCKET,default split,0.98,a\nNATOPS,ROCKET,default split,0.91,a\n"
+        "Fish,HC2,default split,0.7,a\nFish,HC2,mean of 30 resamples,0.9,a\n",
         encoding="utf-8",
     )
     assert write_docs.accuracy_table(ours, ridge, both, others).splitlines()[2:] == [
@@ -66,8 +68,8 @@ def test_the_accuracy_table_compares_each_with_the_default_on_its_own_problems(t
         "| `TSTransformerClassifier()` of version 0.1.0 | 2 | 0.825 | +5.0 ± 5.0 | 1 / 1 / 0 |",
         "| `RandomConvolutionClassifier()` | 1 | 0.850 | -5.0 ± nan | 0 / 0 / 1 |",
         "| the average of the two | 1 | 0.900 | -10.0 ± nan | 0 / 0 / 1 |",
-        "| HC2, published | 1 | 0.700 | +10.0 ± nan | 1 / 0 / 0 |",
-        "| ROCKET, published | 2 | 0.945 | -7.0 ± 11.0 | 1 / 0 / 1 |",
+        "| HC2 (published) | 1 | 0.700 | +10.0 ± nan | 1 / 0 / 0 |",
+        "| ROCKET (published) | 2 | 0.945 | -7.0 ± 11.0 | 1 / 0 / 1 |",
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tsformer.cli import parsing
-from tsformer.cli.statistics import Rope, Vary
+from tsformer.cli.statistics import Published, Rope, Vary
 
 __all__ = ["report"]
 
@@ -27,16 +27,19 @@ def report(
     ] = None,
     rope: Rope = 0.01,
     vary: Vary = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    published: Published = [],  # noqa: B006
 ) -> None:
     """Write a study's report as one HTML page, and as Markdown with figures beside it.
 
     The page is self-contained and can be sent as it is. An unfinished study is reported as far
-    as it has come.
+    as it has come. Published accuracies of its data sets are further methods,
+    marked as published.
 
     [bold]Examples[/bold]
 
       tsformer report results/compare
       tsformer report scores.csv --baseline ROCKET --vary stem --out page
+      tsformer report results/compare --published experiments/results/published
     """
     from tsformer.studies.report.write import write_report
 
@@ -46,8 +49,15 @@ def report(
     words += ["--baseline", baseline] if baseline is not None else []
     words += ["--rope", str(rope)] if rope != 0.01 else []
     words += ["--vary", ",".join(columns)] if columns is not None else []
+    words += [word for path in published for word in ("--published", str(path))]
     files = write_report(
-        study, out, baseline=baseline, rope=rope, vary=columns, command=shlex.join(words)
+        study,
+        out,
+        baseline=baseline,
+        rope=rope,
+        vary=columns,
+        published=published or None,
+        command=shlex.join(words),
     )
     typer.echo(f"page      {files.html}")
     typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")

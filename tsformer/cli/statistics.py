@@ -13,7 +13,7 @@ from tsformer.cli.printing import table
 if TYPE_CHECKING:
     from tsformer.studies import Statistics
 
-__all__ = ["Rope", "Vary", "statistics"]
+__all__ = ["Published", "Rope", "Vary", "statistics"]
 
 Rope = Annotated[float, typer.Option(help="Scores no further apart than this count as equal.")]
 Vary = Annotated[
@@ -21,6 +21,13 @@ Vary = Annotated[
     typer.Option(
         metavar="A,B",
         help="Columns that distinguish variants; by default, what study.json beside the CSV says.",
+    ),
+]
+Published = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="FILE|FOLDER",
+        help="Published accuracies to set beside the study; can be repeated.",
     ),
 ]
 
@@ -32,6 +39,7 @@ def statistics(
     ],
     rope: Rope = 0.01,
     vary: Vary = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    published: Published = [],  # noqa: B006
     out: Annotated[
         Path | None, typer.Option(help="A folder for pairs.csv and two figures.")
     ] = None,
@@ -40,17 +48,21 @@ def statistics(
 
     Reads the output of `tsformer compare`, or any CSV with such columns. If a study varied
     other parameters, each variant is analysed by itself and gets a folder of its own.
+    Published accuracies of its data sets are further methods, marked as published.
 
     [bold]Examples[/bold]
 
       tsformer statistics results/compare --out results/compare
       tsformer statistics scores.csv --vary stem
+      tsformer statistics results/compare --published experiments/results/published
     """
     from tsformer.studies.analysis.analyse import analyse
     from tsformer.studies.analysis.plots import plot_critical_difference, plot_pairs
     from tsformer.studies.analysis.scores import read_study
+    from tsformer.studies.report.text import published as about_published
 
-    findings = analyse(read_study(results, vary=parsing.columns(vary)), rope=rope)
+    study = read_study(results, vary=parsing.columns(vary), published=published or None)
+    findings = analyse(study, rope=rope)
     for each in findings:
         if each.statistics is None:
             continue
@@ -72,6 +84,8 @@ def statistics(
         )
         plot_pairs(each.statistics).savefig(folder / "pairs.png", dpi=150)
         typer.echo(f"figures     {folder}/critical_difference.png, {folder}/pairs.png")
+    for line in about_published(study, findings):
+        typer.echo(f"published   {line}")
     obstacles = [f"{each.label}: {each.obstacle}".removeprefix(": ") for each in findings]
     missing = [
         said for said, each in zip(obstacles, findings, strict=True) if each.statistics is None

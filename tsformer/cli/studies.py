@@ -36,6 +36,7 @@ _OF_A_STUDY = (
     "max_epochs",
     "vary",
     "resamples",
+    "train_sizes",
     "set_",
 )
 
@@ -104,6 +105,13 @@ def compare(
     resamples: Annotated[
         int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
     ] = 1,
+    train_sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="N,P%",
+            help="Train on so many series of each train split, or on so much of it.",
+        ),
+    ] = "",
     study: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
@@ -134,12 +142,15 @@ def compare(
     --folds, --group or --methods, each fold is tested on after training on the
     others. If several series come from one person or machine, name the column
     that says so with --group.
+    With --train-sizes, a learning curve: under one seed all methods train on the
+    same stratified subsets, of which each is part of the larger ones.
 
     [bold]Examples[/bold]
 
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe
       tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear --jobs 2
       tsformer compare --datasets NATOPS --vary stem=conv,linear --resamples 5
+      tsformer compare --datasets NATOPS --train-sizes 10%,20%,50%,100%
       tsformer compare --data long.csv --case id --time t --label y --encodings none,tape+erpe
       tsformer compare --datasets NATOPS --methods tsformer,minirocket,1nn-dtw
       tsformer compare --data wide.csv --label y --group patient --methods tsformer,minirocket
@@ -182,6 +193,7 @@ def compare(
             parsing.varied(vary),
             resamples,
             named,
+            train_sizes=parsing.names(train_sizes),
         )
     else:
         raise ValueError(

@@ -15,6 +15,7 @@ from tsformer.studies.analysis.plots import (
     plot_mean_gains,
     plot_pairs,
 )
+from tsformer.studies.analysis.published import read_published
 from tsformer.studies.analysis.scores import read_scores
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.design.study import Study, Trial
@@ -39,6 +40,7 @@ __all__ = [
     "plot_gains",
     "plot_mean_gains",
     "plot_pairs",
+    "read_published",
     "read_scores",
     "summary_table",
 ]

@@ -16,9 +16,11 @@ pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.analyse import Findings, analyse
+from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
-from tsformer.studies.report.text import outcome, verdict
+from tsformer.studies.report import sections
+from tsformer.studies.report.text import outcome, protocol, verdict
 from tsformer.studies.report.write import compare_command, write_report
 
 DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
@@ -178,6 +180,7 @@ def test_where_ranks_and_scores_disagree_no_method_is_over_another() -> None:
     assert "a and c, which rank and score order differently" in line
 
 
+@pytest.mark.slow
 def test_few_data_sets_have_no_intervals_and_no_correlations(tmp_path: Path) -> None:
     rows = results()
     rows = rows[rows["dataset"].isin(DATASETS[:4]) & (rows["stem"] == "linear")]
@@ -270,6 +273,7 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
         write_report(tmp_path / "scores.csv", baseline="ROKET")
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer", reason='needs the extra "cli"')
     from tsformer.cli import main
@@ -305,3 +309,141 @@ def test_pairs_that_only_the_friedman_test_holds_back_are_not_denied() -> None:
     said = outcome(Findings("", scores, scores, found), None)
     assert any("Friedman's test" in line and "1 would differ" in line for line in said)
     assert not any("differs after correction" in line for line in said)
+
+
+PUBLISHED = pd.DataFrame(
+    [
+        (name, method, "default split", 0.75 + 0.01 * place, f"{method}/results.csv")
+        for method, names in {"HC2": DATASETS, "MR-Hydra": DATASETS[:6]}.items()
+        for place, name in enumerate(names)
+    ],
+    columns=["dataset", "method", "protocol", "accuracy", "source"],
+)
+
+
+@pytest.fixture(scope="module")
+def beside_published(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("published")
+    rows = results()
+    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")]
+    rows.drop(columns="stem").to_csv(folder / "results.csv", index=False)
+    PUBLISHED.to_csv(folder / "others.csv", index=False)
+    files = write_report(folder, folder / "report", published=folder / "others.csv")
+    return files.markdown.read_text(encoding="utf-8")
+
+
+def test_published_methods_are_marked_wherever_they_are_named(beside_published: str) -> None:
+    for name in ("HC2", "MR-Hydra"):
+        named = re.findall(rf"{name}(.{{0,12}})", beside_published)
+        bare = [after for after in named if not after.startswith((" (published)", "/results.csv"))]
+        assert len(named) > 3
+        assert not bare
+
+
+def test_what_published_methods_lack_is_said(beside_published: str) -> None:
+    assert "2 methods, 10 data sets, 2 seeds. Beside them: 2 published methods." in beside_published
+    assert "They have no seeds, no seconds and no probabilities." in beside_published
+    assert "data set that was compared is missing: MR-Hydra (published)." in beside_published
+    cost = beside_published.split("## Cost\n")[-1]
+    row = r"^\| HC2 \(published\) \| 0\.795 \| 1\.\d\d \| – \| – \| – \| – \|$"
+    assert re.search(row, cost, flags=re.M), "neither cost is known, and it is on no front"
+    assert "Published methods are not drawn: nothing is known of their cost here." in (
+        beside_published
+    )
+    assert "MR-Hydra (published): MR-Hydra/results.csv." in beside_published
+    assert "may be one of implementation, version, tuning" in beside_published
+
+
+def test_measured_methods_are_set_beside_each_published_one(beside_published: str) -> None:
+    beside = beside_published.split("Published results\n")[-1]
+    (row,) = re.findall(r"^\| MR-Hydra \(published\) \| 6 \| 0\.775 \|.*$", beside, flags=re.M)
+    assert re.search(r"\| -0\.07\d \(0/0/6\) \|", row), "none minus it"
+    assert re.search(r"\| \+0\.02\d \(6/0/0\) \|", row), "rope minus it"
+    datasets = beside.split("### Data sets")[-1].split("## Data sets")[-1]
+    (row,) = re.findall(r"^\| ArrowHead .*$", datasets, flags=re.M)
+    assert "| 0.840 |" in row
+    assert row.endswith("| – |"), "MR-Hydra has no score there"
+
+
+def test_with_resamples_the_report_says_why_nothing_published_is_there(tmp_path: Path) -> None:
+    rows = results()
+    rows = rows[rows["stem"] == "linear"].drop(columns="stem")
+    rows = pd.concat([rows.assign(resample=number) for number in (0, 1)])
+    rows.to_csv(tmp_path / "results.csv", index=False)
+    PUBLISHED.to_csv(tmp_path / "others.csv", index=False)
+    study = read_study(tmp_path, published=tmp_path / "others.csv")
+    said = protocol(study, analyse(study))
+    (line,) = [line for line in said if "published" in line]
+    assert line.startswith("The published results are left out: they are of the default split")
+
+
+SIZES = {"20%": 8, "100%": 40}
+
+
+@pytest.fixture(scope="module")
+def with_sizes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of two train sizes, of which one method lacks a seed, beside published results."""
+    folder = tmp_path_factory.mktemp("sizes")
+    rows = results()
+    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")].drop(columns="stem")
+    rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
+    rows = pd.concat(
+        [
+            rows.assign(train_size=size, n_train=n, accuracy=rows["accuracy"] - 1 / n)
+            for size, n in SIZES.items()
+        ]
+    )
+    rows[(rows["encoding"] == "none") | (rows["seed"] == 0)].to_csv(
+        folder / "results.csv", index=False
+    )
+    design = {
+        **DESIGN,
+        "datasets": DATASETS[3:8],
+        "encodings": ["none", "rope"],
+        "vary": {},
+        "train_sizes": list(SIZES),
+    }
+    (folder / "study.json").write_text(json.dumps(design))
+    PUBLISHED.to_csv(folder / "others.csv", index=False)
+    write_report(folder, folder / "report", published=folder / "others.csv")
+    return folder
+
+
+def test_each_train_size_is_a_variant_and_has_its_curves(with_sizes: Path) -> None:
+    said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
+    assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
+    assert "30 of 40 fits are available: this study is not finished." in said
+    assert "--train-sizes 20%,100%" in said
+    assert "A train size is a stratified subset of the train split." in said
+    for name in ("learning_curves", "learning_curves_mean"):
+        assert f"({name}.png)" in said
+        assert (with_sizes / "report" / f"{name}.png").stat().st_size > 5_000
+
+
+def test_published_results_are_beside_the_whole_train_split_only(with_sizes: Path) -> None:
+    said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
+    assert "set beside fits of train size 100% only" in said
+    part, whole = said.split("## Results, ")[1:]
+    assert part.startswith("train\\_size=20%")
+    assert "published" not in part.lower()
+    assert "HC2 (published)" in whole
+    study = read_study(with_sizes, published=with_sizes / "others.csv")
+    first, second = analyse(study)
+    assert first.published is first.beside is None
+    assert second.not_ranked == ["MR-Hydra (published)"]
+
+
+def test_a_point_of_a_curve_is_over_the_draws_of_every_method(
+    with_sizes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    plot = sections.plot_learning_curves
+    monkeypatch.setattr(
+        sections,
+        "plot_learning_curves",
+        lambda rows, **options: drawn.append(rows) or plot(rows, **options),
+    )
+    sections.learning_curves(read_study(with_sizes))
+    assert len(drawn) == 2
+    assert all(set(rows["seed"]) == {0} for rows in drawn)
+    assert all(len(rows) == 5 * 2 * len(SIZES) for rows in drawn)

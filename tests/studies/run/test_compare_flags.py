@@ -106,6 +106,10 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --methods rocket --set d_model=8", "no method of this study is; got 'd_m"),
         ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
         ("--study small.toml --methods rocket", "remove --methods, or put it"),
+        ("--datasets A --train-sizes 0", "a train size must be above zero"),
+        ("--datasets A --train-sizes 10%,ten", "such as \"50%\"; got 'ten'"),
+        ("--datasets ItalyPowerDemand --train-sizes 500", "500 series are more than the 67"),
+        ("--study small.toml --train-sizes 10", "remove --train-sizes, or put it"),
         ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give only one of the two"),
     ],
 )
@@ -146,6 +150,36 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     assert (rows.loc[rows["method"] != "majority", "accuracy"] > 0.9).all()
 
 
+def test_train_sizes_draw_the_same_series_for_every_method(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    code, _, _ = run(
+        "--datasets", "ItalyPowerDemand", "--methods", "majority,summary-ridge", "--seeds", 2,
+        "--train-sizes", "10,50%,100%", "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 0
+    rows = pd.read_csv(tmp_path / "results/compare/results.csv", dtype={"train_size": str})
+    assert len(rows) == 12
+    sizes = rows.groupby("train_size")["n_train"].agg(["min", "max"])
+    assert sizes.to_numpy().tolist() == [[10, 10], [67, 67], [34, 34]]
+    fits = {run.info.run_id: run for run in prepare_store(uri, experiment).runs("FINISHED")}
+    rows["drawn"] = [
+        next(
+            each.dataset.digest
+            for each in fits[run_id].inputs.dataset_inputs
+            if each.tags[0].value == "train"
+        )
+        for run_id in rows["run_id"]
+    ]
+    drawn = rows.groupby(["train_size", "seed"])["drawn"]
+    assert (drawn.nunique() == 1).all(), "the same for every method"
+    assert drawn.first().groupby("train_size").nunique().tolist() == [2, 1, 2], "another by seed"
+    params = fits[rows["run_id"][0]].data.params
+    assert (params["train_size"], params["n_train"]) == ("10", "10")
+    report = (tmp_path / "results/compare/report/report.md").read_text()
+    assert "(learning_curves.png)" in report
+
+
 def test_the_line_of_a_study_of_methods() -> None:
     named = Study(["A"], methods={"tsformer": {}, "minirocket": {}}, seeds=[0, 1])
     assert compare_command(named.as_dict()) == (
@@ -162,8 +196,11 @@ def test_values_of_varied_parameters_are_literals_or_words() -> None:
 
 def test_the_line_of_a_study_gives_the_study_again() -> None:
     vary = {"stem_params": [{"kernel_size": 3, "n_layers": 1}, None], "d_ff": [None, 64]}
-    study = Study(["GunPoint"], ["none", "tape+erpe"], seeds=[4], vary=vary, resamples=2)
+    study = Study(
+        ["GunPoint"], ["none", "tape+erpe"], [4], vary=vary, resamples=2, train_sizes=[9, "50%"]
+    )
     words = shlex.split(compare_command(study.as_dict()))
+    assert words[words.index("--train-sizes") + 1] == "9,50%"
     assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from tsformer._names import unknown
 from tsformer.studies.analysis.effects import costs, effects, gains, mean_gains
-from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
-from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.analysis.scores import (
+    StudyScores,
+    VariantScores,
+    has_whole_split,
+    variant_scores,
+)
+from tsformer.studies.analysis.statistics import Statistics, compare_methods, mean_scores
 
 __all__ = ["Findings", "analyse", "default_baseline"]
 
@@ -34,6 +40,15 @@ class Findings:
         As `tsformer.studies.analysis.effects.costs` makes it; None without statistics.
     obstacle : str
         Why there are no statistics; empty if there are.
+    published : DataFrame or None
+        Published results on the data sets of this variant: `dataset`, `method`, `score`, `source`;
+        None also where the variant is trained on part of the train split.
+        Those of a method that has all data sets that the measured methods have in common are in
+        `statistics`; they are not in `rows` and `used`, which are fits.
+    beside : DataFrame or None
+        Each measured method beside each published one, over the data sets that both have, compared
+        or not: `published`, `method`, `datasets`, the means `published_score` and `score`,
+        `difference` (measured minus published), and `wins`, `ties`, `loses` of the measured method.
     """
 
     label: str
@@ -45,12 +60,22 @@ class Findings:
     effects: pd.DataFrame | None = None
     costs: pd.DataFrame | None = None
     obstacle: str = ""
+    published: pd.DataFrame | None = None
+    beside: pd.DataFrame | None = None
 
     @property
     def left_out(self) -> list[str]:
         """Data sets that lack some method's score, in their order."""
         compared = [] if self.statistics is None else list(self.statistics.scores.index)
         return [name for name in self.rows["dataset"].unique() if name not in compared]
+
+    @property
+    def not_ranked(self) -> list[str]:
+        """Published methods that lack a data set that was compared, and have no rank therefore."""
+        if self.published is None:
+            return []
+        ranked = [] if self.statistics is None else list(self.statistics.ranks.index)
+        return [name for name in self.published["method"].unique() if name not in ranked]
 
 
 def default_baseline(study: StudyScores) -> str | None:
@@ -70,7 +95,7 @@ def analyse(
     study : StudyScores
         As `tsformer.studies.analysis.scores.read_study` returns.
     baseline : str, optional
-        The method over which gains are computed.
+        The method over which gains are computed; it may be a published one, by its marked name.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
 
@@ -82,32 +107,85 @@ def analyse(
     Raises
     ------
     ValueError
-        If there is no method `baseline`, a score is missing or duplicated, or `rope` is not
-        positive.
+        If there is no method `baseline`, or it is a published one that lacks a data set of each
+        variant; if a score is missing or duplicated, or `rope` is not positive.
     ImportError
         If the extra `statistics` is missing.
     """
-    methods = study.rows["method"].unique()
+    methods = list(study.rows["method"].unique())
+    if study.published is not None:
+        methods += study.published.rows["method"].unique().tolist()
     if baseline is not None and baseline not in methods:
         raise ValueError(unknown("method", baseline, methods))
-    return [_analyse_variant(variant, baseline, rope) for variant in variant_scores(study)]
+    others = None if study.published is None else study.published.rows
+    findings = [
+        _analyse_variant(
+            variant, others if has_whole_split(study, variant) else None, baseline, rope
+        )
+        for variant in variant_scores(study)
+    ]
+    if baseline is not None and all(baseline in each.not_ranked for each in findings):
+        raise ValueError(
+            f"gains over {baseline} cannot be computed: it lacks a data set that was compared; "
+            "choose another baseline"
+        )
+    return findings
 
 
-def _analyse_variant(variant: VariantScores, baseline: str | None, rope: float) -> Findings:
+def _analyse_variant(
+    variant: VariantScores, published: pd.DataFrame | None, baseline: str | None, rope: float
+) -> Findings:
     label, rows, used = variant.label, variant.rows, variant.used
     n_methods = rows["method"].nunique()
-    n_datasets = int((used.groupby("dataset")["method"].nunique() == n_methods).sum())
-    if n_methods < 2 or n_datasets < 2:
-        return Findings(
-            label,
-            rows,
-            used,
+    counts = used.groupby("dataset")["method"].nunique()
+    common = counts.index[counts == n_methods]
+    if published is None:
+        found = Findings(label, rows, used)
+        compared = used
+    else:
+        published = published[published["dataset"].isin(rows["dataset"])]
+        found = Findings(label, rows, used, published=published, beside=_beside(used, published))
+        # A published method that lacks some data set must not take it from the measured ones.
+        there = published[published["dataset"].isin(common)]
+        n_there = there.groupby("method")["dataset"].transform("nunique")
+        ranked = there[n_there == len(common)]
+        n_methods += ranked["method"].nunique()
+        compared = pd.concat([used, ranked.assign(seed=0)]) if len(ranked) else used
+    if n_methods < 2 or len(common) < 2:
+        return replace(
+            found,
             obstacle="a comparison needs two methods and two data sets with scores of all "
-            f"methods; got {n_methods} methods and {n_datasets} such data sets",
+            f"methods; got {n_methods} methods and {len(common)} such data sets",
         )
-    statistics = compare_methods(used, rope=rope)
-    cost = costs(used, statistics)
+    statistics = compare_methods(compared, rope=rope)
+    found = replace(found, statistics=statistics, costs=costs(used, statistics))
     if baseline is None or baseline not in statistics.scores.columns:
-        return Findings(label, rows, used, statistics, costs=cost)
+        return found
     table = gains(statistics, baseline)
-    return Findings(label, rows, used, statistics, table, mean_gains(table), effects(table), cost)
+    return replace(found, gains=table, mean_gains=mean_gains(table), effects=effects(table))
+
+
+def _beside(used: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Return each measured method beside each published one, over the data sets of both."""
+    ours, theirs = mean_scores(used), mean_scores(published)
+    rows = []
+    for other, method in itertools.product(theirs.columns, ours.columns):
+        both = pd.concat([ours[method], theirs[other]], axis=1, keys=["ours", "theirs"]).dropna()
+        apart = (both["ours"] - both["theirs"]).round(9)  # equal differences are ties, too
+        if both.empty:
+            continue
+        rows.append(
+            {
+                "published": other,
+                "method": method,
+                "datasets": len(both),
+                "published_score": both["theirs"].mean(),
+                "score": both["ours"].mean(),
+                "difference": apart.mean(),
+                "wins": int((apart > 0).sum()),
+                "ties": int((apart == 0).sum()),
+                "loses": int((apart < 0).sum()),
+            }
+        )
+    columns = ["published", "method", "datasets", "published_score", "score", "difference"]
+    return pd.DataFrame(rows, columns=[*columns, "wins", "ties", "loses"])

@@ -197,7 +197,8 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
         each cost that the rows have, `fit_seconds` and `n_parameters`, the mean over data sets of
         the median over seeds, which a fit that was held up does not shift; and in
         `front_fit_seconds` and `front_n_parameters` whether the method is on the Pareto front:
-        no other method costs as little, scores as high, and is better in one of the two.
+        no other method costs as little, scores as high, and is better in one of the two. A method
+        without fits, a published one, has NaN for its costs and is on no front.
     """
     rows = rows[rows["dataset"].isin(statistics.scores.index)]
     names = statistics.ranks.index
@@ -221,4 +222,4 @@ def _front(cost: npt.NDArray[np.float64], score: npt.NDArray[np.float64]) -> npt
     as_good = (cost[:, None] <= cost) & (score[:, None] >= score)
     better = (cost[:, None] < cost) | (score[:, None] > score)
     beaten: npt.NDArray[np.bool_] = np.any(as_good & better, axis=0)
-    return ~beaten
+    return ~beaten & ~np.isnan(cost)

@@ -11,12 +11,15 @@ from typing import Any
 import pandas as pd
 
 from tsformer._names import unknown
+from tsformer.studies.analysis.published import Paths, Published, published_beside
 from tsformer.studies.design.study_file import read_design
+from tsformer.studies.design.train_sizes import WHOLE
 
 __all__ = [
     "StudyScores",
     "VariantScores",
     "complete",
+    "has_whole_split",
     "labels",
     "read_scores",
     "read_study",
@@ -51,6 +54,8 @@ class StudyScores:
         Number of fits that raised, from ``failures.csv`` beside the file.
     skipped : tuple of str
         Methods that cannot read the series of a data set, one sentence each, from the same file.
+    published : Published or None
+        Results that others published, to be set beside these; None if none were asked for.
     """
 
     rows: pd.DataFrame
@@ -60,6 +65,7 @@ class StudyScores:
     design: Mapping[str, Any] | None = None
     failed: int = 0
     skipped: tuple[str, ...] = ()
+    published: Published | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,10 @@ class VariantScores:
 
 
 def read_study(
-    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    vary: str | Iterable[str] | None = None,
+    published: Paths | None = None,
 ) -> StudyScores:
     """Read a study from its folder, or from a CSV as `read_scores` takes it.
 
@@ -94,13 +103,18 @@ def read_study(
         Columns that distinguish variants of the study. By default, the parameters that
         ``study.json`` beside the CSV says were varied; without that file, none: a column that
         happens to be named like a parameter does not make a variant.
+    published : path or iterable of paths, optional
+        Published accuracies to set beside the study, as
+        `tsformer.studies.analysis.published.read_published` takes them. Those of its data sets on
+        the default split are further methods, called as in ``"HC2 (published)"``.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet.
+        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet; if
+        the published results are malformed.
     """
     file = Path(path)
     if file.is_dir():
@@ -112,7 +126,7 @@ def read_study(
         )
     design = read_design(file.with_name("study.json"))
     asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
-    varied = list((design or {}).get("vary", {})) if asked is None else asked
+    varied = _varied(design or {}) if asked is None else asked
     try:
         table = pd.read_csv(
             file,
@@ -136,14 +150,16 @@ def read_study(
         if name not in free:
             raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
     failed, skipped = _failures(file.with_name("failures.csv")) if ours else (0, ())
+    table = table.astype({"dataset": str, "method": str})
     return StudyScores(
-        rows=table.astype({"dataset": str, "method": str}),
+        rows=table,
         path=file,
         ours=ours,
         varied=tuple(name for name in dict.fromkeys(varied) if name in free),
         design=design,
         failed=failed,
         skipped=skipped,
+        published=None if published is None else published_beside(table, published),
     )
 
 
@@ -202,6 +218,13 @@ def variant_scores(study: StudyScores) -> list[VariantScores]:
     ]
 
 
+def has_whole_split(study: StudyScores, variant: VariantScores) -> bool:
+    """Return whether the fits of a variant are trained on whole train splits."""
+    if "train_size" not in study.varied:
+        return True
+    return bool((variant.rows["train_size"] == WHOLE).all())
+
+
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
     """Split rows by what a study varied beside the method.
 
@@ -250,6 +273,11 @@ def complete(rows: pd.DataFrame) -> pd.DataFrame:
 def repeat_columns(rows: pd.DataFrame) -> list[str]:
     """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
+
+
+def _varied(design: Mapping[str, Any]) -> list[str]:
+    """Return the columns that distinguish the variants of a design."""
+    return [*design.get("vary", {}), *(["train_size"] if design.get("train_sizes") else [])]
 
 
 def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:

@@ -23,6 +23,7 @@ from tsformer.studies.design.keys import (
 )
 from tsformer.studies.design.methods import Method, read_methods
 from tsformer.studies.design.study_file import read_study_file
+from tsformer.studies.design.train_sizes import WHOLE, train_sizes
 
 __all__ = ["Study", "Trial"]
 
@@ -84,6 +85,12 @@ class Study:
         follows scikit-learn's contract, as in ``{"rf": {"estimator":
         "sklearn.ensemble.RandomForestClassifier", "n_estimators": 500}}``. Without ``estimator``
         it is what the name stands for, or `TSTransformerClassifier`.
+    train_sizes : sequence of int or str
+        How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
+        both; by default the whole. Every size is a variant of the study. Under one seed the same
+        stratified subset is drawn for every method, and it is part of the larger ones of that seed:
+        `tsformer.studies.run.subset.nested_order`. ``"100%"`` shares its fits with studies that
+        have no sizes.
     title : str, optional
         What people call the study; part of neither its design nor its keys, so that it may change.
         `from_toml` takes the name of the file unless the file has a title.
@@ -120,6 +127,7 @@ class Study:
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     resamples: int = 1
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    train_sizes: tuple[str, ...] = ()
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
     _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
@@ -146,6 +154,7 @@ class Study:
             raise ValueError(
                 f"resamples must be at least 1, which is the official split; got {self.resamples}"
             )
+        object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
         for name in ("title", "description"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
@@ -153,7 +162,7 @@ class Study:
             for part in encoding.split("+"):
                 find(part)
         check_parameters(self.parameters)
-        for values in self.variants.values():
+        for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
         object.__setattr__(self, "_methods", read_methods(self.methods, self.parameters))
         methods = {name: dict(said) for name, said in self.methods.items()}
@@ -204,6 +213,7 @@ class Study:
             "resamples": self.resamples,
             "parameters": dict(self.parameters),
             "vary": {name: list(values) for name, values in self.vary.items()},
+            **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
         }
 
     @property
@@ -235,26 +245,44 @@ class Study:
             method.check()
 
     @property
+    def varied(self) -> dict[str, Sequence[Any]]:
+        """What distinguishes variants: the varied parameters, and `train_size` if there are sizes.
+
+        These are columns of the results.
+        """
+        sizes = {"train_size": self.train_sizes} if self.train_sizes else {}
+        return {**self.vary, **sizes}
+
+    @property
     def variants(self) -> dict[str, dict[str, Any]]:
-        """The combinations of varied parameters by name; ``{"": {}}`` if none is varied."""
-        combinations = itertools.product(*self.vary.values())
-        found = (dict(zip(self.vary, values, strict=True)) for values in combinations)
+        """The combinations of what is varied by name; ``{"": {}}`` if nothing is."""
+        found = _combinations(self.varied)
         return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
+
+    def train_size_of(self, variant: str = "") -> str:
+        """Return how much of the train split this variant gets, ``"100%"`` for the whole."""
+        return str(self._values_of(variant).get("train_size", WHOLE))
+
+    def _values_of(self, variant: str) -> dict[str, Any]:
+        variants = self.variants
+        if variant not in variants:
+            raise ValueError(unknown("variant", variant, variants))
+        return variants[variant]
 
     def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return the parameters in this variant, except encoding and seed.
 
         `method` is an encoding or a method of the study; by default any of the encodings.
         """
-        variants = self.variants
-        if variant not in variants:
-            raise ValueError(unknown("variant", variant, variants))
+        values = {
+            name: value for name, value in self._values_of(variant).items() if name in self.vary
+        }
         found = self.method(method)
         if found is not None and not found.transformer:
             return found.parameters
         own = {} if found is None else dict(found.given)
         own.pop("encoding", None)
-        return {**self.parameters, **variants[variant], **own}
+        return {**self.parameters, **values, **own}
 
     def encoding_of(self, method: str) -> str:
         """Return the encoding of a method that is a transformer; an encoding is its own."""
@@ -318,7 +346,7 @@ class Study:
             return self.title
         one = len(self.datasets) == 1
         where = self.datasets[0] if one else f"{len(self.datasets)} data sets"
-        varied = "".join(f", {name} varied" for name in self.vary)
+        varied = "".join(f", {name} varied" for name in self.varied)
         if len(self.names) == 1:
             return f"{self.names[0]} on {where}{varied}"
         what = "methods" if self.methods else "encodings"
@@ -351,16 +379,27 @@ class Study:
 
         The name of a method is no part of it, nor is the seed where it makes no difference: what
         is the same fit under two names, seeds or variants is done once. A method that is the
-        transformer shares its fits with the encoding that it has.
+        transformer shares its fits with the encoding that it has. Which series a subset of the
+        train split has depends on the seed, for every method.
         """
         found = self.method(method)
+        size = self.train_size_of(variant)
         what, of = method, str(seed)
         if found is not None and found.transformer:
             what = self.encoding_of(method)
         elif found is not None:
-            what, of = found.class_name, of if found.random else "any"
+            random = found.random or size != WHOLE
+            what, of = found.class_name, of if random else "any"
         key = f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}"
-        return f"{key}/resample-{resample}" if resample else key
+        key = f"{key}/resample-{resample}" if resample else key
+        return key if size == WHOLE else f"{key}/train-{size}"
+
+
+def _combinations(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of one value for each name."""
+    return [
+        dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())
+    ]
 
 
 def _in_one_spelling(encoding: Any) -> Any:

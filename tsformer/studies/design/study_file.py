@@ -12,7 +12,16 @@ from tsformer._names import unknown
 __all__ = ["read_design", "read_study_file"]
 
 _KEYS = (
-    *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
+    *(
+        "datasets",
+        "encodings",
+        "methods",
+        "seeds",
+        "resamples",
+        "parameters",
+        "vary",
+        "train_sizes",
+    ),
     *("title", "description"),
 )
 _TABLES = ("parameters", "vary", "methods")

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer.data import list_datasets
+from tsformer.plots.learning_curves import can_average, plot_learning_curves
 from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.effects import COVARIATES, FEWEST_CORRELATED
 from tsformer.studies.analysis.plots import (
@@ -19,10 +20,11 @@ from tsformer.studies.analysis.plots import (
     plot_gains,
     plot_pairs,
 )
+from tsformer.studies.analysis.scores import StudyScores, labels, variant_scores
 from tsformer.studies.report import text
 from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
 
-__all__ = ["has_intervals", "side_by_side", "variant_section"]
+__all__ = ["has_intervals", "learning_curves", "side_by_side", "variant_section"]
 
 
 def side_by_side(findings: list[Findings]) -> Table:
@@ -47,6 +49,31 @@ def side_by_side(findings: list[Findings]) -> Table:
         for name in methods
     ]
     return Table(header, rows)
+
+
+def learning_curves(scores: StudyScores) -> list[Block]:
+    """Return figures of scores against the number of training series, if the study has sizes."""
+    if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
+        return []
+    # Of an unfinished study, a point is over the draws that every method has at that size.
+    rows = pd.concat([variant.used for variant in variant_scores(scores)])
+    if rows.empty:
+        return []
+    others = [name for name in scores.varied if name != "train_size"]
+    if others:
+        rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
+    metric = "accuracy" if scores.ours else "score"
+    rows = rows.rename(columns={"score": metric})
+    spread = "Bars are ± one standard deviation over seeds, each of which draws its own subsets."
+    blocks: list[Block] = [Heading("Learning curves")]
+    n_datasets = rows["dataset"].nunique()
+    if n_datasets > 1 and can_average(rows, metric):
+        figure = plot_learning_curves(rows, metric=metric, average=True)
+        caption = f"Mean score over data sets against the share of the train split. {spread}"
+        blocks.append(Picture("learning_curves_mean", figure, caption))
+    figure = plot_learning_curves(rows, metric=metric)
+    caption = f"Score against the number of training series, a panel per data set. {spread}"
+    return [*blocks, Picture("learning_curves", figure, caption)]
 
 
 def variant_section(found: Findings, baseline: str | None, several: bool) -> list[Block]:
@@ -98,6 +125,8 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
                     caption = f"Gain over {baseline} against {words}, one dot per data set."
                     blocks.append(Picture(f"{stem}gain_by_{covariate}", figure, caption))
         blocks += _cost(found, stem, level)
+    if found.beside is not None and len(found.beside):
+        blocks += [Heading("Published results", level), *_beside(found)]
     return [*blocks, Heading("Data sets", level), *_datasets(found)]
 
 
@@ -164,6 +193,42 @@ def _pairs(found: Findings) -> Table:
     )
 
 
+def _beside(found: Findings) -> list[Block]:
+    """Return each published method beside each measured one, and where its figures are from."""
+    assert found.beside is not None
+    assert found.published is not None
+    methods = list(found.beside["method"].unique())
+    rows = []
+    for name, part in found.beside.groupby("published", sort=False):
+        cells = {
+            row["method"]: f"{row['difference']:+.3f} ({row['wins']}/{row['ties']}/{row['loses']})"
+            for row in part.to_dict("records")
+        }
+        first = part.iloc[0]
+        rows.append(
+            [
+                *(str(name), str(first["datasets"]), f"{first['published_score']:.3f}"),
+                *(cells.get(method, "–") for method in methods),
+            ]
+        )
+    sources = [
+        f"{name}: {', '.join(part['source'].unique())}."
+        for name, part in found.published.groupby("method", sort=False)
+    ]
+    return [
+        Text(
+            "Each measured method minus each published one, in brackets data sets won, tied and "
+            "lost by the measured one, over the data sets that both have; these differ from row to "
+            "row, and nothing is tested here."
+        ),
+        Table(
+            ["method", "data sets", "mean score", *(f"{name} minus it" for name in methods)], rows
+        ),
+        Text("Where the published figures are from:"),
+        Bullets(sources),
+    ]
+
+
 def _chances(pair: Mapping[Hashable, Any]) -> list[str]:
     return [f"{pair[name]:.2f}" for name in ("p_better", "p_same", "p_worse")]
 
@@ -182,12 +247,15 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
         cells = [str(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
         for name in there:
             front = "yes" if row[f"front_{name}"] else "no"
-            cells += [format(row[name], formats[name][1]), front]
+            known = not pd.isna(row[name])
+            cells += [format(row[name], formats[name][1]), front] if known else ["–", "–"]
         rows.append(cells)
     caption = (
         "Mean score against cost. Methods on the line, outlined in black, form the Pareto front: "
         "no other method scores as high at as low a cost."
     )
+    if found.published is not None and costs[there].isna().all(axis=1).any():
+        caption += " Published methods are not drawn: nothing is known of their cost here."
     return [
         Heading("Cost", level),
         Picture(f"{stem}cost", plot_cost(costs), caption),
@@ -197,11 +265,11 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
 
 def _datasets(found: Findings) -> list[Block]:
     """Return the mean and spread of every method on every data set, compared or not."""
-    groups = found.rows.groupby(["dataset", "method"], sort=False)["score"]
+    scores = pd.concat([found.rows, found.published])  # concat leaves None out
+    groups = scores.groupby(["dataset", "method"], sort=False)["score"]
     means, spreads = groups.mean(), groups.std()
-    methods = list(
-        found.rows["method"].unique() if found.statistics is None else found.statistics.ranks.index
-    )
+    ranked = [] if found.statistics is None else list(found.statistics.ranks.index)
+    methods = list(dict.fromkeys([*ranked, *scores["method"]]))
     catalog = list_datasets().set_index("name")
     rows = []
     for dataset in found.rows["dataset"].unique():
@@ -214,7 +282,10 @@ def _datasets(found: Findings) -> list[Block]:
         ]
         rows.append([dataset, *sizes, *cells])
     return [
-        Text("Mean score over seeds ± sample standard deviation, over all available fits."),
+        Text(
+            "Mean score over seeds ± sample standard deviation, over all available fits."
+            + " A published score is a single figure." * (found.published is not None)
+        ),
         Table(["data set", "length", "training size", *methods], rows),
     ]
 

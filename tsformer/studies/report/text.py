@@ -13,10 +13,12 @@ from tsformer.studies.analysis.effects import (
     FEWEST_CORRELATED,
     FEWEST_RESAMPLED,
 )
+from tsformer.studies.analysis.published import PROTOCOL
 from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import Statistics, p_text
+from tsformer.studies.design.train_sizes import WHOLE
 
-__all__ = ["asked", "limits", "outcome", "protocol", "verdict"]
+__all__ = ["asked", "limits", "outcome", "protocol", "published", "verdict"]
 
 _ALPHA = 0.05
 #: The posterior probability above which something is stated.
@@ -72,6 +74,9 @@ def asked(study: StudyScores, findings: list[Findings], baseline: str | None) ->
     if len(findings) > 1:
         counts.append(f"{len(findings)} variants ({'; '.join(each.label for each in findings)})")
     text = f"Which method scores higher across data sets? Compared: {', '.join(counts)}."
+    if study.published is not None and len(study.published.rows):
+        n_published = study.published.rows["method"].nunique()
+        text += f" Beside them: {_counted(n_published, 'published method')}."
     if baseline is not None:
         text += f" Gains are relative to {baseline}."
     expected = _expected(study)
@@ -98,6 +103,12 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
             "A method without a source of chance was fitted once for all seeds.",
             *_helped(study),
         ]
+        if "train_size" in study.varied:
+            known.append(
+                "A train size is a stratified subset of the train split. Under one seed it is the "
+                "same for every method, and part of the larger ones; another seed draws another. A "
+                "percentage is rounded, and is at least one series of each class."
+            )
     else:
         known = ["The file does not say how these scores were obtained; they are taken as given."]
     for each in findings:
@@ -116,6 +127,7 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
         known.append(f"{text}.")
     return [
         *known,
+        *published(study, findings),
         "Scores are averaged over seeds first: the sample consists of data sets, not of seeds.",
         "Tests: Friedman's test for all methods at once; two-sided exact Wilcoxon signed-rank "
         "tests for pairs, with Holm's correction; the Bayesian signed-rank test, in which "
@@ -124,6 +136,40 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
         f"{FEWEST_RESAMPLED} data sets.",
         "Methods are in the order of their mean ranks, and equal ranks in that of the mean scores.",
     ]
+
+
+def published(study: StudyScores, findings: list[Findings]) -> list[str]:
+    """Return what the published results are, and which of them could not be compared."""
+    if study.published is None:
+        return []
+    said = []
+    if len(study.published.rows):
+        said.append(
+            "Methods marked (published) were not run here: their scores are accuracies that others "
+            "published for the same train and test split, one figure for each data set. They have "
+            "no seeds, no seconds and no probabilities."
+        )
+        if not study.ours:
+            said.append(
+                f"The file does not say on which split its scores were obtained; the published "
+                f"ones are of the {PROTOCOL}."
+            )
+    if "train_size" in study.varied and len(study.published.rows):
+        said.append(
+            "They were trained on the whole train split, and are set beside fits of train size "
+            f"{WHOLE} only."
+        )
+    variants: dict[str, list[str]] = {}
+    for each in findings:
+        if each.statistics is not None and each.not_ranked:
+            variants.setdefault(", ".join(each.not_ranked), []).append(each.label)
+    for names, labels in variants.items():
+        of = f"{'; '.join(labels)}: " if len(labels) < len(findings) else ""
+        said.append(
+            f"{of}Not ranked, because a data set that was compared is missing: {names}. Each is "
+            "only set beside the measured methods, on the data sets that both have."
+        )
+    return [*said, *study.published.left_out]
 
 
 def outcome(found: Findings, baseline: str | None) -> list[str]:
@@ -169,6 +215,11 @@ def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
             else "Methods had the parameters that the study names, and otherwise the defaults of "
             "their libraries, tuned for none of these data sets: another choice may rank them "
             "differently."
+        )
+    if study.published is not None and len(study.published.rows):
+        said.append(
+            "A difference from a published result may be one of implementation, version, tuning or "
+            "of a single lucky run, as well as of the method."
         )
     if "fit_seconds" in study.rows.columns:
         said.append(
@@ -301,6 +352,7 @@ def _expected(study: StudyScores) -> int | None:
     lists = [study.design[name] for name in ("datasets", "seeds")]
     lists.append([*study.design["encodings"], *study.design.get("methods", {})])
     lists += study.design.get("vary", {}).values()
+    lists += [study.design["train_sizes"]] if study.design.get("train_sizes") else []
     return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
 
 

@@ -17,6 +17,7 @@ from tsformer.baselines.catalogue import BASELINES
 from tsformer.studies._files import write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_mean_gains
+from tsformer.studies.analysis.published import Paths
 from tsformer.studies.analysis.scores import StudyScores, read_study
 from tsformer.studies.report import text
 from tsformer.studies.report.render import (
@@ -30,7 +31,12 @@ from tsformer.studies.report.render import (
     html,
     markdown,
 )
-from tsformer.studies.report.sections import has_intervals, side_by_side, variant_section
+from tsformer.studies.report.sections import (
+    has_intervals,
+    learning_curves,
+    side_by_side,
+    variant_section,
+)
 
 __all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
 
@@ -52,6 +58,7 @@ def write_report(
     baseline: str | None = None,
     rope: float = 0.01,
     vary: str | Iterable[str] | None = None,
+    published: Paths | None = None,
     command: str | None = None,
 ) -> ReportFiles:
     """Write the report of a study: ``report.html``, ``report.md`` and the latter's figures.
@@ -72,6 +79,9 @@ def write_report(
     vary : str or iterable of str, optional
         Columns that distinguish variants of the study; by default what ``study.json`` beside the
         CSV says.
+    published : path or iterable of paths, optional
+        Published accuracies to set beside the study, as `tsformer.studies.read_published` takes
+        them. Those of its data sets on the default split are further methods, marked as published.
     command : str, optional
         The shell command that made the report, to be shown in it.
 
@@ -84,13 +94,14 @@ def write_report(
     FileNotFoundError
         If there is no such study.
     ValueError
-        If a column or a score is missing, or there is no method `baseline`.
+        If a column or a score is missing, there is no method `baseline`, or the published results
+        are malformed.
     ImportError
         If the extra `statistics` or `plots` is missing.
     """
     for library in ("jinja2", "baycomp", "scikit_posthocs"):
         require(library, extra="statistics", purpose="the report of a study")
-    scores = read_study(study, vary=vary)
+    scores = read_study(study, vary=vary, published=published)
     baseline = default_baseline(scores) if baseline is None else baseline
     return write_findings(
         scores,
@@ -145,6 +156,8 @@ def compare_command(design: Mapping[str, Any]) -> str:
     words += ["--seeds", seeds if "," in seeds else f"{seeds},"]
     for name, values in design.get("vary", {}).items():
         words += ["--vary", f"{name}={','.join(map(str, values))}"]
+    if design.get("train_sizes"):
+        words += ["--train-sizes", ",".join(design["train_sizes"])]
     if design.get("resamples", 1) > 1:
         words += ["--resamples", str(design["resamples"])]
     for name, value in design.get("parameters", {}).items():
@@ -183,6 +196,7 @@ def _blocks(
             *([Heading("Gains")] if len(findings) == 1 else []),
             Picture("mean_gains", plot_mean_gains(tables, baseline), caption),
         ]
+    blocks += learning_curves(scores)
     for each in findings:
         blocks += variant_section(each, baseline, len(findings) > 1)
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
 from tsformer.studies.run.finalize import attempt, by_variant, finalize
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.problem import Problem, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.study_run import study_note, study_tags
@@ -44,8 +45,9 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
-        `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
-        `f1_macro`, `log_loss`), `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
+        `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
+        `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
         `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
         `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
         parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
@@ -152,6 +154,8 @@ def compare(
     study.check()
     for name in study.datasets:
         Problem.load(name)
+        for number, size in itertools.product(range(study.resamples), study.train_sizes):
+            n_train(name, number, size)
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
@@ -197,7 +201,7 @@ def compare(
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             figure_path, report_path = finalize(result_store, folder, parent)
-        views = make_views(store, study=study.name, title=study.label, varied=list(study.vary))
+        views = make_views(store, study=study.name, title=study.label, varied=list(study.varied))
         progress.end()
     return Comparison(
         study=study,

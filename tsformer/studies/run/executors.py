@@ -17,6 +17,7 @@ import joblib
 import torch
 
 from tsformer._optional import require
+from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import (
     MAX_LOSSES,
@@ -35,10 +36,14 @@ _MAX_ROUNDS = 3
 
 
 def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterator[TrialResult]:
-    """Run one task after the other, reporting every epoch; on a GPU all seeds together."""
+    """Run one task after the other, reporting every epoch; on a GPU all seeds together.
+
+    Seeds that draw subsets of the train split have other data each, and are run one by one.
+    """
     groups: dict[Any, list[Task]] = {}
     for task in tasks:
-        alone = None if _on_gpu(task) else task.trial.seed
+        whole = task.study.train_size_of(task.trial.variant) == WHOLE
+        alone = None if whole and _on_gpu(task) else task.trial.seed
         groups.setdefault((task.trial._replace(seed=0), alone), []).append(task)
     for group in groups.values():
         progress.fit_start(group[0].trial)

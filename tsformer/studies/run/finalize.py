@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 import pandas as pd
 
+from tsformer.plots import plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_comparison
@@ -62,6 +63,8 @@ def finalize(
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
     attempt(lambda: log_scores(results, store.study, parent), "logging the scores")
+    if store.study.train_sizes:
+        attempt(lambda: _log_curves(results, store.study, parent), "drawing the learning curves")
     scores = read_study(store.path)
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
@@ -81,12 +84,23 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
     return files.html
 
 
+def _log_curves(results: pd.DataFrame, study: Study, parent: TrackedRun) -> None:
+    """Log ``learning_curves.png`` if the study has several train sizes."""
+    if results["train_size"].nunique() > 1:
+        named = _labelled(results, study, study.vary)
+        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
+
+
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Return the results with the variant's label added to the names of what is compared."""
-    if not study.vary or results.empty:
+    return _labelled(results, study, study.varied)
+
+
+def _labelled(results: pd.DataFrame, study: Study, varied: Iterable[str]) -> pd.DataFrame:
+    if results.empty or not list(varied):
         return results
     name = name_column(study)
-    return results.assign(**{name: results[name] + ", " + labels(results, study.vary)})
+    return results.assign(**{name: results[name] + ", " + labels(results, varied)})
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from tsformer.data import load_dataset
 from tsformer.data.archive import folder_of
-from tsformer.studies.run.resample import stratified_resample
+from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.run.resample import stratified_resample, taken
+from tsformer.studies.run.subset import nested_subset, subset_size
 
-__all__ = ["Problem", "write_folds"]
+__all__ = ["Problem", "n_train", "write_folds"]
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
@@ -24,7 +26,7 @@ _FOLDS = "_FOLDS.csv"
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with a split.
+    """A data set with a split, or with a subset of its train split.
 
     Tasks carry only the name: a worker loads the data itself and keeps them for the next fit.
     """
@@ -35,17 +37,20 @@ class Problem:
     y_train: np.ndarray
     X_test: Any
     y_test: np.ndarray
+    train_size: str = WHOLE
+    seed: int = 0
 
     @classmethod
-    def load(cls, name: str, resample: int = 0) -> Problem:
+    def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Problem:
         """Load by name: the official split for 0, else the stratified resample of that number.
 
-        Of a problem with folds, `resample` is the one that is tested on.
+        Of a problem with folds, `resample` is the one that is tested on. If `train_size` is not the
+        whole, the train split is the subset of that size and `seed`.
 
         Raises
         ------
         ValueError
-            If there are fewer folds.
+            If there are fewer folds, or no such subset.
         """
         split = _official(name)
         folds = _folds(name)
@@ -53,15 +58,36 @@ class Problem:
             split = _fold(name, split, folds, resample)
         elif resample:
             split = stratified_resample(*split, seed=resample)
-        return cls(name, resample, *split)
+        if train_size == WHOLE:
+            return cls(name, resample, *split)
+        X, y, X_test, y_test = split
+        places = nested_subset(y, train_size, seed=seed)
+        X, y = taken(X, places), y[places]
+        return cls(name, resample, X, y, X_test, y_test, train_size, seed)
 
     def loader(self, context: str) -> str:
         """Return the expression that loads one part, to be recorded with a run."""
-        if not self.resample:
+        subset = context == "train" and self.train_size != WHOLE
+        if not self.resample and not subset and _folds(self.name) is None:
             return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
-        return (
-            f"tsformer.studies.run.problem.Problem.load({self.name!r}, {self.resample}).X_{context}"
-        )
+        said = f"{self.name!r}, {self.resample}"
+        said += f", {self.train_size!r}, seed={self.seed}" if subset else ""
+        return f"tsformer.studies.run.problem.Problem.load({said}).X_{context}"
+
+
+@cache
+def n_train(name: str, resample: int, train_size: str) -> int:
+    """Return the number of series that a fit of this size is trained on, under any seed.
+
+    Raises
+    ------
+    ValueError
+        If the data set cannot have such a subset, as `subset_size` says.
+    """
+    try:
+        return subset_size(Problem.load(name, resample).y_train, train_size)
+    except ValueError as error:
+        raise ValueError(f"train size {train_size} on {name}: {error}") from error
 
 
 def write_folds(stem: Path, folds: npt.NDArray[np.int64]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-__all__ = ["cross_validation_folds", "stratified_resample", "stratified_split"]
+__all__ = ["cross_validation_folds", "stratified_resample", "stratified_split", "taken"]
 
 
 def stratified_resample(
@@ -59,7 +59,7 @@ def stratified_resample(
         train += places[:n].tolist()
         test += places[n:].tolist()
     X = _joined(X_train, X_test)
-    return _taken(X, train), y[train], _taken(X, test), y[test]
+    return taken(X, train), y[train], taken(X, test), y[test]
 
 
 def stratified_split(
@@ -186,5 +186,6 @@ def _joined(first: Any, second: Any) -> np.ndarray | list[Any]:
     return [*first, *second]
 
 
-def _taken(X: np.ndarray | list[Any], places: list[int]) -> Any:
+def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
+    """Return the series at these places: an array of an array, a list of a list."""
     return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]

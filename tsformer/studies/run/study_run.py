@@ -55,14 +55,14 @@ def study_note(study: Study, store: RunStore) -> str:
         "methods" if study.methods else "encodings": study.names,
         "data sets": study.datasets,
         "seeds": study.seeds,
-        **{f"values of {name}": values for name, values in study.vary.items()},
+        **{f"values of {name}": values for name, values in study.varied.items()},
         "resamples": range(study.resamples),
     }
     design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
     links = ", ".join(
         f"[{variant or side_by_side}]({_view(study, variant, store)})" for variant in study.variants
     )
-    views = f"{side_by_side}: {links}" if study.vary else links
+    views = f"{side_by_side}: {links}" if study.varied else links
     lines = (  # the links first: MLflow covers what comes after some lines
         f"{views}; the artifacts have the report, ranks and figures.",
         study.description.strip(),
@@ -93,7 +93,7 @@ def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
     tag, which = "tsformer.picture_of", digest(results.to_csv(index=False))
     if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
         return  # already there: another one would be added, not replace it
-    panels = labels(results, study.vary) if study.vary else None
+    panels = labels(results, study.varied) if study.varied else None
     named = results.rename(columns={"method": "encoding"})
     draw = functools.partial(plot_by_dataset, named, panels=panels)
     run.figure(draw, "scores.png", key="scores", size=900)

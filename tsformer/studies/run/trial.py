@@ -21,7 +21,8 @@ from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.run.problem import Problem, n_train
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import RunEnded
@@ -76,7 +77,8 @@ _CHECK_SECONDS = 5.0
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    trial = ["dataset", name_column(study), *study.vary, "seed", "resample"]
+    counted = ["n_train"] if study.train_sizes else []
+    trial = ["dataset", name_column(study), *study.varied, *counted, "seed", "resample"]
     helped = ["helped"] if study.methods else []
     return [*trial, *_METRICS, *helped, "configuration", "version", "commit", "run_id"]
 
@@ -244,6 +246,8 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     if study.is_transformer(trial.method):
         named["encoding"] = study.encoding_of(trial.method)
     named |= {"seed": trial.seed, "resample": trial.resample}
+    if problem.train_size != WHOLE:
+        named |= {"train_size": problem.train_size, "n_train": len(problem.y_train)}
     configuration = study.configuration(trial.variant, trial.method)
     run.json({**named, **configuration}, "configuration.json")
     # Of another class, a parameter may have the name of what identifies the trial.
@@ -348,10 +352,15 @@ def _score(
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
     """Return what identifies a trial within its study, by column of the results."""
     varied = study.variants[trial.variant]
+    counted = {}
+    if study.train_sizes:
+        size = study.train_size_of(trial.variant)
+        counted = {"n_train": n_train(trial.dataset, trial.resample, size)}
     return {
         "dataset": trial.dataset,
         name_column(study): trial.method,
         **{name: plain(value) for name, value in varied.items()},
+        **counted,
         "seed": trial.seed,
         "resample": trial.resample,
     }

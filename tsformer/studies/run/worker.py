@@ -75,6 +75,11 @@ class Task:
         """What identifies this fit among all others."""
         return self.study.key(*self.trial)
 
+    def problem(self) -> Problem:
+        """Load the data to train and score on."""
+        size = self.study.train_size_of(self.trial.variant)
+        return Problem.load(self.trial.dataset, self.trial.resample, size, self.trial.seed)
+
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -105,7 +110,7 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
             return lost(task)
         for module in task.modules:
             importlib.import_module(module)
-        problem = Problem.load(task.trial.dataset, task.trial.resample)
+        problem = task.problem()
         if _warmed(problem) | _compiled(task, problem):
             begun = time.perf_counter()
         run = start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
@@ -136,7 +141,7 @@ def run_seeds_together(
         task = new[0]
         parent = TrackedRun(None, task.parent_id)
         try:
-            problem = Problem.load(task.trial.dataset, task.trial.resample)
+            problem = task.problem()
             _warmed(problem)
             runs = [start_run(each.trial, each.study, each.store, parent) for each in new]
             begun = time.perf_counter()

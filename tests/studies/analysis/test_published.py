@@ -1,0 +1,133 @@
+"""Published accuracies: read strictly, and set beside a study of the same protocol alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer.studies.analysis.published import (
+    PROTOCOL,
+    published_accuracies,
+    published_beside,
+    read_published,
+)
+
+COMMITTED = Path(__file__).parents[3] / "experiments" / "results" / "published"
+HEAD = "dataset,method,protocol,accuracy,source\n"
+ROW = "Coffee,ROCKET,default split,0.9,a paper\n"
+
+
+def written(tmp_path: Path, text: str, name: str = "others.csv") -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_a_folder_and_several_give_the_same_rows(tmp_path: Path) -> None:
+    one = written(tmp_path, f"{HEAD}{ROW}", "one.csv")
+    other = written(tmp_path, f"{HEAD}Coffee,NA,default split,1,another paper\n", "other.csv")
+    both = read_published([one, other])
+    assert both["method"].tolist() == ["ROCKET", "NA"], "a method may be called NA"
+    assert both["accuracy"].tolist() == [0.9, 1.0]
+    pd.testing.assert_frame_equal(read_published(tmp_path), both)
+    pd.testing.assert_frame_equal(read_published([tmp_path, one, str(one)]), both)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        (HEAD, "has no rows"),
+        (f"{HEAD}{ROW}{ROW}", r"two published rows of 'ROCKET' on 'Coffee'.*line 2.*line 3"),
+        (f"{HEAD}{ROW.replace('0.9', '90.1')}", r"line 2: .*got '90.1'; divide percentages by 100"),
+        (f"{HEAD}{ROW.replace('0.9', '-0.1')}", r"line 2: .*between 0 and 1; got '-0.1'$"),
+        (f"{HEAD}{ROW.replace('0.9', 'nan')}", r"line 2: .*between 0 and 1; got 'nan'$"),
+        (f"{HEAD}{ROW}{ROW.replace('0.9', 'high')}", r"line 3: .*got 'high'$"),
+        (f"{HEAD}{ROW.replace('0.9', ' ')}", "line 2: accuracy is empty"),
+        (f"{HEAD}{ROW}{ROW.replace('a paper', '')}", "line 3: source is empty"),
+        (f"{HEAD.replace('source', 'sources')}{ROW}", "'sources': did you mean 'source'"),
+        ("dataset,method,accuracy,source\nCoffee,ROCKET,0.9,a\n", "lacks the column 'protocol'"),
+        (
+            f"{HEAD}{ROW.replace('a paper', 'a, paper')}",
+            "a row has more cells than there are columns",
+        ),
+        (f"{HEAD}{ROW}Beef,ROCKET,default split,0.9,a, paper\n", "not a CSV of published results"),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ValueError, match=said) as error:
+        read_published(path)
+    assert str(path) in str(error.value)
+
+
+def test_duplicates_across_files_name_both(tmp_path: Path) -> None:
+    written(tmp_path, f"{HEAD}{ROW}", "one.csv")
+    written(tmp_path, f"{HEAD}{ROW.replace('0.9', '0.8')}", "two.csv")
+    with pytest.raises(ValueError, match=r"one\.csv, line 2 and .*two\.csv, line 2"):
+        read_published(tmp_path)
+
+
+def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere\.csv; name a CSV"):
+        read_published(tmp_path / "nowhere.csv")
+    with pytest.raises(FileNotFoundError, match="no CSV of published results in the folder"):
+        read_published(tmp_path)
+    with pytest.raises(ValueError, match="at least one file or folder"):
+        read_published([])
+
+
+def fits(**columns: object) -> pd.DataFrame:
+    rows = pd.DataFrame({"dataset": ["Coffee", "Beef"], "method": "none", "seed": 0, "score": 0.5})
+    return rows.assign(**columns)
+
+
+def test_only_the_studys_data_sets_and_the_default_split(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        f"{HEAD}Wine,ROCKET,default split,0.7,b\nBeef,ROCKET,default split,0.8,b\n{ROW}"
+        "Beef,ROCKET,mean of 30 resamples,0.6,b\n",
+    )
+    found = published_beside(fits(resample=0), path)
+    assert found.rows.to_dict("records") == [
+        {"dataset": "Coffee", "method": "ROCKET (published)", "score": 0.9, "source": "a paper"},
+        {"dataset": "Beef", "method": "ROCKET (published)", "score": 0.8, "source": "b"},
+    ]
+    assert found.left_out == (
+        "1 published results are left out, because their protocol is 'mean of 30 resamples' and "
+        "not 'default split'.",
+    )
+    assert published_accuracies(path).loc["Beef", "ROCKET"] == 0.8
+
+
+def test_a_study_with_resamples_has_none_beside_it(tmp_path: Path) -> None:
+    found = published_beside(fits(resample=[0, 1]), written(tmp_path, f"{HEAD}{ROW}"))
+    assert found.rows.empty
+    assert "means over resamples" in found.left_out[0]
+
+
+def test_other_data_sets_have_none_beside_them(tmp_path: Path) -> None:
+    found = published_beside(fits(dataset="Own"), written(tmp_path, f"{HEAD}{ROW}"))
+    assert found.rows.empty
+    assert found.left_out == (
+        "There is no published result of the default split on any of the data sets.",
+    )
+
+
+def test_a_method_of_the_study_is_not_taken_for_a_published_one(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"called 'ROCKET \(published\)'"):
+        published_beside(fits(method="ROCKET (published)"), written(tmp_path, f"{HEAD}{ROW}"))
+
+
+def test_the_committed_results_are_tidy() -> None:
+    table = read_published(COMMITTED)
+    assert set(table["protocol"]) == {PROTOCOL}
+    assert table.groupby("method").size().min() >= 13
+    assert {"HC2", "InceptionTime", "MR-Hydra", "ROCKET"} <= set(table["method"])
+    assert table["source"].str.fullmatch(r"[\w-]+/[\w-]+ [\w/.-]+\.csv").all()
+    files = {path.stem for path in COMMITTED.glob("*.csv")}
+    assert files == set(table["method"].str.lower()), "a file per method"
+    assert np.isclose(published_accuracies(COMMITTED).loc["ACSF1", "HC2"], 0.91)

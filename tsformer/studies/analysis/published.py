@@ -1,0 +1,219 @@
+"""Accuracies that others published, beside those of a study where the protocol is the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tsformer._names import unknown
+
+__all__ = [
+    "PROTOCOL",
+    "Paths",
+    "Published",
+    "marked",
+    "published_accuracies",
+    "published_beside",
+    "read_published",
+]
+
+#: The protocol of a study without resamples: trained on the archive's train split, scored on its
+#: test split.
+PROTOCOL = "default split"
+_COLUMNS = ("dataset", "method", "protocol", "accuracy", "source")
+_KEYS = ["dataset", "method", "protocol"]
+
+#: A file or a folder of files, or several of them.
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Published results that can stand beside a study, and what could not.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        One row per data set and method: `dataset`, `method` (marked, as in ``"HC2 (published)"``),
+        `score` and `source`. There are no seeds, no seconds and no probabilities.
+    left_out : tuple of str
+        What was left out and why, one sentence each.
+    """
+
+    rows: pd.DataFrame
+    left_out: tuple[str, ...] = ()
+
+
+def marked(method: str) -> str:
+    """Return what a published method is called everywhere, as in ``"HC2 (published)"``."""
+    return f"{method} (published)"
+
+
+def read_published(paths: Paths) -> pd.DataFrame:
+    r"""Read published accuracies from CSV files of one format.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        A CSV with the columns `dataset`, `method`, `protocol`, `accuracy` (a share, not a
+        percentage) and `source` (repository and path, or paper and table), or a folder of such
+        files, or several of either.
+
+    Returns
+    -------
+    DataFrame
+        These columns; one row per data set, method and protocol.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file or folder, or no CSV in the folder.
+    ValueError
+        If a file is no such table: a column is missing or unknown, with the nearest match; a cell
+        is empty; an accuracy is not between 0 and 1; or there are two rows of a data set, method
+        and protocol, in whichever files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rocket.csv"
+    >>> _ = path.write_text("dataset,method,protocol,accuracy,source\n"
+    ...                     "Coffee,ROCKET,default split,1.0,Dempster et al. 2020 table 2\n")
+    >>> read_published(path)["accuracy"].tolist()
+    [1.0]
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files = list(dict.fromkeys(file for path in given for file in _files(Path(path))))
+    tables = [_read(file) for file in files]
+    if not tables:
+        raise ValueError("published must name at least one file or folder; got none")
+    table = pd.concat(tables, ignore_index=True)
+    twice = table.duplicated(_KEYS, keep=False)
+    if twice.any():
+        first, second = table[twice].sort_values(_KEYS, kind="stable").to_dict("records")[:2]
+        raise ValueError(
+            f"two published rows of {first['method']!r} on {first['dataset']!r} under the protocol "
+            f"{first['protocol']!r}: {first['place']} and {second['place']}; keep one of them, or "
+            "name the methods apart"
+        )
+    return table[list(_COLUMNS)]
+
+
+def published_accuracies(paths: Paths) -> pd.DataFrame:
+    """Return published accuracies on the default splits [data sets x methods], NaN where unknown.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        As `read_published` takes them.
+    """
+    table = read_published(paths)
+    table = table[table["protocol"] == PROTOCOL]
+    return table.pivot(index="dataset", columns="method", values="accuracy")
+
+
+def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
+    """Return the published results that can stand beside the scores of a study.
+
+    These are results on the study's data sets with the archive's own split. A study with resamples
+    has none: its scores are means over other splits.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per fit of the study: `dataset`, `method` and, if it has resamples, `resample`.
+    paths : path or iterable of paths
+        As `read_published` takes them.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_published`; also if the study has a method of the same, marked name.
+    """
+    table = read_published(paths)
+    none = pd.DataFrame(columns=["dataset", "method", "score", "source"])
+    if "resample" in rows.columns and (rows["resample"] != 0).any():
+        return Published(
+            none,
+            (
+                f"The published results are left out: they are of the {PROTOCOL}, and the study's "
+                "scores are means over resamples.",
+            ),
+        )
+    left_out = []
+    other = table[table["protocol"] != PROTOCOL]
+    if len(other):
+        protocols = ", ".join(map(repr, sorted(other["protocol"].unique())))
+        left_out.append(
+            f"{len(other)} published results are left out, because their protocol is {protocols} "
+            f"and not {PROTOCOL!r}."
+        )
+    found = table[table["protocol"] == PROTOCOL]
+    found = found[found["dataset"].isin(rows["dataset"])]
+    if found.empty:
+        left_out.append(f"There is no published result of the {PROTOCOL} on any of the data sets.")
+        return Published(none, tuple(left_out))
+    found = found.assign(method=found["method"].map(marked))
+    clash = sorted(set(found["method"]) & set(rows["method"]))
+    if clash:
+        raise ValueError(
+            f"the study has a method called {clash[0]!r}, as a published one would be; rename it"
+        )
+    order = {name: place for place, name in enumerate(rows["dataset"].unique())}
+    found = found.sort_values("dataset", key=lambda names: names.map(order), kind="stable")
+    found = found.rename(columns={"accuracy": "score"})[list(none.columns)]
+    return Published(found.reset_index(drop=True), tuple(left_out))
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(path.glob("*.csv"))
+        if not files:
+            raise FileNotFoundError(f"there is no CSV of published results in the folder {path}")
+        return files
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no {path}; name a CSV with the columns {', '.join(_COLUMNS)}, or a folder "
+            "of such files"
+        )
+    return [path]
+
+
+def _read(file: Path) -> pd.DataFrame:
+    """Return the rows of one file, and the `place` of each, as in ``"hc2.csv, line 2"``."""
+    try:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{file} is empty") from None
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is not a CSV of published results: {error}") from error
+    if not isinstance(table.index, pd.RangeIndex):  # pandas took the first cells for an index
+        raise ValueError(f"{file}: a row has more cells than there are columns; quote its commas")
+    for name in table.columns:
+        if name not in _COLUMNS:
+            raise ValueError(f"{file}: {unknown('column of published results', name, _COLUMNS)}")
+    for name in _COLUMNS:
+        if name not in table.columns:
+            raise ValueError(f"{file} lacks the column {name!r}; it has {', '.join(table.columns)}")
+    if table.empty:
+        raise ValueError(f"{file} has no rows")
+    table = table.apply(lambda column: column.str.strip())
+    places = pd.Series([f"{file}, line {number}" for number in range(2, len(table) + 2)])
+    for name in _COLUMNS:
+        if (table[name] == "").any():
+            raise ValueError(f"{places[(table[name] == '').idxmax()]}: {name} is empty")
+    accuracy = pd.to_numeric(table["accuracy"], errors="coerce")
+    wrong = ~accuracy.between(0, 1)
+    if wrong.any():
+        first = wrong.idxmax()
+        text, number = table["accuracy"][first], accuracy[first]
+        percent = "; divide percentages by 100" if 1 < number <= 100 else ""
+        raise ValueError(
+            f"{places[first]}: an accuracy is a number between 0 and 1; got {text!r}{percent}"
+        )
+    return table.assign(accuracy=accuracy.astype(np.float64), place=places)
