@@ -27,8 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo test test-fast test-slow test-processes coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## train, track and compare four encodings on three real problems
-	$(BIN)/tsformer compare --datasets BasicMotions,ItalyPowerDemand,JapaneseVowels \
-		--encodings none,fixed,learnable,lspe --seeds 2 --max-epochs $(EPOCHS)
+	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
 
 # The ground floors without what trains or measures; all else is left to `make test`.
 FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
@@ -36,7 +35,7 @@ FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_gol
 
 .PHONY: test test-fast test-slow test-processes coverage
 test: install ## run the tests except slow and processes; archive tests need TSFORMER_DATA=FOLDER
-	$(BIN)/python -m pytest -n 2 -m "not slow and not processes"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
 
 test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)
@@ -46,6 +45,27 @@ test-slow: install ## run the tests that take more than ten seconds each
 
 test-processes: install ## run the tests that kill workers, drivers, servers and ranks
 	$(BIN)/python -m pytest -n 2 -m processes
+
+# Environments of their own, without the extras where the lowest versions are asked for.
+LOWEST := .venv-lowest
+LOWEST_INSTALLED := $(LOWEST)/.installed
+NEWEST := .venv-newest
+
+$(LOWEST_INSTALLED): pyproject.toml constraints-lowest.txt
+	@rm -f $@
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --constraint constraints-lowest.txt --editable ".[test]"
+	@touch $@
+
+.PHONY: test-lowest test-newest
+test-lowest test-newest: export OMP_NUM_THREADS := 1
+test-lowest: $(LOWEST_INSTALLED) ## run the tests of test-fast with the lowest versions allowed, in .venv-lowest
+	$(LOWEST)/bin/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)
+
+test-newest: ## run the tests of test with the newest versions there are, in .venv-newest
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --upgrade --upgrade-strategy eager --editable ".[all,test]"
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
 
 coverage: install ## measure line and branch coverage of tsformer/ by all tests but those of processes
 	$(BIN)/python -m coverage erase
@@ -100,6 +120,13 @@ test-ui: export OMP_NUM_THREADS := 1
 test-ui: export TSFORMER_TEST_UI := 1
 test-ui: browser ## test MLflow's pages in a real browser, which is installed if possible
 	$(BIN)/python -m pytest -rs tests/ui
+
+# Built from the source distribution, so that it is complete, with the setuptools of constraints.txt.
+.PHONY: dist
+dist: install ## build the source distribution and the wheel into dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
 
 lint: install ## check style, types and the direction of imports
 	$(BIN)/ruff check

@@ -1,16 +1,15 @@
-"""What is shipped and what it drags in: extras, the wheel, the direction of imports."""
+"""What the package drags in: extras, versions, the direction of imports."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -38,6 +37,7 @@ def test_import_loads_no_optional_library(tmp_path):
     assert python(code, tmp_path).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_subpackages_need_no_import_of_their_own(tmp_path):
     code = (
         "import sys, tsformer; assert 'torch' not in sys.modules\n"
@@ -107,6 +107,15 @@ def test_constraints_pin_everything_that_is_asked_for(file, extras):
     assert all(re.fullmatch(r"[\w.]+", version) for version in pins.values())
 
 
+def test_the_lowest_versions_are_those_that_are_allowed():
+    bounds = dict(line.split(">=") for line in PROJECT["project"]["dependencies"])
+    text = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w-]+)==([\d.]+)(?:; python_version < .*)?$", text, re.MULTILINE)
+    assert {name: Version(pin) for name, pin in pins} == {
+        name: Version(bound) for name, bound in bounds.items()
+    }
+
+
 def test_imports_go_down():
     pytest.importorskip("importlinter", reason='needs the extra "dev"')
     done = subprocess.run(
@@ -117,26 +126,3 @@ def test_imports_go_down():
         check=False,
     )
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.slow
-def test_wheel_holds_the_package_and_the_catalogue(tmp_path):
-    pytest.importorskip("setuptools", minversion="77")
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "tsformer", source / "tsformer", symlinks=True, ignore=ignore)
-    (source / "data").mkdir()
-    shutil.copy(ROOT / "data/catalog.csv", source / "data")
-
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
-    subprocess.run([*build, "--wheel-dir", tmp_path, source], check=True)
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        shipped = set(wheel.namelist())
-        catalogue = wheel.read("tsformer/data/catalog.csv")
-    assert catalogue == (ROOT / "data/catalog.csv").read_bytes()
-    modules = {str(file.relative_to(ROOT)) for file in (ROOT / "tsformer").rglob("*.py")}
-    assert modules | {"tsformer/py.typed", "tsformer/encodings/cost.csv"} <= shipped
-    assert not [name for name in shipped if name.startswith(("tests/", "experiments/"))]

@@ -15,7 +15,9 @@ that are missing; rows of another commit are an earlier scoring, and make it ref
   seeds.
 - "0.1.0" fits the recipe of version 0.1.0, with one seed.
 
-At the end, each is compared with the published accuracies on the problems that those have.
+At the end, confirmation_averages.csv gets the accuracy of each on each problem, averages included,
+and each is compared with the published accuracies on the problems that those have. Once all fits
+are there, the script does this at any commit.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
 from experiments.accuracy.random_convolutions import names_in
-from experiments.output import add_output_options, fit_missing
+from experiments.output import COMMITTED, UNTRACKED, add_output_options, fit_missing
 from experiments.published import ANCHORS, PUBLISHED
 from experiments.recipe_0_1 import recipe_0_1
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
@@ -116,8 +118,15 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
                 own["four transformers"] = row.accuracy
             else:
                 own[method] = row.accuracy
+        both = all((method, dataset) in rows.index for method in METHODS[:2])
         files = [folder / f"{method}-{dataset}.npz" for method in METHODS[:2]]
-        if all(file.exists() for file in files):
+        if both:
+            for file in files:
+                if not file.exists():
+                    raise SystemExit(
+                        f"{file} is missing: probabilities are kept on the machine that scored the "
+                        f"fits, and {NAME}_averages.csv cannot be made without them"
+                    )
             ours, theirs = map(np.load, files)
             weights = WEIGHTS["transformer"], WEIGHTS["random_convolutions"]
             for name, n_members in {"ensemble of one": 1, "ensemble of four": N_MEMBERS}.items():
@@ -130,9 +139,9 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
 
 def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Return the paired difference of each of our methods from each published one, in points."""
-    columns = published.reindex(columns=ANCHORS).join(
-        ours[["0.1.0"]] if "0.1.0" in ours else None, how="outer"
-    )
+    columns = published.reindex(columns=ANCHORS)
+    if "0.1.0" in ours:
+        columns = columns.join(ours[["0.1.0"]], how="outer")
     rows = []
     for (name, own), (other, theirs) in itertools.product(ours.items(), columns.items()):
         apart = (own - theirs).dropna().round(4)
@@ -155,12 +164,13 @@ def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def check_commit(path: Path) -> None:
-    """End the program if the rows are of another commit of the package: they were final."""
+def check_commit(path: Path, cells: Sequence[tuple[str, str]]) -> None:
+    """End the program if fits are missing and the others are of another commit: they were final."""
     if not path.exists():
         return
-    earlier = set(pd.read_csv(path).commit) - {commit()}
-    if earlier:
+    rows = pd.read_csv(path)
+    earlier = set(rows.commit) - {commit()}
+    if earlier and set(cells) - set(zip(rows.method, rows.dataset, strict=True)):
         raise SystemExit(
             f"{path} has scores of commit {', '.join(sorted(earlier))[:100]}, but the package is "
             f"at {commit()}: these problems are scored once. Check that commit out to resume, or "
@@ -182,13 +192,16 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    path, folder = options.out / f"{NAME}.csv", options.out / NAME
-    check_commit(path)
-    cells = itertools.product(options.methods, names_in(options.problems))
+    path = options.out / f"{NAME}.csv"
+    # Probabilities are not committed: they are large.
+    folder = (UNTRACKED if options.out == COMMITTED else options.out) / NAME
+    cells = list(itertools.product(options.methods, names_in(options.problems)))
+    check_commit(path, cells)
     keys = ["method", "dataset"]
     fits = fit_missing(path, keys, cells, partial(fit, folder=folder), options.jobs)
     fits.sort_values(keys).to_csv(path, index=False)
     ours = averages(path, folder)
+    ours.round(6).to_csv(options.out / f"{NAME}_averages.csv", index_label="dataset")
     print(ours.round(4).to_string())
     print(ours.mean().round(4).to_string())
     published = published_accuracies(options.published)

@@ -109,6 +109,7 @@ def test_debug_shows_the_traceback(arguments, tmp_path):
     assert "FileNotFoundError" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     done = subprocess.run(
         f"{sys.executable} -m tsformer datasets | head -n 1",
@@ -172,6 +173,7 @@ def test_plot_encoding_passes_every_option_on(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().out == "rope+t5 drawn to new.png\n"
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(error, monkeypatch, tmp_path):
     """The folder is looked at before training, and somebody may take it meanwhile."""
     import tsformer

@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- one model ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fit_passes_every_option_on(folder):
     from tsformer import load
 
@@ -45,6 +46,7 @@ def test_fit_passes_every_option_on(folder):
     assert classifier.stem_params == {"kernel_size": 5}
 
 
+@pytest.mark.slow
 def test_predict_writes_what_the_model_predicts(folder):
     from tsformer import load, load_dataset
 

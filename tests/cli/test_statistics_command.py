@@ -43,6 +43,7 @@ def test_command_compares_fits_of_ours_that_are_paired(tmp_path, capsys):
     assert "fits        32 of 48: those whose data set and seed every method has" in printed
 
 
+@pytest.mark.slow
 def test_command_takes_variants_one_by_one(tmp_path, capsys):
     from tsformer.cli import main
 

@@ -69,7 +69,7 @@ def read(text: str) -> pd.DataFrame:
 def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
     out, _ = run("fit", "long.csv", *COLUMNS, *SMALL)
     assert "long.csv: 20 series, 24 to 29 steps, channels c, a, 4 classes" in out
-    assert "saved in model; next: tsformer predict model NEW" in out
+    assert "saved in model; next: tsformer predict model new.csv" in out
     classifier = load("model")
     assert classifier.classes_.tolist() == ["007", "7", "None", "walking slowly"]
 

@@ -29,7 +29,6 @@ from tsformer.estimators.frameworks import (  # noqa: E402
     SktimeTSEnsembleClassifier,
     SktimeTSTransformerClassifier,
 )
-from tsformer.estimators.frameworks import sktime as native_sktime  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
@@ -93,17 +92,7 @@ def assert_passes(checked, name):
 
 @pytest.mark.slow
 @every_check
-def test_sktimes_checks(checked, name, monkeypatch):
-    """With the first set of parameters, except in the checks of these sets themselves."""
-    if "test_params" not in name:
-        for sets in ("TEST_PARAMS", "CONVOLUTION_TEST_PARAMS", "ENSEMBLE_TEST_PARAMS"):
-            monkeypatch.setattr(native_sktime, sets, getattr(frameworks, sets)[:1])
-    assert_passes(checked, name)
-
-
-@pytest.mark.slow
-@every_check
-def test_sktimes_checks_with_all_sets_of_parameters(checked, name):
+def test_sktimes_checks(checked, name):
     assert_passes(checked, name)
 
 

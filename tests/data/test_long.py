@@ -73,7 +73,7 @@ def test_other_tables(library):
         ({}, {"value": "z"}, "unknown column of the table 'z'; choose from: 'case'"),
         ({}, {"value": "x", "label": "knd"}, "did you mean 'kind'"),
         ({}, {"value": ["x", "y"], "channel": "kind"}, "a single column of values; got value="),
-        ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them first"),
+        ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them"),
         ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' has a missing value in row 0"),
         ({"kind": list("ccccd")}, {"value": "x", "label": "kind"}, r"'b' has several labels: \['c"),
     ],

@@ -193,9 +193,13 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
         ("id,t,a,y\n1,2,1.5,n\n", {**LONG, "decimal": ","}, "for decimal points add --decimal ."),
         ("id,t,a,y\n1,2,3,n\n1,3,inf,n\n", LONG, "row 3: the value in column 'a' is infinite"),
         ("id,t,a,y\n1,2,,n\n2,2,3,n\n", LONG, r"^x\.csv: series '1' has no value at all; drop it"),
-        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"series '1' has several labels: \['n', 'm'\]"),
+        (
+            "id,t,a,y\n1,2,3,n\n1,3,3,m\n",
+            LONG,
+            r"labels: \['n', 'm'\]; .* is 'id' the column",
+        ),
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no label of series '1' in column 'y'"),
-        ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}; aggregate them"),
+        ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}; if 'id' has the"),
         ("id,t,a,y\n1,,3,n\n", LONG, "column 't' has a missing value in row 2"),
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "column 'id' has a missing value in row 3"),
         (
@@ -211,7 +215,12 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
         (
             "id,t,a\n1,2,3\n",
             {**LONG, "label": None},
-            r"name the column of x\.csv that has the labels",
+            r"^name the column of x\.csv that has the labels, with --label\. It has 'id', 't', 'a'",
+        ),
+        (
+            "id,t,a\n1,2,3\n",
+            {},
+            "with --label; for a table with one row per observation, --case and --time too. It has",
         ),
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
         ("id,t,a,b,y\n1,2,3,4,n\n", {**LONG, "channel": "a", "value": ("b", "t")}, "named 2 times"),

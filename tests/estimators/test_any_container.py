@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from marks import slow_except
 
 
 def long(X: np.ndarray) -> list[pd.DataFrame]:
@@ -60,7 +61,7 @@ UNEQUAL = {
 }
 
 
-@pytest.mark.parametrize("name", UNEQUAL)
+@pytest.mark.parametrize("name", slow_except(UNEQUAL, ["tensors", "df-list"]))
 def test_unequal_lengths(name, make, vowels):
     X, y = vowels
     other = UNEQUAL[name](X)

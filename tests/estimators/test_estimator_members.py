@@ -39,6 +39,7 @@ class Raises(Callback):
             raise self.error("now")
 
 
+@pytest.mark.slow
 def test_each_member_is_the_model_of_its_seed(make, italy):
     X, y = italy
     clf = make(n_estimators=3).fit(X, y)

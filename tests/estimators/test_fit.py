@@ -75,6 +75,7 @@ def test_class_weights_decide_and_are_sample_weights(make, italy):
     )
 
 
+@pytest.mark.slow
 def test_class_and_sample_weights_multiply(make, italy):
     X, y = italy
     sample_weight = np.linspace(0.1, 2.0, len(y))

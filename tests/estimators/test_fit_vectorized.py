@@ -19,6 +19,7 @@ class Counts(Callback):
         self.epochs += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"early_stopping": True}, {"n_estimators": 2}])
 def test_each_is_what_it_is_alone(make, italy, options):
     X, y = italy

@@ -137,6 +137,7 @@ def test_what_is_asked_for_by_name_is_done():
     assert fitted(augmentation="warp").augmentations_ == [Warp()]
 
 
+@pytest.mark.slow
 def test_members_decide_alike_and_each_knows_its_own():
     varied = fitted(SHAPE, n_estimators=2, members="varied")
     assert varied.augmentations_ == [BOTH, None]

@@ -23,6 +23,7 @@ def evening(italy) -> tuple[np.ndarray, np.ndarray]:
     return X[..., :18], 5000 + 100 * X[:, 0, 18:].max(axis=1)
 
 
+@pytest.mark.slow
 def test_learns_a_number(evening):
     X, y = evening
     reg = TSTransformerRegressor(**SMALL, max_epochs=60, learning_rate=5e-3).fit(X[::2], y[::2])

@@ -82,6 +82,7 @@ def test_halving_search(make, motions):
     assert search.fit(X, y).best_params_["encoding"] in grid["encoding"]
 
 
+@pytest.mark.slow
 def test_learning_curve(make, italy):
     X, y = italy
     sizes, _, scores = learning_curve(
@@ -109,6 +110,7 @@ def test_one_against_the_rest(make, motions):
     assert rest.score(X, y) > 0.5
 
 
+@pytest.mark.slow
 def test_tuned_threshold(make, italy):
     X, y = italy
     tuned = TunedThresholdClassifierCV(make(), cv=FOLDS, scoring="balanced_accuracy").fit(X, y)
@@ -123,6 +125,7 @@ def test_several_processes_give_what_one_gives(make, motions):
     np.testing.assert_allclose(spread, alone, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_metadata_are_routed(make, italy):
     X, y = italy
     weight = np.where(y == "1", 1e3, 1e-3)

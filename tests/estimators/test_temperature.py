@@ -82,6 +82,7 @@ def test_weights_count_when_calibrating():
     assert weighted == pytest.approx(clf.calibrate(X[20:32], Y[20:32]).temperatures_, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_out_of_fold_scores_are_those_of_copies_fitted_to_the_other_folds(plain):
     folds = [(np.arange(40) % 2 == 1, np.arange(40) % 2 == 0)]
     folds.append(folds[0][::-1])

@@ -91,6 +91,7 @@ def test_fits_in_threads_give_the_model_of_a_fit_alone(name: str) -> None:
         np.testing.assert_array_equal(answers(fitted), expected)
 
 
+@pytest.mark.slow
 def test_different_fits_beside_each_other_are_as_alone() -> None:
     expected = {name: answers(make().fit(X, Y)) for name, make in MAKERS.items()}
     parallel = joblib.Parallel(n_jobs=len(MAKERS), backend="threading")

@@ -256,6 +256,7 @@ def test_times_count_from_the_first_step_and_padding_needs_none():
     torch.testing.assert_close(module(X, times.masked_fill(padding, torch.nan)), expected)
 
 
+@pytest.mark.slow
 def test_the_program_contains_the_preprocessor():
     estimator = fitted(encoding="none", stem="linear")
     state = to_torch_export(estimator).state_dict

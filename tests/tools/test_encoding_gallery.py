@@ -36,6 +36,7 @@ def assert_apart_on_the_page(figure: Any, boxes: list[tuple[Any, str]]) -> None:
         assert box.y1 <= page.y1, what
 
 
+@pytest.mark.slow
 def test_every_encoding_has_a_tile_and_no_words_overlap():
     rows = encodings_page.packaged()
     figure = encoding_gallery.gallery(rows)

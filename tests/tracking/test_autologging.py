@@ -196,6 +196,7 @@ def test_several_fits_in_an_active_run(italy: tuple[Any, Any]) -> None:
     assert sorted(run.data.params["encoding"] for run in nested) == ["fixed", "tape"]
 
 
+@pytest.mark.slow
 def test_exclusive_leaves_the_runs_of_users_alone(italy: tuple[Any, Any]) -> None:
     tsformer.autolog(**PLAIN, exclusive=True)
     with mlflow.start_run() as mine:
@@ -255,6 +256,7 @@ def test_a_fit_that_is_interrupted_ends_killed(italy: tuple[Any, Any]) -> None:
     assert mlflow.last_active_run().info.status == "KILLED"
 
 
+@pytest.mark.slow
 def test_tracking_changes_no_prediction_and_no_generator(italy: tuple[Any, Any]) -> None:
     X, y = italy
     plain = TSTransformerClassifier("learnable", **SMALL, max_epochs=2).fit(X, y)

@@ -153,6 +153,7 @@ def test_a_registered_stranger_runs_no_code(
         assert ran.exists(), "the README says that MLflow runs it"
 
 
+@pytest.mark.slow
 def test_a_registered_model_that_trusts_more_is_refused(
     store: RunStore, address: str, tmp_path: Path
 ) -> None:

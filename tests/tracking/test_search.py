@@ -166,6 +166,7 @@ def test_a_cross_validation(few: tuple[Any, Any], quick: None) -> None:
     assert not runs(kind="refit")
 
 
+@pytest.mark.slow
 def test_scores_of_other_names(few: tuple[Any, Any], quick: None) -> None:
     classifier = RandomConvolutionClassifier(**TINY)
     found = cross_validate(
@@ -180,6 +181,7 @@ def test_scores_of_other_names(few: tuple[Any, Any], quick: None) -> None:
     assert "test/neg_log_loss" in runs(kind="fit")[-1].data.metrics
 
 
+@pytest.mark.slow
 def test_pipelines_in_pipelines(few: tuple[Any, Any], quick: None) -> None:
     def same(values: Any) -> Any:
         return values
@@ -203,6 +205,7 @@ def test_pipelines_in_pipelines(few: tuple[Any, Any], quick: None) -> None:
         assert "train/loss" in run.data.metrics
 
 
+@pytest.mark.slow
 def test_estimators_that_are_searched(few: tuple[Any, Any], quick: None) -> None:
     steps = [TSTransformerClassifier("tape", **SMALL), TSTransformerClassifier("none", **SMALL)]
     pipeline = Pipeline([("classifier", RidgeClassifier())])
@@ -211,6 +214,7 @@ def test_estimators_that_are_searched(few: tuple[Any, Any], quick: None) -> None
     assert [run.data.metrics["fits/finished"] for run in runs(kind="encoding")] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_randomized_search(few: tuple[Any, Any], quick: None) -> None:
     RandomizedSearchCV(
         TSTransformerClassifier(**SMALL),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -98,7 +99,7 @@ class PanelClassifier:
         if names is not None and "random_state" in names:
             given["random_state"] = self.random_state
         with _seeded(self.random_state):
-            self.estimator_ = cls(**given)
+            self.estimator_ = cls(**_with_tuples(cls, given))
             self.has_probabilities_ = _has_probabilities(self.estimator_)
             self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
             self.estimator_.fit(self._reader.fit(X, self.estimator), labels)
@@ -127,6 +128,17 @@ class PanelClassifier:
             raise AttributeError(f"{self.estimator} has no probabilities")
         with _seeded(self.random_state):
             return np.asarray(self.estimator_.predict_proba(self._reader.read(X)), dtype=float)
+
+
+def _with_tuples(cls: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with a tuple for each list whose default is one: JSON has no tuples."""
+    defaults = {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+    return {
+        name: tuple(value)
+        if isinstance(value, list) and isinstance(defaults.get(name), tuple)
+        else value
+        for name, value in parameters.items()
+    }
 
 
 class _Reader:

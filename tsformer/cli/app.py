@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import lists, models, pictures, report, statistics, studies, tables, tracked
+from tsformer.cli import (
+    demonstration,
+    lists,
+    models,
+    pictures,
+    report,
+    statistics,
+    studies,
+    tables,
+    tracked,
+)
 
 __all__ = ["app"]
 
@@ -22,6 +32,7 @@ for command in (
     models.predict,
     models.evaluate,
     studies.compare,
+    demonstration.demo,
     statistics.statistics,
     report.report,
     tracked.ui,
@@ -55,6 +66,7 @@ def options(
 
     [bold]Start with[/bold]
 
+      tsformer demo
       tsformer compare --datasets BasicMotions --encodings none,fixed,lspe
       tsformer fit BasicMotions --encoding lspe --out model
       tsformer evaluate model BasicMotions

@@ -135,7 +135,8 @@ def fit(
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
         f"loss {history[-1]['loss']:.3f}"
     )
-    following = f"predict {out} NEW" if is_file(dataset) else f"evaluate {out} {dataset}"
+    new = f"predict {out} new{Path(dataset).suffix}"
+    following = new if is_file(dataset) else f"evaluate {out} {dataset}"
     typer.echo(f"saved in {out}; next: tsformer {following}")
     say_where(run)
     if history.interrupted:

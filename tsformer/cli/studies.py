@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Study
 
-__all__ = ["compare"]
+__all__ = ["compare", "run_and_show"]
 
 # Flags that define a study; the others say where and how it runs.
 # The name is no part of the design.
@@ -156,8 +156,7 @@ def compare(
       tsformer compare --data wide.csv --label y --group patient --methods tsformer,minirocket
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
-    from tsformer.studies import Study, compare
-    from tsformer.studies.report.summary import to_markdown
+    from tsformer.studies import Study
 
     if data is None and (columns or any(x is not None for x in (test, folds, group))):
         raise ValueError(
@@ -202,19 +201,29 @@ def compare(
         )
     if name:
         asked = dataclasses.replace(asked, title=name)
+    run_and_show(
+        asked,
+        out=out,
+        tracking_uri=tracking_uri,
+        experiment=experiment,
+        jobs=jobs,
+        scheduler=scheduler,
+    )
+
+
+def run_and_show(study: Study, **options: Any) -> Comparison:
+    """Carry out a study, and print what came of it; exit with 2 if a fit is missing.
+
+    The options are those of `tsformer.studies.compare`.
+    """
+    from tsformer.studies import compare
+    from tsformer.studies.report.summary import to_markdown
+
     # MLflow logs every table that it creates in a new store, in the middle of the progress bar.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
         with study_bar() as show:
-            comparison = compare(
-                asked,
-                out=out,
-                tracking_uri=tracking_uri,
-                experiment=experiment,
-                jobs=jobs,
-                scheduler=scheduler,
-                on_progress=show,
-            )
+            comparison = compare(study, on_progress=show, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {shlex.join(['tsformer', *sys.argv[1:]])}", err=True)
@@ -229,6 +238,7 @@ def compare(
     typer.echo(f"runs    {comparison.ui_command}")
     if len(comparison.failures) or len(comparison.unrecorded):
         raise typer.Exit(2)
+    return comparison
 
 
 def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:

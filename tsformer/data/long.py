@@ -86,7 +86,7 @@ def from_long(
     keys = [case, time] if channel is None else [case, time, channel]
     for name in keys:
         if table[name].isna().any():
-            row = table.index[table[name].isna()][0]
+            row = table.index[table[name].isna()].tolist()[0]  # of Python, not of NumPy
             raise ValueError(
                 f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
             )
@@ -94,7 +94,8 @@ def from_long(
     if twice.any():
         first = table.loc[twice, keys].iloc[0].to_dict()
         raise ValueError(
-            f"two rows for {first}; aggregate them first, for example with groupby().mean()"
+            f"two rows for {first}; if {case!r} has the names of the series and {time!r} the "
+            "times, aggregate them first, for example with groupby().mean()"
         )
     wide = table[[*keys, *values]]
     if channel is not None:
@@ -115,7 +116,10 @@ def from_long(
     if several.any():
         name = several.index[several][0]
         found = labels.get_group(name).unique().tolist()[:10]
-        raise ValueError(f"series {_plain(name)!r} has several labels: {found}")
+        raise ValueError(
+            f"series {_plain(name)!r} has several labels: {found}; each series has one: is "
+            f"{case!r} the column of names, and {label!r} that of labels?"
+        )
     return X, labels.first().loc[order]
 
 

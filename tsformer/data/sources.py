@@ -90,6 +90,7 @@ def read_source(
         raise ValueError(
             f"{source} is no table, so that it has no columns to name: leave out "
             + ", ".join(f"--{name.replace('_', '-')}" for name in schema.as_dict())
+            + f", or name a file that ends in one of {', '.join((*TEXT, *PARQUET))}"
         )
     if suffix != ".ts":
         return Source(*load_dataset(source, split))

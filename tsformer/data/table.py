@@ -193,8 +193,6 @@ def read_table(
     """
     schema.check()
     labelled = schema.label is not None if labelled is None else labelled
-    if labelled and schema.label is None:
-        raise ValueError(f"name the column of {path} that has the labels, with --label")
     if path.suffix.lower() in PARQUET:
         table = _read_parquet(path)
         schema = _complete(schema, [str(name) for name in table.columns], path, labelled, by_model)
@@ -305,6 +303,16 @@ def _complete(
     schema: TableSchema, names: list[str], path: Path, labelled: bool, by_model: bool
 ) -> TableSchema:
     """Return the schema with the columns of values; raise ValueError for one that is not there."""
+    if labelled and schema.label is None:
+        long = (
+            ""
+            if schema.time
+            else "; for a table with one row per observation, --case and --time too"
+        )
+        raise ValueError(
+            f"name the column of {path} that has the labels, with --label{long}. "
+            f"It has {_listed(names)}"
+        )
     for name, count in Counter(names).items():
         if count > 1 and name:
             raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
@@ -476,8 +484,10 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
     if getattr(column.dtype, "kind", "O") in "fiuMm":
         return column
     try:
-        return pd.to_datetime(column, format=time_format or "ISO8601")
-    except ValueError as error:
+        with warnings.catch_warnings():  # of several time zones pandas 2 warns, where 3 raises
+            warnings.simplefilter("error", FutureWarning)
+            return pd.to_datetime(column, format=time_format or "ISO8601")
+    except (ValueError, FutureWarning) as error:
         dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=True)
         wrong = dates.isna() & column.notna()
         if not wrong.any():  # of several time zones

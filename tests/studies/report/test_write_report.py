@@ -180,6 +180,7 @@ def test_where_ranks_and_scores_disagree_no_method_is_over_another() -> None:
     assert "a and c, which rank and score order differently" in line
 
 
+@pytest.mark.slow
 def test_few_data_sets_have_no_intervals_and_no_correlations(tmp_path: Path) -> None:
     rows = results()
     rows = rows[rows["dataset"].isin(DATASETS[:4]) & (rows["stem"] == "linear")]
@@ -272,6 +273,7 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
         write_report(tmp_path / "scores.csv", baseline="ROKET")
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer", reason='needs the extra "cli"')
     from tsformer.cli import main

@@ -121,6 +121,7 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
     assert out == ""
 
 
+@pytest.mark.slow
 def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     run: Run, uri: str, experiment: str, tmp_path: Path
 ) -> None:
@@ -206,18 +207,33 @@ def test_the_line_of_a_study_gives_the_study_again() -> None:
     assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary
 
 
-def test_the_bar_says_what_is_done_running_failed_and_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What the bar shows on a terminal."""
     from rich.console import Console
-
-    from tsformer.cli import printing
 
     screen = io.StringIO()
     console = Console(
         file=screen, force_terminal=True, width=150, color_system=None, highlight=False
     )
-    monkeypatch.setattr(printing, "Console", lambda **options: console)
+    monkeypatch.setattr("tsformer.cli.printing.Console", lambda **options: console)
+    return screen
+
+
+def test_the_bar_says_what_others_run(screen: io.StringIO) -> None:
+    from tsformer.cli import printing
+
+    trial = Trial("GunPoint", "lspe", 4, "stem=conv")
+    with printing.study_bar() as show:
+        show(Progress("waiting", 8, 5, 1, 0, trial=trial))
+    shown = screen.getvalue()
+    assert "5/8 fits, 0 running" in shown
+    assert "another comparison runs GunPoint  lspe  4  stem=conv" in shown
+
+
+def test_the_bar_says_what_is_done_running_failed_and_left(screen: io.StringIO) -> None:
+    from tsformer.cli import printing
+
     trial = Trial("GunPoint", "lspe", 4, "stem=conv")
     with printing.study_bar() as show:
         show(Progress("fit-end", 8, 4, 1, 0, running=2, trial=trial, accuracy=0.5))

@@ -84,6 +84,7 @@ def test_when_every_fit_raises(broken: str, uri: str, experiment: str, tmp_path:
     assert pd.read_csv(comparison.csv_path).empty
 
 
+@pytest.mark.slow
 def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(
     uri: str, experiment: str, tmp_path: Path, statuses: Any
 ) -> None:
@@ -124,6 +125,7 @@ def test_what_a_killed_process_left_running_is_done_again(
     }
 
 
+@pytest.mark.slow
 def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
     uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

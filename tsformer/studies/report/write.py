@@ -127,7 +127,7 @@ def write_findings(
     pictures = [block for block in blocks if isinstance(block, Picture)]
     figures = tuple(folder / f"{picture.name}.png" for picture in pictures)
     for picture, path in zip(pictures, figures, strict=True):
-        path.write_bytes(picture.png)
+        write_atomically(picture.png, path)
     files = ReportFiles(folder / "report.html", folder / "report.md", figures)
     write_atomically(html(title, blocks), files.html)
     write_atomically(markdown(title, blocks), files.markdown)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +25,11 @@ from tsformer.studies.run.finalize import attempt, by_variant, finalize
 from tsformer.studies.run.problem import Problem, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.sharing import shared
 from tsformer.studies.run.study_run import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.credentials import without_credentials
-from tsformer.tracking.locks import driving
 from tsformer.tracking.views import make_views, view_address
 
 __all__ = ["Comparison", "compare"]
@@ -105,9 +105,12 @@ def compare(
     back, not repeated, so that the same call resumes after any interruption, whether a worker,
     this process or the tracking server was killed. A fit that raises, or during which the worker
     process ends three times, is recorded as FAILED and the others continue. Ctrl-C ends current
-    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV. Of two calls
-    that write to one SQLite file at a time, the second is refused. On a server, run one call at a
-    time for a study, and for studies that share fits.
+    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV.
+
+    Calls that run at once with one SQLite file or one server, on one machine or several, share the
+    work: each fit is claimed by the process that runs it, and each call ends with the rows of all
+    its fits, whoever ran them. A fit whose process died is taken over: at once on the same machine,
+    and elsewhere after two minutes without a sign of life.
 
     Parameters
     ----------
@@ -138,7 +141,7 @@ def compare(
     tsformer.data.DatasetError
         For a data set that cannot be loaded; before any fit, as are the next four.
     ConnectionError
-        If the store or the scheduler cannot be used, or another call is writing to the same file.
+        If the store or the scheduler cannot be used.
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
@@ -161,7 +164,6 @@ def compare(
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
         folder = Path(out)
-        stack.enter_context(driving(store.uri, f"comparison in {folder.absolute()}"))
         folder.mkdir(parents=True, exist_ok=True)
         result_store = ResultStore(study, store, folder / "results.csv")
         result_store.open()
@@ -182,13 +184,14 @@ def compare(
             parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
-            session = uuid.uuid4().hex
+            claims = result_store.claims
             tasks = [
-                Task(trial, study, store, parent.run_id, session, modules)
+                Task(trial, study, claims, parent.run_id, result_store.failed(trial), modules)
                 for trial in result_store.waiting()
             ]
+            execute = functools.partial(_execute, jobs=jobs, client=client, progress=progress)
             try:
-                for result in _results(tasks, jobs, client, progress):
+                for result in shared(tasks, execute, progress):
                     for trial in result_store.add(result):
                         progress.fit_end(
                             trial,
@@ -196,8 +199,8 @@ def compare(
                             accuracy=result.row["accuracy"] if result.row else None,
                             error=result.error,
                         )
-            except KeyboardInterrupt:
-                attempt(result_store.kill_running, "marking the running fits as killed")
+            except BaseException:
+                attempt(result_store.release, "marking the running fits as killed")
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             figure_path, report_path = finalize(result_store, folder, parent)
@@ -215,11 +218,9 @@ def compare(
     )
 
 
-def _results(
-    tasks: list[Task], jobs: int, client: Any, progress: ProgressReporter
+def _execute(
+    tasks: Sequence[Task], jobs: int, client: Any, progress: ProgressReporter
 ) -> Iterator[TrialResult]:
-    if not tasks:
-        return iter(())
     if client is not None:
         return executors.on_cluster(tasks, client)
     if jobs > 1:

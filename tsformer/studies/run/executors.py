@@ -167,6 +167,6 @@ def _results(parallel: joblib.Parallel, tasks: Sequence[Task]) -> Iterator[Trial
 
 def _mark_lost(task: Task) -> None:
     try:
-        task.store.count_lost(task.key, task.session)
+        task.claims.look_up(task.key)  # which marks what it left behind
     except Exception as error:  # its run stays RUNNING until a driver reaches the store again
         warnings.warn(f"the run of {task.trial} could not be ended: {error}", stacklevel=2)

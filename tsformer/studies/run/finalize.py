@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pandas as pd
 
+from tsformer._files import replacing
 from tsformer.plots import plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import analyse, default_baseline
@@ -58,7 +59,8 @@ def finalize(
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
     figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
-    figure.savefig(figure_path)
+    with replacing(figure_path) as file:  # another call may be writing to the same folder
+        figure.savefig(file, format="png")
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")

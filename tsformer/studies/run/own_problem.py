@@ -6,7 +6,7 @@ import hashlib
 import re
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +138,7 @@ def _labels(source: Source) -> npt.NDArray[np.str_]:
 
 
 def _digest(
-    parts: dict[str, tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_]]],
+    parts: dict[str, tuple[list[npt.NDArray[np.floating[Any]]], npt.NDArray[np.str_]]],
     folds: npt.NDArray[np.int64] | None,
 ) -> str:
     """Return a hash of all series, labels and folds, eight hex digits."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 
@@ -13,6 +15,7 @@ from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.trial import COUNTS, columns, describe, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
+from tsformer.tracking.claims import Claims
 from tsformer.tracking.credentials import without_credentials
 
 __all__ = ["ResultStore"]
@@ -29,15 +32,22 @@ class ResultStore:
         The store with the runs.
     path : Path
         The CSV, which always holds all rows known so far.
+
+    Attributes
+    ----------
+    claims : Claims
+        The fits that this call runs.
     """
 
     def __init__(self, study: Study, store: RunStore, path: Path):
         self.study = study
         self.store = store
         self.path = path
+        self.claims = Claims(store, uuid4().hex)
         self.rows: dict[Trial, dict[str, Any]] = {}
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
+        self._failed: dict[str, tuple[str, ...]] = {}
         self._trials = study.trials()
         #: Several where seed, variant or name make no difference to a fit.
         self._keys: dict[str, list[Trial]] = {}
@@ -55,11 +65,19 @@ class ResultStore:
             Whatever a store that cannot be reached raises.
         """
         self._read_store()
+        for tags in self._tags():
+            for run in self.store.runs("FAILED", tags):
+                key = run.data.tags.get("tsformer.key", "")
+                self._failed[key] = (*self._failed.get(key, ()), run.info.run_id)
         self._refuse_to_lose()
         self.write()
 
+    def release(self) -> None:
+        """Give up what this call is running."""
+        self.claims.release(self._keys)
+
     def settle(self) -> None:
-        """Leave each key with at most one FINISHED run and no RUNNING one; read the finished.
+        """Leave each key with at most one FINISHED run; read those, whoever made them.
 
         Raises
         ------
@@ -70,9 +88,13 @@ class ResultStore:
         self.write()
 
     def _read_store(self) -> None:
+        self.release()
         for tags in self._tags():
-            self.store.kill_stale(self._keys, tags)
             self.store.kill_doubled(self._keys, tags)
+        self._read_finished()
+
+    def _read_finished(self) -> None:
+        for tags in self._tags():
             for key, run in self.store.finished(self._keys, tags).items():
                 for trial in self._keys[key]:
                     known = self.rows.get(trial)
@@ -83,30 +105,27 @@ class ResultStore:
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            return
         try:
-            earlier = pd.read_csv(self.path, dtype={"run_id": str})
-            # A fit that could not be recorded has no id, and is repeated.
-            ids = set(earlier["run_id"].dropna())
+            recorded = self._in_file()
         except (ValueError, KeyError) as error:  # not a table, or not one of ours
             raise FileExistsError(
                 f"{self.path} is not a results file of a study and would be overwritten: choose "
                 "another folder with --out, or move the file"
             ) from error
-        unknown = ids - {row["run_id"] for row in self.rows.values()}
+        unknown = recorded - {row["run_id"] for row in self.rows.values()}
         if not all(map(self.store.has, sorted(unknown))):
             raise FileExistsError(
-                f"{self.path} has {len(earlier)} fits, some of which "
+                f"{self.path} has {len(recorded)} fits, some of which "
                 f"{without_credentials(self.store.uri)} does not know and which would be "
                 "lost: name the store they were recorded in with --tracking-uri, choose another "
                 "folder with --out, or move the file"
             )
 
-    def kill_running(self) -> None:
-        """Mark the running runs KILLED."""
-        for tags in self._tags():
-            self.store.kill_stale(self._keys, tags)
+    def _in_file(self) -> set[str]:
+        """Return the ids in the CSV. A fit that could not be recorded has none, and is repeated."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return set()
+        return set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
 
     def add(self, result: TrialResult) -> list[Trial]:
         """Add the result of a trial; return all trials of which it is the result."""
@@ -119,8 +138,25 @@ class ResultStore:
             if not result.recorded:
                 self.unrecorded.add(trial)
         if result.row is not None:
+            self._read_what_others_wrote()
             self.write()
         return same
+
+    def _read_what_others_wrote(self) -> None:
+        """Read the store if the CSV has fits of another call with the same folder."""
+        try:
+            if self._in_file() - {row["run_id"] for row in self.rows.values()}:
+                self._read_finished()
+        except Exception as error:  # that call writes them again
+            warnings.warn(
+                f"{self.path} has fits of another call, which could not be read and are left out "
+                f"for now: {type(error).__name__}: {error}",
+                stacklevel=3,
+            )
+
+    def failed(self, trial: Trial) -> tuple[str, ...]:
+        """Return the ids of a trial's runs that had failed when the store was first read."""
+        return self._failed.get(self.study.key(*trial), ())
 
     def write(self) -> None:
         """Write the rows to the CSV."""

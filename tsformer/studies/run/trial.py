@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -88,8 +88,10 @@ def name_column(study: Study) -> str:
     return "method" if study.methods else "encoding"
 
 
-def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
-    """Create the MLflow run of a trial."""
+def start_run(
+    trial: Trial, study: Study, store: RunStore, parent: TrackedRun, tags: Mapping[str, str]
+) -> TrackedRun:
+    """Create the MLflow run of a trial, with the tags that claim it."""
     return store.start(
         str(trial).replace("  ", " "),
         kind="fit",
@@ -98,6 +100,7 @@ def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -
         tags={
             "tsformer.configuration": study.hash_of(trial.variant, trial.method),
             "mlflow.runColor": encoding_color(trial.method),
+            **tags,
         },
     )
 
@@ -190,10 +193,20 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
             "fit_seconds": time.perf_counter() - begun,
             "peak_memory_mb": peak_memory_mb(device),
         }
+        if _interrupted(classifier.estimator_):
+            raise KeyboardInterrupt
         run.metrics(fit)
         scores = _score(classifier, problem, run, device)
     run.tags({_HELPED: classifier.helped_})
     return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
+
+
+def _interrupted(estimator: Any) -> bool:
+    """Return whether Ctrl-C ended a fit: ours keep what they have, which is no result."""
+    part = getattr(estimator, "transformer_", estimator)  # of an ensemble
+    if part is None:
+        return estimator.time_limit is None
+    return any(history.interrupted for history in getattr(part, "histories_", ()))
 
 
 def _finish_transformer(

@@ -90,6 +90,16 @@ def test_scikit_learns_get_rows_and_their_parameters() -> None:
     assert PanelClassifier(KNN, {"n_neighbors": 1}).fit(X, y).helped_ == "interpolated, padded"
 
 
+def test_a_list_becomes_the_tuple_that_a_class_wants() -> None:
+    """A study is stored as JSON, which has no tuples."""
+    X, y = series()
+    network = PanelClassifier(
+        "sklearn.neural_network.MLPClassifier", {"hidden_layer_sizes": [3], "max_iter": 1}
+    )
+    with pytest.warns(UserWarning, match="Maximum iterations"):
+        assert network.fit(X, y).estimator_.hidden_layer_sizes == (3,)
+
+
 def test_a_parameter_that_is_not_there_gets_the_nearest() -> None:
     with pytest.raises(ValueError, match="did you mean 'n_neighbors'"):
         PanelClassifier(KNN, {"n_neighbor": 1}).fit(*series())

@@ -16,8 +16,11 @@ from tsformer.baselines.resolve import check_names, parameter_names
 _QUICK: dict[str, dict[str, Any]] = {
     "tsformer": {"d_model": 8, "n_layers": 1, "max_epochs": 20},
     "random-convolutions": {"n_features": 168},
-    "ensemble": {"n_features": 168, "n_members": 1},
-    "catch22": {},
+    "ensemble": {
+        "quality": "fast",
+        "transformer_params": {"d_model": 8, "n_layers": 1, "max_epochs": 2},
+        "convolution_params": {"n_features": 168},
+    },
     "inception-time": {"num_epochs": 2, "depth": 3, "n_filters": 4},
     "resnet": {"num_epochs": 2, "n_filters": [4, 8, 8]},
     "mvts-transformer": {"num_epochs": 2, "d_model": 16, "n_heads": 2, "num_layers": 1},

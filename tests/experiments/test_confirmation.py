@@ -1,0 +1,77 @@
+"""confirmation.py: averages of saved probabilities, the comparison, and one scoring alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.accuracy import confirmation
+
+LABELS = np.array([0, 1, 1, 0])
+#: Four members: the first two see the classes of these probabilities of class 0, and so on.
+MEMBERS = np.array([[0.9, 0.2, 0.6, 0.4], [0.8, 0.1, 0.6, 0.6], [0.9, 0.9, 0.4, 0.1], [0.6] * 4])
+CONVOLUTIONS = np.array([0.7, 0.6, 0.1, 0.7])
+
+
+def both(p):
+    return np.stack([p, 1 - p], axis=-1)
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """Rows and probabilities of one problem."""
+    accuracies = ((MEMBERS < 0.5) == LABELS).mean(axis=1)
+    whole = ((MEMBERS.mean(axis=0) < 0.5) == LABELS).mean()
+    rows = [
+        {"method": "transformers", "dataset": "P", "accuracy": whole, "commit": "a"}
+        | {f"accuracy_{i}": score for i, score in enumerate(accuracies)},
+        {"method": "random convolutions", "dataset": "P", "accuracy": 0.75, "commit": "a"},
+        {"method": "0.1.0", "dataset": "P", "accuracy": 0.5, "commit": "a"},
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "confirmation.csv", index=False)
+    kept = {"transformers": MEMBERS, "random convolutions": CONVOLUTIONS[None]}
+    for method, p in kept.items():
+        np.savez(tmp_path / f"{method}-P.npz", members=both(p), labels=LABELS)
+    return tmp_path
+
+
+def test_averages_are_those_of_the_probabilities(scored):
+    (row,) = confirmation.averages(scored / "confirmation.csv", scored).itertuples(index=False)
+    own = dict(zip(confirmation.averages(scored / "confirmation.csv", scored), row, strict=True))
+    of_one = ((MEMBERS[0] + CONVOLUTIONS) / 2 < 0.5) == LABELS
+    of_four = ((MEMBERS.mean(axis=0) + CONVOLUTIONS) / 2 < 0.5) == LABELS
+    assert own == {
+        "one transformer": np.mean([0.5, 0.75, 0.5]),
+        "four transformers": 0.5,
+        "random convolutions": 0.75,
+        "0.1.0": 0.5,
+        "ensemble of one": of_one.mean(),
+        "ensemble of four": of_four.mean(),
+    }
+    assert of_one.mean() == 1.0, "the two correct each other"
+
+
+def test_probabilities_that_are_gone_are_no_silent_gap(scored):
+    (scored / "transformers-P.npz").unlink()
+    with pytest.raises(SystemExit, match=r"transformers-P\.npz is missing"):
+        confirmation.averages(scored / "confirmation.csv", scored)
+
+
+def test_differences_are_paired():
+    ours = pd.DataFrame({"one transformer": {"P": 0.9, "Q": 0.7, "R": 0.5}})
+    published = pd.DataFrame({"ROCKET": {"P": 0.8, "Q": 0.75}})
+    (row,) = confirmation.beside(ours, published).to_dict("records")
+    assert (row["problems"], row["better"], row["equal"], row["worse"]) == (2, 1, 0, 1)
+    assert row["points ahead"] == pytest.approx(2.5)
+    assert row["mean of ours"] == pytest.approx(0.8)
+    assert row["worst"] == pytest.approx(-5.0)
+
+
+def test_problems_are_scored_once(scored, monkeypatch):
+    path, one = scored / "confirmation.csv", [("0.1.0", "P")]
+    monkeypatch.setattr(confirmation, "commit", lambda: "a")
+    confirmation.check_commit(path, [*one, ("0.1.0", "Q")])
+    monkeypatch.setattr(confirmation, "commit", lambda: "b")
+    confirmation.check_commit(path, one)  # no fit is missing
+    with pytest.raises(SystemExit, match="these problems are scored once"):
+        confirmation.check_commit(path, [*one, ("0.1.0", "Q")])
+    confirmation.check_commit(scored / "none.csv", one)

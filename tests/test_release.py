@@ -1,0 +1,189 @@
+"""What is released: sdist and wheel are whole, hold nothing else, and need no checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import tsformer
+
+ROOT = Path(__file__).parents[1]
+VERSION = tsformer.__version__
+PACKAGE = {
+    str(file.relative_to(ROOT))
+    for file in (ROOT / "tsformer").rglob("*")
+    if file.suffix == ".py" or file.name in ("py.typed", "catalog.csv", "cost.csv")
+}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def run(*arguments: object, cwd: Path, **variables: str) -> str:
+    """Run Python apart from the checkout, and return what it prints."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "TSFORMER_DATA", "MYPYPATH")
+    }
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory) -> Path:
+    """Build as `make dist` does, from a tree without what earlier builds left."""
+    for library in ("build", "twine"):
+        pytest.importorskip(library, reason='needs the extra "dev"')
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, source)
+    shutil.copy(ROOT / "CITATION.cff", source)
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("tsformer", "tests", "data"):
+        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=ignored)
+    run("-m", "build", "--no-isolation", "--outdir", built, cwd=source)
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(dist, tmp_path_factory) -> Path:
+    """Install the wheel alone; its dependencies are those of this environment."""
+    site = tmp_path_factory.mktemp("site")
+    pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site]
+    run(*pip, next(dist.glob("*.whl")), cwd=site)
+    return site
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(dist):
+    (path,) = dist.glob("*.whl")
+    assert path.name == f"tsformer-{VERSION}-py3-none-any.whl"
+    about = f"tsformer-{VERSION}.dist-info"
+    with zipfile.ZipFile(path) as wheel:
+        shipped = set(wheel.namelist())
+        catalogue = wheel.read("tsformer/data/catalog.csv")
+        metadata = wheel.read(f"{about}/METADATA").decode()
+    assert len(PACKAGE) > 200
+    expected = {"licenses/LICENSE", "METADATA", "RECORD", "WHEEL"}
+    expected |= {"entry_points.txt", "top_level.txt"}
+    assert shipped == PACKAGE | {f"{about}/{name}" for name in expected}
+    assert catalogue == (ROOT / "data/catalog.csv").read_bytes()
+    for line in ("License-Expression: BSD-3-Clause", "Requires-Python: >=3.11"):
+        assert f"\n{line}\n" in metadata
+
+
+def test_the_source_distribution_is_whole(dist):
+    (path,) = dist.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        files = {each.name.partition("/")[2] for each in archive.getmembers() if each.isfile()}
+    files = {name for name in files if ".egg-info/" not in name}
+    others = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "MANIFEST.in"}
+    assert files == PACKAGE | others | {"PKG-INFO", "pyproject.toml", "setup.cfg"}
+
+
+def test_twine_finds_nothing_wrong(dist):
+    printed = run("-m", "twine", "check", "--strict", *dist.iterdir(), cwd=dist)
+    assert printed.count("PASSED") == 2
+
+
+def test_the_wheel_runs_the_first_example_without_the_checkout(installed, tmp_path):
+    pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    example += "\nimport tsformer\nprint(tsformer.__file__)\n"
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    printed = run("example.py", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert float(re.search(r"accuracy ([\d.]+)", printed)[1]) > 0.8
+    assert printed.splitlines()[-1] == str(installed / "tsformer/__init__.py")
+    assert (tmp_path / "model").is_dir()
+
+
+def test_the_command_of_the_wheel_runs(installed, tmp_path):
+    pytest.importorskip("typer", reason='needs the extra "cli"')
+    command = installed / "bin/tsformer"
+    printed = run(command, "--version", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert printed == f"tsformer {VERSION}\n"
+
+
+# A program as a user writes it: fit, predict, a pipeline, an encoding of their own.
+PROGRAM = '''
+from pathlib import Path
+from typing import assert_type
+
+import numpy as np
+import torch
+from sklearn.pipeline import Pipeline, make_pipeline
+from torch import Tensor, nn
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformer,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+    load,
+    load_dataset,
+)
+from tsformer.augmentation import Augmentation
+from tsformer.data import from_long, list_datasets
+from tsformer.encodings import PositionalEncoding, names
+from tsformer.training import Callback, History, TrainingState
+
+
+class Ramp(PositionalEncoding, name="ramp"):
+    """Add a trained direction, in proportion to the time."""
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, init_std: float = 0.02):
+        super().__init__()
+        self.weight = nn.Parameter(init_std * torch.randn(d_model))
+
+    def embed(self, x: Tensor, t: Tensor) -> Tensor:
+        return x + (t[..., None] * self.weight).to(x.dtype)
+
+
+class Report(Callback):
+    def on_epoch_end(self, state: TrainingState) -> None:
+        print(len(state.history))
+
+
+def main(folder: Path) -> float:
+    X, y = load_dataset("BasicMotions", split="train")
+    classifier = TSTransformerClassifier("ramp", max_epochs=2, random_state=0, callbacks=[Report()])
+    assert_type(classifier.fit(X, y), TSTransformerClassifier)
+    assert_type(classifier.history_, History)
+    assert_type(classifier.model_, TSTransformer)
+    probabilities = classifier.predict_proba(X)
+    print(probabilities.shape, classifier.predict(X)[:3], names(), list_datasets().shape)
+    classifier.save(folder / "model")
+    again = load(folder / "model")
+    print(again.predict(np.asarray(X)))
+    pipeline: Pipeline = make_pipeline(TSEnsembleClassifier(quality="fast", time_limit=10.0))
+    pipeline.fit(X, y)
+    TSTransformerRegressor(encoding=Ramp, encoding_params={"init_std": 0.1}).fit(X, [1.0] * len(X))
+    return float(RandomConvolutionClassifier().fit(X, y).score(X, y))
+'''
+
+
+def test_a_program_of_a_user_passes_strict_mypy(installed, tmp_path):
+    pytest.importorskip("mypy", reason='needs the extra "dev"')
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    # scikit-learn has no types, with which every strict program has to live.
+    (tmp_path / "mypy.ini").write_text("[mypy-sklearn.*]\nignore_missing_imports = true\n")
+    strict = ["-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "program.py"]
+    printed = run(*strict, cwd=tmp_path, PYTHONPATH=str(installed))
+    assert printed == "Success: no issues found in 1 source file\n"

@@ -1,0 +1,119 @@
+"""What GitHub reads: workflows whose commands exist, forms, and the citation."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+yaml = pytest.importorskip("yaml", reason='comes with the extra "tracking"')
+
+ROOT = Path(__file__).parents[1]
+GITHUB = ROOT / ".github"
+WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in GITHUB.glob("workflows/*")}
+FORMS = [path for path in GITHUB.glob("ISSUE_TEMPLATE/*.yml") if path.name != "config.yml"]
+JOBS = {
+    f"{file}-{name}": job
+    for file, workflow in WORKFLOWS.items()
+    for name, job in workflow["jobs"].items()
+}
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) | {
+    target
+    for line in re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for target in line.split()
+}
+
+
+def commands(job: dict) -> list[str]:
+    """Return what a job runs, once for each target of its matrix."""
+    runs = [step["run"] for step in job.get("steps", []) if "run" in step]
+    targets = job.get("strategy", {}).get("matrix", {}).get("target", [""])
+    return [run.replace("${{ matrix.target }}", target) for run in runs for target in targets]
+
+
+def test_there_are_workflows():
+    assert set(WORKFLOWS) == {"lint.yml", "tests.yml", "release.yml"}
+    run = {command for job in JOBS.values() for command in commands(job)}
+    for target in ("lint", "dist", "test", "test-slow", "test-processes", "test-ui", "test-aeon"):
+        assert f"make {target} PYTHON=python" in run
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_commands_exist(job):
+    for command in commands(job):
+        words = command.split()
+        assert "${{" not in command  # what others write is never put into a shell
+        if words[0] == "make":
+            assert words[1] in TARGETS
+            assert words[2:] == ["PYTHON=python"]  # that of setup-python, not the system's
+        else:
+            assert words[0] == "python"
+            assert (ROOT / words[1]).is_file()
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_actions_are_pinned(job):
+    used = [step["uses"] for step in job.get("steps", []) if "uses" in step]
+    assert used or (ROOT / job["uses"]).is_file()
+    assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []
+
+
+def test_a_commit_of_an_action_is_one_version():
+    texts = [path.read_text() for path in GITHUB.glob("workflows/*")]
+    lines = [line for text in texts for line in re.findall(r"uses: (\S+@.*)", text)]
+    pins = dict(re.fullmatch(r"(\S+) # (v\d+\.\d+\.\d+)", line).groups() for line in lines)
+    assert len(pins) == len({pin.partition("@")[0] for pin in pins}) == len(set(lines))
+
+
+def test_the_versions_are_those_that_the_package_says_it_runs_on():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    said = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
+    matrix = JOBS["tests.yml-tests"]["strategy"]["matrix"]
+    assert matrix == {"python": said, "target": ["test", "test-lowest", "test-newest"]}
+
+
+def test_only_the_upload_may_ask_for_a_token():
+    assert [workflow["permissions"] for workflow in WORKFLOWS.values()] == [
+        {"contents": "read"}
+    ] * 3
+    may = {name: job["permissions"] for name, job in JOBS.items() if "permissions" in job}
+    assert may == {"release.yml-publish": {"id-token": "write"}}
+    publish = JOBS["release.yml-publish"]
+    assert publish["environment"] == "pypi"
+    assert set(publish["needs"]) == set(WORKFLOWS["release.yml"]["jobs"]) - {"publish"}
+    assert commands(publish) == []  # no code of ours runs where the token is
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_forms(path):
+    form = yaml.safe_load(path.read_text())
+    assert set(form) == {"name", "description", "labels", "body"}
+    asked = [part for part in form["body"] if part["type"] != "markdown"]
+    assert {part["type"] for part in asked} <= {"textarea", "input"}
+    assert all(part["attributes"]["label"] for part in asked)
+    assert len({part["id"] for part in asked}) == len(asked) >= 3
+    assert any(part.get("validations", {}).get("required") for part in asked)
+
+
+def test_the_citation():
+    """By hand, by the schema of the Citation File Format 1.2.0."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "authors", "title"} <= set(cited)
+    optional = {"abstract", "date-released", "keywords", "license", "type", "version"}
+    assert set(cited) - {"cff-version", "message", "authors", "title"} == optional
+    assert (cited["cff-version"], cited["type"]) == ("1.2.0", "software")
+    assert [set(author) for author in cited["authors"]] == [{"name"}]  # an entity
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cited["license"] == project["license"]
+    released = f"## {cited['version']} - {cited['date-released']}\n"
+    assert released in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / page).read_text())
+    assert targets
+    for target in targets:
+        assert target.startswith("https://") or (ROOT / target.partition("#")[0]).exists(), target
