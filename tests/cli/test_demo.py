@@ -49,10 +49,10 @@ def test_what_it_will_do_comes_first(demo):
     assert before.startswith(f"{len(study.trials())} fits of 40 epochs")
     for name in (*study.datasets, *study.encodings):
         assert name in before
-    assert "minutes on one core" in before
+    assert "takes up to 8 minutes on one core" in before
     assert study.parameters == {"max_epochs": 40}
     assert options == {"out": Path("results/demo"), "jobs": 1}
-    assert "about 1 minute on one core" in " ".join(run(None, "--max-epochs", 2))
+    assert "takes up to 1 minute on one core" in " ".join(run(None, "--max-epochs", 2))
 
 
 def test_it_ends_with_three_lines(demo, monkeypatch, tmp_path):
