@@ -70,6 +70,30 @@ def test_a_candidate_that_appears_while_another_is_being_elected(
     assert elect(candidates, slow) == slow.other  # type: ignore[arg-type]
 
 
+def test_who_saw_the_younger_alone_does_not_elect_it_after_the_older(
+    store: RunStore, create: Any, candidates: Any
+) -> None:
+    class Slow:
+        """A client that pauses after its first write, when somebody with an old list elects."""
+
+        def __init__(self, seen: list[Any]) -> None:
+            self.lists = iter([seen])
+            self.other: str | None = None
+
+        def log_param(self, *args: str) -> None:
+            store.client().log_param(*args)
+            if self.other is None:
+                self.other = elect(lambda: next(self.lists, None) or candidates(), store.client())
+
+    create(2000)
+    slow = Slow(candidates())
+    create(1000)
+    elected = elect(candidates, slow)  # type: ignore[arg-type]
+    assert elected == slow.other
+    chosen = [run for run in candidates() if run.data.params.get(CHOSEN) == run.info.run_id]
+    assert [run.info.run_id for run in chosen] == [elected]
+
+
 def test_threads_that_create_and_elect_at_once(
     store: RunStore, create: Any, candidates: Any
 ) -> None:
