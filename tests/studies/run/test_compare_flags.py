@@ -67,6 +67,7 @@ def test_varied_parameters_and_fits_that_fail(
     assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
 
 
+@pytest.mark.slow
 def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(
         'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\n'

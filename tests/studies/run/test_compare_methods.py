@@ -174,6 +174,7 @@ def test_each_method_has_a_summary_and_the_study_a_view_of_them(done: Done) -> N
     assert grouped["groupByKeys"][0]["groupByData"] == "method"
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_read_back(done: Done) -> None:
     events: list[Progress] = []
     again = done.again(events)
