@@ -37,7 +37,7 @@ def read(tmp_path, monkeypatch):
 
 def test_a_long_table(read):
     text = "id,t,a,b,y\n007,1,1,2,01\n7,0,5,NA,1\n007,0,,4,01\n7,2,?,6,1\n"
-    X, y, cases, schema = read(text, **LONG)
+    X, y, cases, schema, _ = read(text, **LONG)
     assert cases == ["007", "7"]
     assert y.tolist() == ["01", "1"]
     assert schema == TableSchema(value=("a", "b"), **LONG)
@@ -53,7 +53,7 @@ def test_a_wide_table(read, form):
     steps = ",".join(f"s{i}" for i in range(12))
     values = [",".join(map(str, range(start, start + 12))) for start in (0, 50)]
     shorter = values[1].rsplit(",", 3)[0] + ("" if form == "ragged" else ",,,")
-    X, y, cases, schema = read(
+    X, y, cases, schema, _ = read(
         f"name,y,{steps}\na,no,{values[0]}\nb,yes,{shorter}\n", case="name", label="y"
     )
     assert (X.shape, y.tolist(), cases) == ((2, 1, 12), ["no", "yes"], ["a", "b"])
@@ -66,7 +66,7 @@ def test_what_spreadsheets_write(read):
     """A byte order mark, semicolons, decimal commas, line ends of Windows and none at the end."""
     text = 'id;t;a;y\r\n"ä b";2;1,5;None\r\nä b; 1;-2;None\r\n\r\nc;1;,25;NA'
     for encoding in ("utf-8", "utf-8-sig"):
-        X, y, cases, _ = read(text, sep=";", decimal=",", encoding=encoding, **LONG)
+        X, y, cases, *_ = read(text, sep=";", decimal=",", encoding=encoding, **LONG)
         assert [x["a"].tolist() for x in X] == [[-2.0, 1.5], [0.25]]
         assert y.tolist() == ["None", "NA"], "only an empty cell is no label"
         assert cases == ["ä b", "c"]
@@ -130,7 +130,7 @@ def test_parquet(tmp_path):
         }
     )
     write_table(tmp_path / "x.parquet", table)
-    X, y, cases, _ = read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True)
+    X, y, cases, *_ = read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True)
     assert (y.tolist(), cases) == (["u", "v"], ["7", "8"])
     np.testing.assert_array_equal(X[0].astype(float), [[np.nan, 0], [1, 1]])
     table.set_index(["id", "t"]).to_parquet(tmp_path / "x.parquet")
@@ -323,3 +323,25 @@ def test_what_is_said_later_holds():
 def test_what_is_no_schema(described, message):
     with pytest.raises(ValueError, match=message):
         TableSchema.from_dict(described)
+
+
+def test_the_group_of_each_series_is_read_and_is_no_value(tmp_path):
+    long = tmp_path / "long.csv"
+    long.write_text("id,t,v,who,y\na,0,1,007,x\na,1,2,007,x\nb,0,3,8,z\nc,0,4,007,z\n")
+    schema = TableSchema(case="id", time="t", label="y", group="who")
+    found = read_table(long, schema, labelled=True)
+    assert found.groups is not None
+    assert found.groups.tolist() == ["007", "8", "007"]
+    assert found.schema.value == ("v",)
+    wide = tmp_path / "wide.csv"
+    wide.write_text("who,y,v1,v2\n1,a,1,2\n2,b,3,4\n")
+    with pytest.warns(UserWarning, match="series of 2 steps"):
+        found = read_table(wide, TableSchema(label="y", group="who"), labelled=True)
+    assert found.groups is not None
+    assert found.groups.tolist() == ["1", "2"]
+    long.write_text("id,t,v,who,y\na,0,1,7,x\na,1,2,8,x\n")
+    with pytest.raises(ValueError, match="series 'a' is in several groups: '7', '8'"):
+        read_table(long, schema, labelled=True)
+    long.write_text("id,t,v,who,y\na,0,1,7,x\nb,1,2,,x\n")
+    with pytest.raises(ValueError, match="row 3: no group in 'who'"):
+        read_table(long, schema, labelled=True)

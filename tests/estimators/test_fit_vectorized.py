@@ -35,6 +35,7 @@ def test_each_is_what_it_is_alone(make, italy, options):
         assert count.epochs == sum(map(len, other.histories_))
 
 
+@pytest.mark.slow
 def test_as_one_they_end_alike(make, italy, monkeypatch):
     """What a GPU does, here on the CPU: without random draws the same to rounding."""
     X, y = italy

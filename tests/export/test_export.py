@@ -324,6 +324,7 @@ class Stubborn(PositionalEncoding):
         return x.nonzero().float() if torch.compiler.is_compiling() else x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", [to_onnx, to_torch_export])
 def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
     estimator = fitted(encoding=Stubborn, stem="linear")
@@ -334,6 +335,7 @@ def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", slow_except([to_onnx, to_torch_export], [to_torch_export]))
 def test_invalid_arguments_are_refused(export, tmp_path):
     with pytest.raises(TypeError, match=r"a fitted TSTransformerClassifier or .* got Pipeline"):

@@ -154,7 +154,7 @@ def test_a_clock_that_goes_back_logs_no_negative_seconds(
     again = store.start("backward", kind="fit", key="of another time", again=True)
     again.end("FINISHED")
     left = store.start("backward", kind="fit", key="of another time", again=True)
-    store.kill_stale(["of another time"], {})
+    store.kill(left.run_id)
     assert left.run_id == run.run_id
     info = store.client().get_run(run.run_id).info
     assert info.status == "KILLED"

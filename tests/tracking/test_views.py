@@ -259,3 +259,24 @@ def test_the_address_names_experiment_and_view() -> None:
     address = view_address("http://127.0.0.1:5000/", "7", "grouped")
     assert address.startswith("http://127.0.0.1:5000/#/experiments/7/runs?compareRunsMode=CHART&")
     assert "viewStateShareKey=grouped" in address
+
+
+def test_methods_are_told_apart_by_their_names_and_fits_of_no_study_by_their_encoding(
+    store: RunStore,
+) -> None:
+    fit(store, method="rocket")
+    fit(store, method="mine", encoding="lspe")
+    with store.start("rocket", kind="encoding", tags={"tsformer.study": "s"}) as run:
+        run.params({"method": "rocket", "study": "s"})
+        run.metrics({"test/accuracy": 0.9})
+    (made, *_) = make_views(store, study="s", title="field")
+    title, state = view(store, made)
+    assert title == "Methods side by side: field"
+    assert {card["xaxis"]["key"] for card in state["compareRunCharts"] if "xaxis" in card} == {
+        "method",
+        "fit_seconds",
+    }
+    assert grouped_by(store) == ["method"]
+    fit(store, encoding="none")
+    make_views(store, study="s")
+    assert grouped_by(store) == ["method", "encoding"]

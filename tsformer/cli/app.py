@@ -38,6 +38,7 @@ for command in (
     tracked.ui,
     tracked.register,
     lists.encodings,
+    lists.methods,
     pictures.plot_encoding,
     lists.datasets,
     tables.convert,

@@ -1,4 +1,4 @@
-"""Lists of the encodings and data sets to choose from."""
+"""Lists of the encodings, methods and data sets to choose from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from tsformer.cli.printing import table
 
-__all__ = ["datasets", "encodings"]
+__all__ = ["datasets", "encodings", "methods"]
 
 
 def encodings() -> None:
@@ -45,6 +45,38 @@ def encodings() -> None:
             )
         )
     table(["name", "hook", " params", "extrapolation", "", " cost", "reference"], rows)
+
+
+def methods() -> None:
+    """List the classifiers that `tsformer compare --methods` knows by name.
+
+    Series that a method cannot read as they are, of unequal lengths or with
+    missing values, are padded and interpolated for it; results say so.
+    Any other class that follows scikit-learn's contract can be named in a file
+    for --study, or with --allow-import.
+
+    [bold]Example[/bold]
+
+      tsformer methods
+    """
+    import importlib.util
+
+    from tsformer.baselines import BASELINES
+
+    rows = []
+    for name, each in BASELINES.items():
+        missing = [needed for needed in each.needs if importlib.util.find_spec(needed) is None]
+        reads = [word for word, can in (("lengths", each.unequal), ("gaps", each.gaps)) if can]
+        rows.append(
+            (
+                name,
+                each.path,
+                ", ".join(reads),
+                "yes" if each.random else "no",
+                f"needs {missing[0]}: {each.install}" if missing else "",
+            )
+        )
+    table(["name", "class", "reads", "by chance", "to install"], rows)
 
 
 def datasets(

@@ -61,6 +61,8 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
         if progress.event == "fit-end":
             result = progress.error or f"accuracy {progress.accuracy:.3f}"
             console.print(Text(f"{name}  {result}"))
+        if progress.event == "waiting":
+            name = f"another comparison runs {name}"
         left = progress.seconds_left
         bar.update(
             task,

@@ -1,4 +1,4 @@
-"""Compare encodings across data sets and seeds."""
+"""Compare encodings and other methods across data sets and seeds."""
 
 from __future__ import annotations
 
@@ -28,13 +28,22 @@ _OF_A_STUDY = (
     "datasets",
     "data",
     "test",
+    "folds",
+    "group",
     "encodings",
+    "methods",
     "seeds",
     "max_epochs",
     "vary",
     "resamples",
+    "train_sizes",
     "set_",
 )
+
+
+_ENCODINGS = "none,fixed,learnable,lspe"
+#: Folds of cross-validation where it is the default.
+_FOLDS = 5
 
 
 @with_columns
@@ -54,9 +63,32 @@ def compare(
             metavar="FILE", help="The series to test on; by default 30 % of each class of --data."
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Cross-validation of --data with so many folds; 5 with --methods or --group."
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column with what series have in common, such as a patient: never in both parts.",
+        ),
+    ] = None,
     encodings: Annotated[
-        str, typer.Option(metavar="A,B", help="Encodings; see `tsformer encodings`.")
-    ] = "none,fixed,learnable,lspe",
+        str,
+        typer.Option(
+            metavar="A,B", help="Encodings; see `tsformer encodings`. None with --methods."
+        ),
+    ] = _ENCODINGS,
+    methods: Annotated[
+        str, typer.Option(metavar="A,B", help="Classifiers; see `tsformer methods`.")
+    ] = "",
+    allow_import: Annotated[
+        bool,
+        typer.Option("--allow-import", help="Let --methods name any class, as in sklearn.svm.SVC."),
+    ] = False,
     seeds: Annotated[
         str, typer.Option(metavar="N|A,B", help="Number of seeds, or the seeds.")
     ] = "3",
@@ -73,6 +105,13 @@ def compare(
     resamples: Annotated[
         int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
     ] = 1,
+    train_sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="N,P%",
+            help="Train on so many series of each train split, or on so much of it.",
+        ),
+    ] = "",
     study: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
@@ -93,44 +132,67 @@ def compare(
     experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "tsformer",
     set_: Set = [],  # noqa: B006
 ) -> None:
-    """Train every encoding on every data set with every seed, and compare test scores.
+    """Train every encoding or method on every data set with every seed; compare test scores.
 
     Every fit is a tracked run in mlflow.db in this folder, or on the given server.
     An interrupted comparison resumes when the same command is run again.
 
     Series of your own are written to data/ as a data set, without times.
-    Without --test, 30 % of each class are drawn to test on, always the same.
-    With few series, add --resamples. If several come from one person or
-    machine, split them by that, and name the test part with --test.
+    Without --test, 30 % of each class are drawn to test on, always the same; with
+    --folds, --group or --methods, each fold is tested on after training on the
+    others. If several series come from one person or machine, name the column
+    that says so with --group.
+    With --train-sizes, a learning curve: under one seed all methods train on the
+    same stratified subsets, of which each is part of the larger ones.
 
     [bold]Examples[/bold]
 
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe
       tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear --jobs 2
       tsformer compare --datasets NATOPS --vary stem=conv,linear --resamples 5
+      tsformer compare --datasets NATOPS --train-sizes 10%,20%,50%,100%
       tsformer compare --data long.csv --case id --time t --label y --encodings none,tape+erpe
+      tsformer compare --datasets NATOPS --methods tsformer,minirocket,1nn-dtw
+      tsformer compare --data wide.csv --label y --group patient --methods tsformer,minirocket
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
     from tsformer.studies import Study
 
-    if data is None and (columns or test is not None):
-        raise ValueError("--test and the options for columns are for a file named with --data")
+    if data is None and (columns or any(x is not None for x in (test, folds, group))):
+        raise ValueError(
+            "--test, --folds, --group and the options for columns are for a file named with --data"
+        )
     asked: Study
     if study is not None:
         _refuse_beside_a_study(context)
+        sys.path.append(os.getcwd())  # a file may name classes of modules beside it
         asked = Study.from_toml(study)
     elif datasets or data is not None:
         options = parsing.settings(set_)
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
-        own = () if data is None else (_own(data, test, columns),)
+        named = _methods(methods, allow_import)
+        own: tuple[str, ...] = ()
+        if data is not None:
+            if folds is None and test is None and (named or group is not None):
+                folds = _FOLDS
+            if folds is not None and resamples > 1:
+                raise ValueError("--folds are the splits: leave out --resamples")
+            own = (_own(data, test, dataclasses.replace(columns, group=group), folds or 0),)
+            resamples = folds or resamples
+        if folds and datasets:
+            raise ValueError("--folds are those of --data; compare --datasets apart from it")
+        source = context.get_parameter_source("encodings")
+        by_default = source is not None and source.name == "DEFAULT"
         asked = Study(
             (*parsing.names(datasets), *own),
-            parsing.names(encodings),
+            () if named and by_default else parsing.names(encodings),
             parsing.seeds(seeds),
             options,
             parsing.varied(vary),
             resamples,
+            named,
+            train_sizes=parsing.names(train_sizes),
         )
     else:
         raise ValueError(
@@ -179,7 +241,28 @@ def run_and_show(study: Study, **options: Any) -> Comparison:
     return comparison
 
 
-def _own(data: str, test: str | None, columns: TableSchema) -> str:
+def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
+    """Return the methods of a study by name, those of dotted paths by that of their class."""
+    from tsformer.baselines.resolve import find, is_foreign
+
+    found: dict[str, dict[str, Any]] = {}
+    for estimator in parsing.names(text):
+        find(estimator)
+        if is_foreign(estimator):
+            if not allow_import:
+                raise ValueError(
+                    f"--methods names {estimator!r}, whose code would be imported and run: add "
+                    "--allow-import if you trust it, or name it in a file for --study"
+                )
+            sys.path.append(os.getcwd())  # a class of one's own is in this folder
+        name = estimator.rpartition(".")[2]
+        if name in found:
+            raise ValueError(f"--methods names {name!r} twice; name each once")
+        found[name] = {} if name == estimator else {"estimator": estimator}
+    return found
+
+
+def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> str:
     """Make a problem of series in files, and return its name."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
@@ -193,10 +276,12 @@ def _own(data: str, test: str | None, columns: TableSchema) -> str:
     if test is not None:
         apart = read_source(test, columns, trained=found.schema)
         typer.echo(described(test, apart))
-    problem = own_problem(Path(data).stem, found, apart)
-    typer.echo(
-        f"{problem.n_train} series to train on and {problem.n_test} to test on, in {problem.home}"
-    )
+    problem = own_problem(Path(data).stem, found, apart, n_folds=folds)
+    parts = f"{problem.n_train} series to train on and {problem.n_test} to test on"
+    if folds:
+        of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
+        parts = f"{problem.n_train + problem.n_test} series{of} in {folds} folds"
+    typer.echo(f"{parts}, in {problem.home}")
     return problem.name
 
 
@@ -223,6 +308,6 @@ def _list_missing(comparison: Comparison) -> None:
 
 def _words(fit: dict[Any, Any]) -> str:
     """Name a fit; the official split is not mentioned."""
-    bare = ("dataset", "encoding", "seed")
+    bare = ("dataset", "encoding", "method", "seed")
     shown = {name: value for name, value in fit.items() if name != "resample" or value}
     return "  ".join(str(v) if k in bare else f"{k}={v}" for k, v in shown.items())

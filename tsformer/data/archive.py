@@ -137,6 +137,12 @@ def list_datasets() -> pd.DataFrame:
     return pd.concat([table, counted.astype(table.dtypes)], ignore_index=True)
 
 
+def folder_of(name: str) -> Path | None:
+    """Return the folder of a data set on this machine; None if it has not been downloaded."""
+    found = _find(name, _places())
+    return None if found is None else found[1]
+
+
 @functools.cache
 def _catalog() -> pd.DataFrame:
     numbers = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]

@@ -29,12 +29,15 @@ class Source(NamedTuple):
         The names of the series, if they have any.
     schema : TableSchema or None
         What was read as what, if it was a table.
+    groups : ndarray (n,) of str, or None
+        The group of each series, if a column of a table has them.
     """
 
     X: Any
     y: npt.NDArray[np.str_] | None
     cases: list[str] | None = None
     schema: TableSchema | None = None
+    groups: npt.NDArray[np.str_] | None = None
 
 
 def is_file(source: str) -> bool:

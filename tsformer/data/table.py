@@ -54,6 +54,8 @@ class TableSchema:
         Column of a long table that names the channel, if one column has the values of all.
     label : str, optional
         Column with the class.
+    group : str, optional
+        Column with what several series may have in common, such as a patient.
     sep, decimal : str, optional
         The separator, by default a comma, or a tab in a ``.tsv`` file; and the decimal point.
     time_format : str, optional
@@ -70,6 +72,7 @@ class TableSchema:
     value: tuple[str, ...] | None = None
     channel: str | None = None
     label: str | None = None
+    group: str | None = None
     sep: str | None = None
     decimal: str | None = None
     time_format: str | None = None
@@ -99,7 +102,7 @@ class TableSchema:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are named, in any role."""
-        named = (self.case, self.time, self.channel, *(self.value or ()), self.label)
+        named = (self.case, self.time, self.channel, *(self.value or ()), self.label, self.group)
         return tuple(name for name in named if name is not None)
 
     def __bool__(self) -> bool:
@@ -150,12 +153,15 @@ class TableSeries(NamedTuple):
         The names of the series, if a column has them.
     schema : TableSchema
         What was read as what; `value` is known.
+    groups : ndarray (n,) of str, or None
+        The group of each series, if a column has them.
     """
 
     X: list[pd.DataFrame] | npt.NDArray[np.float64]
     y: npt.NDArray[np.str_] | None
     cases: list[str] | None
     schema: TableSchema
+    groups: npt.NDArray[np.str_] | None = None
 
 
 def read_table(
@@ -194,7 +200,7 @@ def read_table(
         schema, table = _read_text(path, schema, labelled, by_model)
     if table.empty:
         raise ValueError(f"{path} has the names of columns, but no rows")
-    for name in (schema.case, schema.channel, schema.label if labelled else None):
+    for name in (schema.case, schema.channel, schema.label if labelled else None, schema.group):
         if name is not None:
             table[name] = table[name].where(table[name].isna(), table[name].astype(str))
     table = _numbers(table, schema, path)
@@ -204,9 +210,10 @@ def read_table(
         raise ValueError(f"{path}, row {row}: no label{of} in column {schema.label!r}")
     try:
         X, y, cases = (_wide if schema.time is None else _long)(table, schema, labelled)
+        groups = _groups(table, schema)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    return TableSeries(X, y, cases, schema)
+    return TableSeries(X, y, cases, schema, groups)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -269,6 +276,27 @@ def _wide(
             "name the column of times with --time"
         )
     return values[:, None], y, names.tolist()
+
+
+def _groups(table: pd.DataFrame, schema: TableSchema) -> npt.NDArray[np.str_] | None:
+    """Return the group of each series, in the order of the series."""
+    if schema.group is None:
+        return None
+    column = table[schema.group]
+    if column.isna().any():
+        raise ValueError(f"row {column.index[column.isna()][0]}: no group in {schema.group!r}")
+    if schema.time is None:
+        return np.array(column.tolist())
+    by_case = column.groupby(table[schema.case], sort=False)
+    several = by_case.nunique() > 1
+    if several.any():
+        case = several.index[several][0]
+        named = ", ".join(map(repr, column[table[schema.case] == case].unique()[:5]))
+        raise ValueError(
+            f"series {case!r} is in several groups: {named}. Each series belongs to one, as column "
+            f"{schema.group!r} is to say"
+        )
+    return np.array(by_case.first().tolist())
 
 
 def _complete(
@@ -355,7 +383,7 @@ def _read_text(
         if names is None:
             raise ValueError(f"{path} is empty")
         schema = _complete(schema, names, path, labelled, by_model)
-        texts = [schema.case, schema.channel, schema.label]
+        texts = [schema.case, schema.channel, schema.label, schema.group]
         texts += [schema.time] if schema.time_format is not None else []
         missing: Mapping[Any, list[str]] = {
             name: [""] if name in texts else _MISSING for name in {*schema.columns, *texts} - {None}

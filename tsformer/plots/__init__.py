@@ -10,6 +10,7 @@ from tsformer._deprecation import renamed_in_module
 from tsformer.plots.calibration import plot_reliability
 from tsformer.plots.encodings import plot_encoding, plot_encoding_change
 from tsformer.plots.figures import ENCODING_COLORS, encoding_color
+from tsformer.plots.learning_curves import plot_learning_curves
 from tsformer.plots.results import plot_confusion, plot_history
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "plot_encoding",
     "plot_encoding_change",
     "plot_history",
+    "plot_learning_curves",
     "plot_reliability",
 ]
 

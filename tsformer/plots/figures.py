@@ -12,12 +12,14 @@ import numpy as np
 from tsformer._optional import require
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
     "ENCODING_COLORS",
     "HEAD_COLORS",
+    "MARKERS",
     "Panels",
     "encoding_color",
     "end_score_axis",
@@ -25,6 +27,7 @@ __all__ = [
     "figure_of",
     "new_figure",
     "one_panel",
+    "scale_by_powers",
     "shortened",
     "text_width",
     "widest",
@@ -60,6 +63,9 @@ ENCODING_COLORS = {
 }
 #: Colours of the first heads, in order.
 HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
+
+#: Each method also has its own marker, since colours alone are not distinct enough.
+MARKERS = "osD^vPX<>*ph"
 
 
 def encoding_color(name: str) -> str:
@@ -185,6 +191,24 @@ def fewer_ticks(ax: Axes, n: int = 4) -> None:
     """Let the x axis have at most `n` intervals, whose numbers do not run into each other."""
     ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
     ax.xaxis.set_major_locator(ticker.MaxNLocator(n, steps=(1, 2, 2.5, 5, 10)))
+
+
+def scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
+    """Make x logarithmic with few plain numbers: matplotlib's own labels overlap."""
+    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
+    low, high = values.min(), values.max()
+    ax.set_xscale("log")
+    ax.set_xlim(low / 1.4, 1.4 * high)
+    least = 2 if high > 100 * low else 3
+    for steps in ((1,), (1, 3), (1, 2, 5)):
+        numbers = [step * 10**power for power in range(12) for step in steps]
+        ticks = [number for number in numbers if low / 1.2 <= number <= 1.2 * high]
+        if len(ticks) >= least:
+            break
+    if len(ticks) < 2:
+        ticks = sorted({low, high})
+    ax.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+    ax.xaxis.set_minor_locator(ticker.NullLocator())
 
 
 def text_width(text: str, fontsize: float, *, bold: bool = False) -> float:

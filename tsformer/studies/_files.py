@@ -1,4 +1,4 @@
-"""Text files written in one step, and the CSV text that is the same on every system."""
+"""Files written in one step, and the CSV text that is the same on every system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def to_csv(results: pd.DataFrame) -> str:
     return results.to_csv(index=False, lineterminator="\n")
 
 
-def write_atomically(text: str, path: Path) -> None:
-    """Write a text file in one step: a reader sees the old text or the new, never a part."""
+def write_atomically(content: str | bytes, path: Path) -> None:
+    """Write a file in one step: a reader sees the old content or the new, never a part."""
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(content.encode() if isinstance(content, str) else content)

@@ -1,24 +1,19 @@
-"""Locks on an SQLite store: one process creates it, and one comparison at a time writes to it.
+"""The lock on an SQLite store while one process creates its tables.
 
-The operating system releases them with the process that holds them, however it ends. They lie in
-files beside the database. A tracking server creates its store itself, and what drives it from
-several machines is not kept apart.
+The operating system releases it with the process that holds it, however it ends. It lies in a file
+beside the database. A tracking server creates its store itself. Who runs which fit is not locked
+but claimed, as `tsformer.tracking.claims` says.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from tsformer._optional import require
 
-__all__ = ["SQLITE", "creating", "driving"]
+__all__ = ["SQLITE", "creating"]
 
 SQLITE = "sqlite:///"
 #: Creating the tables takes seconds, on a busy machine a minute.
@@ -35,66 +30,15 @@ def creating(uri: str) -> AbstractContextManager[object]:
     """
     if not uri.startswith(SQLITE) or not os.access(_file(uri).parent, os.W_OK):
         return nullcontext()
-    lock: AbstractContextManager[object] = _lock(uri, "creating", _CREATION_SECONDS)
-    return lock
-
-
-@contextmanager
-def driving(uri: str, what: str) -> Iterator[None]:
-    """Be the one that writes to this store, inside the block.
-
-    Parameters
-    ----------
-    uri : str
-        Absolute address. Several may write to a server.
-    what : str
-        What this process does, for the messages of others.
-
-    Raises
-    ------
-    ConnectionError
-        If another comparison is writing to the file.
-    """
-    if not uri.startswith(SQLITE):
-        yield
-        return
-    filelock = require("filelock", extra="tracking", purpose="tracking")
-    about = _file(uri).with_name(f"{_file(uri).name}.driver.json")
-    lock = _lock(uri, "driver", 0)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise ConnectionError(
-            f"{_described(about)} is writing to {uri}. One comparison at a time may write to a "
-            "file, as each takes the running fits of others for leftovers of one that was killed. "
-            "Wait until that process has ended, or stop it, and repeat this call, which keeps the "
-            "fits that are done; or give this one a file of its own, with "
-            f"--tracking-uri {SQLITE}other.db"
-        ) from error
-    try:
-        now = time.strftime("%Y-%m-%d %H:%M:%S")
-        own = {"pid": os.getpid(), "host": socket.gethostname(), "what": what, "since": now}
-        about.write_text(json.dumps(own) + "\n", encoding="utf-8")
-        yield
-    finally:
-        about.unlink(missing_ok=True)
-        lock.release()
-
-
-def _lock(uri: str, what: str, seconds: float) -> Any:
     filelock = require("filelock", extra="tracking", purpose="tracking")
     file = _file(uri)
     # A new lock each time: one that is shared could be taken again by the thread that holds it.
-    return filelock.FileLock(file.with_name(f"{file.name}.{what}.lock"), timeout=seconds)
+    name = f"{file.name}.creating.lock"
+    lock: AbstractContextManager[object] = filelock.FileLock(
+        file.with_name(name), timeout=_CREATION_SECONDS
+    )
+    return lock
 
 
 def _file(uri: str) -> Path:
     return Path(uri.removeprefix(SQLITE)).resolve()
-
-
-def _described(about: Path) -> str:
-    try:
-        other = json.loads(about.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # it has just begun, or just ended
-        return "another process"
-    return "process {pid} on {host} ({what}, since {since})".format(**other)

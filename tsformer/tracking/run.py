@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 import traceback
 import warnings
@@ -237,9 +238,7 @@ class TrackedRun:
             entities.Dataset.from_dictionary(described.to_dict()),
             tags=[entities.InputTag("mlflow.data.context", context)],
         )
-        # Of two processes that are the first to log a data set MLflow refuses one; a moment later
-        # it is known.
-        self._send("log_inputs", datasets=[used], attempts=2)
+        self._send("log_inputs", datasets=[used])
 
     def ended(self) -> bool:
         """Return whether the run has ended in the store; False if the store fails."""
@@ -286,14 +285,16 @@ class TrackedRun:
         passed = int(1000 * (time.monotonic() - self._begun))
         return max(self._started + passed, int(time.time() * 1000))
 
-    def _send(self, method: str, *args: Any, attempts: int = 1, **kwargs: Any) -> None:
+    def _send(self, method: str, *args: Any, again: bool = True, **kwargs: Any) -> None:
         if self.lost:
             return
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
         except Exception as error:  # tracking never fails what is tracked
-            if attempts > 1:
-                self._send(method, *args, attempts=attempts - 1, **kwargs)
+            # Of two processes that are the first to write a data set, or a parameter or a tag of
+            # the same run, the database refuses one; a moment later it is known.
+            if again and re.search("unique|duplicate|integrity", str(error), re.IGNORECASE):
+                self._send(method, *args, again=False, **kwargs)
                 return
             self._lose(error)
 

@@ -20,7 +20,13 @@ from sklearn.metrics import (
 
 from tsformer.metrics import expected_calibration_error
 
-__all__ = ["classification_scores", "main_score", "regression_scores", "scored"]
+__all__ = [
+    "classification_scores",
+    "label_scores",
+    "main_score",
+    "regression_scores",
+    "scored",
+]
 
 
 def main_score(estimator: Any) -> str:
@@ -75,17 +81,29 @@ def classification_scores(
     >>> classification_scores(np.array(["a", "a"]), p, classes)["accuracy"]
     0.5
     """
-    predicted = classes[probabilities.argmax(axis=1)]
     return {
-        "accuracy": float(accuracy_score(y, predicted)),
-        # Not scikit-learn's, which warns of predicted classes that are not in `y`.
-        "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
-        "f1_macro": float(f1_score(y, predicted, average="macro")),
+        **label_scores(y, classes[probabilities.argmax(axis=1)]),
         "log_loss": float(log_loss(y, probabilities, labels=classes)),
         "brier_score": float(
             brier_score_loss(y, probabilities, labels=classes, scale_by_half=False)
         ),
         "calibration_error": expected_calibration_error(y, probabilities, classes),
+    }
+
+
+def label_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
+    """Return what says how good predicted labels (n,) are: accuracy, also balanced, and macro F1.
+
+    Examples
+    --------
+    >>> label_scores(np.array(["a", "a", "b"]), np.array(["a", "b", "b"]))["balanced_accuracy"]
+    0.75
+    """
+    return {
+        "accuracy": float(accuracy_score(y, predicted)),
+        # Not scikit-learn's, which warns of predicted classes that are not in `y`.
+        "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
+        "f1_macro": float(f1_score(y, predicted, average="macro")),
     }
 
 

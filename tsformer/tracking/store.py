@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import tsformer
 from tsformer._optional import require
 from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.election import elect
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.run import TrackedRun, reason, warn_untracked
 from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Run, RunInfo
 
 __all__ = ["KIND_OF_EXPERIMENT", "RunStore", "commit", "prepare_store", "resolve_uri"]
 
@@ -165,16 +166,6 @@ class RunStore:
         by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
         return {key: by_key[key] for key in keys if key in by_key}
 
-    def kill_stale(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
-        """Mark the RUNNING runs of these keys KILLED.
-
-        A process that was killed leaves its run RUNNING. A study has one driver at a time, so
-        any run that is RUNNING under its keys when it starts is such a leftover.
-        """
-        for run in self.runs("RUNNING", tags):
-            if run.data.tags.get("tsformer.key") in keys:
-                _kill(_client(self.uri), run)
-
     def kill(self, run_id: str) -> None:
         """Mark a run KILLED if it is RUNNING."""
         run = self.client().get_run(run_id)
@@ -193,21 +184,16 @@ class RunStore:
                 _kill(_client(self.uri), run)
             seen.add(key)
 
-    def count_lost(self, key: str, session: str) -> int:
-        """Mark the RUNNING run of a key as lost with its process, and return the number of losses.
-
-        Parameters
-        ----------
-        key : str
-            Key of work that is no longer running.
-        session : str
-            What losses are counted within; tag ``tsformer.lost``.
-        """
-        client = _client(self.uri)
-        for run in self.runs("RUNNING", {"tsformer.key": key}):
-            client.set_tag(run.info.run_id, "tsformer.lost", session)
-            _kill(client, run)
-        return len(self.runs(tags={"tsformer.key": key, "tsformer.lost": session}))
+    def discard(self, run_id: str) -> None:
+        """Mark a run KILLED and delete it, since another one is there in its place."""
+        exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
+        self.kill(run_id)
+        try:
+            self.client().delete_run(run_id)
+        except exceptions.MlflowException as error:
+            # Some servers let only the maker of an experiment delete: KILLED it is no one's result.
+            if error.error_code != "PERMISSION_DENIED":
+                raise
 
     def start(
         self,
@@ -238,7 +224,8 @@ class RunStore:
         tags : mapping, optional
             Additional tags.
         again : bool, default=False
-            Whether to reopen an earlier run of this key, if there is one.
+            Whether to reopen an earlier run of this key, if there is one. Of several processes that
+            find none, one makes the run of all.
         flush_seconds : float, default=5.0
             As in `TrackedRun`.
         """
@@ -252,9 +239,8 @@ class RunStore:
         }
         try:
             client = _client(self.uri)
-            earlier = self.runs(tags={"tsformer.key": key}) if again else []
-            if earlier:
-                info = earlier[-1].info
+            if again:
+                info = self._one_of_all(key, name, everything)
                 client.update_run(info.run_id, status="RUNNING", name=name)
                 for tag, value in everything.items():
                     client.set_tag(info.run_id, tag, value)
@@ -269,6 +255,19 @@ class RunStore:
             flush_seconds=flush_seconds,
             started=max(info.start_time, int(time.time() * 1000)),
         )
+
+    def _one_of_all(self, key: str, name: str, tags: dict[str, str]) -> RunInfo:
+        """Return the run of a key that all processes use, created if there is none."""
+        client = self.client()
+        same = functools.partial(self.runs, tags={"tsformer.key": key})
+        chosen = elect(same, client, newest=True)
+        if chosen is None:
+            made = client.create_run(self.experiment_id, tags=tags, run_name=name).info
+            chosen = elect(same, client, newest=True)
+            if chosen == made.run_id:
+                return made
+            self.discard(made.run_id)  # another process has created one at the same time
+        return client.get_run(chosen).info
 
     def borrow(
         self,

@@ -44,9 +44,11 @@ __all__ = [
     "view_of_study",
 ]
 
-#: Views by id; the id is the last part of the tag and part of the address.
+#: Views by id; the id is the last part of the tag and part of the address. That of a study with
+#: methods has the id of encodings and a title of its own.
 VIEWS = {
     "encodings": "Encodings side by side",
+    "methods": "Methods side by side",
     "grouped": "Fits grouped by encoding",
     "fits": "All fits",
 }
@@ -64,11 +66,14 @@ _DESCRIPTION = """Which positional encoding helps a transformer that classifies 
 The menu at the top right of the runs has three views: *Encodings side by side* (of each study, with
 one run per encoding, means and spread over seeds), *Fits grouped by encoding* and *All fits*. The
 tag `tsformer.kind` distinguishes runs: `study` holds results, ranks and figures of a whole
-comparison, `encoding` summarises the fits of one encoding, `fit` is one fit, scored once on the
-test split."""
+comparison, `encoding` summarises the fits of one encoding or method, `fit` is one fit, scored once
+on the test split."""
 #: Scores that are charted as dots, and costs that are charted as bars, for which 0 means something.
 _SCORES = ("test/accuracy", "test/balanced_accuracy", "test/f1_macro", "test/log_loss")
-_COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
+_COSTS = (
+    *("fit_seconds", "predict_seconds", "seconds_per_epoch"),
+    *("n_parameters", "n_parameters_encoding"),
+)
 #: Pictures by their key: those of encodings, of fits and summaries, and that of a study.
 _IMAGES = ("encoding", "scores")
 #: So many letters have room below a chart of half the width, in a window of 1,400 pixels.
@@ -179,7 +184,8 @@ def _views(
     for variant, label in dict.fromkeys(map(variant_of, summaries)) or {("", ""): None}:
         runs = [run for run in summaries if variant_of(run)[0] == variant]
         of = ", ".join(filter(None, (title, label)))
-        shown = VIEWS["encodings"] + (f": {of}" if of else "")
+        shown = VIEWS["encodings" if _axis(runs) == "encoding" else "methods"]
+        shown += f": {of}" if of else ""
         side_by_side[view_of_study(study, variant)] = (shown, _encodings(runs, study, variant))
     return {
         **side_by_side,
@@ -192,7 +198,8 @@ def _views(
 
 
 def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, Any]:
-    columns = _columns(summaries)
+    axis = _axis(summaries)
+    columns = _columns(summaries, axis)
     found = _metrics(summaries)
     datasets = [name for name in found if name.startswith("test/accuracy/")]
     # A search of scikit-learn has folds of one data set, and no figure of several.
@@ -202,18 +209,18 @@ def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, 
     each = _section("each", "Each data set: means", columns=columns)
     cost, pictures = _section("cost", "Cost"), _pictures()
     cards = [
-        _dots(scores, "test/accuracy", "encoding"),
-        _dots(scores, "test/mean_rank", "encoding"),
-        _dots(scores, "test/accuracy_spread", "encoding"),
+        _dots(scores, "test/accuracy", axis),
+        _dots(scores, "test/mean_rank", axis),
+        _dots(scores, "test/accuracy_spread", axis),
         _card(
             "SCATTER",
             scores,
             xaxis={"key": "fit_seconds", "type": "METRIC"},
             yaxis={"key": "test/accuracy", "type": "METRIC"},
         ),
-        *(_dots(scores, metric, "encoding") for metric in _SCORES[1:]),
+        *(_dots(scores, metric, axis) for metric in _SCORES[1:]),
         *([_card("IMAGE", whole, imageKeys=["scores"], showRunParams=False)] if datasets else []),
-        *(_dots(each, metric, "encoding") for metric in datasets[:_MOST_DATASETS]),
+        *(_dots(each, metric, axis) for metric in datasets[:_MOST_DATASETS]),
         *(_card("BAR", cost, metricKey=metric) for metric in _COSTS),
         _card("IMAGE", pictures, imageKeys=["encoding"], showRunParams=False),
     ]
@@ -230,20 +237,22 @@ def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, 
         runs = "tags.`tsformer.kind` = 'encoding'"
     sections = [scores, *([whole, each] if datasets else []), cost, pictures]
     # The last are of the study's run.
-    return _state(runs, order, sections, cards, [*found, "fits/failed", "fits/unrecorded"])
+    metrics = [*found, "fits/failed", "fits/unrecorded"]
+    return _state(runs, order, sections, cards, metrics, axis)
 
 
 def _grouped(
     fits: Sequence[Run], which: dict[str, str], groups: list[dict[str, str]]
 ) -> dict[str, Any]:
-    columns = _columns(fits)
+    axes = _axes(fits)
+    columns = _columns(fits, axes[0])
     scores = _section("scores", "A dot for each fit", columns=columns)
     cost = _section("cost", "Cost of each fit", columns=columns)
     cards = [
-        *(_dots(scores, metric, "encoding") for metric in _SCORES),
+        *(_dots(scores, metric, axis) for metric in _SCORES for axis in axes),
         *_curves(fits, _section("curves", "Training")),
-        _dots(cost, "fit_seconds", "encoding"),
-        _dots(cost, "n_parameters", "encoding"),
+        _dots(cost, "fit_seconds", axes[0]),
+        _dots(cost, "n_parameters", axes[0]),
     ]
     sections = [scores, _section("curves", "Training"), cost]
     grouping = {
@@ -251,19 +260,21 @@ def _grouped(
         "useGroupedValuesInCharts": False,  # a group has a colour of its own: see above
     }
     order = {"orderByKey": "params.`seed`", "orderByAsc": True}
-    return _state(_of_fits(which), order, sections, cards, _metrics(fits)) | grouping
+    return _state(_of_fits(which), order, sections, cards, _metrics(fits), axes[0]) | grouping
 
 
 def _fits(fits: Sequence[Run], varied: Sequence[str]) -> dict[str, Any]:
-    scores = _section("scores", "A dot for each fit", columns=_columns(fits), height=420)
+    axes = _axes(fits)
+    columns = _columns(fits, axes[0])
+    scores = _section("scores", "A dot for each fit", columns=columns, height=420)
     every, pictures = _section("all", "Every fit", columns=1), _pictures()
     cards = [
         _dots(scores, "test/accuracy", "dataset"),
-        _dots(scores, "test/accuracy", "encoding"),
+        *(_dots(scores, "test/accuracy", axis) for axis in axes),
         _card(
             "PARALLEL",
             every,
-            selectedParams=["dataset", "encoding", *varied],
+            selectedParams=["dataset", *axes, *varied],
             selectedMetrics=["n_parameters", "fit_seconds", "test/accuracy"],
             showAllRuns=True,
         ),
@@ -272,12 +283,26 @@ def _fits(fits: Sequence[Run], varied: Sequence[str]) -> dict[str, Any]:
     ]
     # All encodings and data sets of the first seed come before the next seed.
     order = {"orderByKey": "params.`seed`", "orderByAsc": True}
-    return _state(_of_fits({}), order, [scores, every, pictures], cards, _metrics(fits))
+    return _state(_of_fits({}), order, [scores, every, pictures], cards, _metrics(fits), axes[0])
 
 
-def _columns(runs: Sequence[Run]) -> int:
+def _axis(summaries: Sequence[Run]) -> str:
+    """Return the parameter by which summary runs are told apart."""
+    other = any("encoding" not in run.data.params for run in summaries)
+    return "method" if other else "encoding"
+
+
+def _axes(fits: Sequence[Run]) -> list[str]:
+    """Return the parameters by which fits are told apart: those of no study have no method."""
+    named = ["method" in run.data.params for run in fits]
+    if not any(named):
+        return ["encoding"]
+    return ["method"] if all(named) else ["method", "encoding"]
+
+
+def _columns(runs: Sequence[Run], axis: str) -> int:
     """Return how many charts fit beside each other with the names of all encodings below."""
-    names = {run.data.params.get("encoding", "") for run in runs}
+    names = {run.data.params.get(axis, "") for run in runs}
     return 2 if len(names) * max(map(len, names), default=0) <= _LETTERS else 1
 
 
@@ -305,7 +330,7 @@ def _of_fits(params: dict[str, str]) -> str:
 
 def _groups(fits: Sequence[Run], varied: Sequence[str]) -> list[dict[str, str]]:
     """Return what to group by: fits of different configurations must not be averaged."""
-    names = ("encoding", *varied)
+    names = (*_axes(fits), *varied)
     configurations: dict[tuple[str | None, ...], set[str | None]] = {}
     for run in fits:
         group = tuple(run.data.params.get(name) for name in names)
@@ -333,6 +358,7 @@ def _state(
     sections: Iterable[dict[str, Any]],
     cards: list[dict[str, Any]],
     metrics: Iterable[str],
+    axis: str,
 ) -> dict[str, Any]:
     shown = {card.get("metricKey") for card in cards}
     pictured = {key for card in cards for key in card.get("imageKeys", ())}
@@ -356,7 +382,7 @@ def _state(
         "groupBy": None,
     }
     for name in metrics:
-        more = [] if name in shown else [_dots(others, name, "encoding")]
+        more = [] if name in shown else [_dots(others, name, axis)]
         if len(json.dumps(json.dumps(state))) + 500 * len(more) > _TAG_LENGTH:
             break  # MLflow itself makes a card of each of the others, in an open section
         cards += more

@@ -19,6 +19,7 @@ pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 from tsformer.studies.analysis.analyse import Findings, analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.report import sections
 from tsformer.studies.report.text import outcome, protocol, verdict
 from tsformer.studies.report.write import compare_command, write_report
 
@@ -343,7 +344,9 @@ def test_what_published_methods_lack_is_said(beside_published: str) -> None:
     assert "2 methods, 10 data sets, 2 seeds. Beside them: 2 published methods." in beside_published
     assert "They have no seeds, no seconds and no probabilities." in beside_published
     assert "data set that was compared is missing: MR-Hydra (published)." in beside_published
-    assert "| HC2 (published) | 0.795 | 2.00 | – | – |" in beside_published, "no cost, on no front"
+    cost = beside_published.split("## Cost\n")[-1]
+    row = r"^\| HC2 \(published\) \| 0\.795 \| 1\.\d\d \| – \| – \| – \| – \|$"
+    assert re.search(row, cost, flags=re.M), "neither cost is known, and it is on no front"
     assert "Published methods are not drawn: nothing is known of their cost here." in (
         beside_published
     )
@@ -372,3 +375,81 @@ def test_with_resamples_the_report_says_why_nothing_published_is_there(tmp_path:
     said = protocol(study, analyse(study))
     (line,) = [line for line in said if "published" in line]
     assert line.startswith("The published results are left out: they are of the default split")
+
+
+SIZES = {"20%": 8, "100%": 40}
+
+
+@pytest.fixture(scope="module")
+def with_sizes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of two train sizes, of which one method lacks a seed, beside published results."""
+    folder = tmp_path_factory.mktemp("sizes")
+    rows = results()
+    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")].drop(columns="stem")
+    rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
+    rows = pd.concat(
+        [
+            rows.assign(train_size=size, n_train=n, accuracy=rows["accuracy"] - 1 / n)
+            for size, n in SIZES.items()
+        ]
+    )
+    rows[(rows["encoding"] == "none") | (rows["seed"] == 0)].to_csv(
+        folder / "results.csv", index=False
+    )
+    design = {
+        **DESIGN,
+        "datasets": DATASETS[3:8],
+        "encodings": ["none", "rope"],
+        "vary": {},
+        "train_sizes": list(SIZES),
+    }
+    (folder / "study.json").write_text(json.dumps(design))
+    PUBLISHED.to_csv(folder / "others.csv", index=False)
+    write_report(folder, folder / "report", published=folder / "others.csv")
+    return folder
+
+
+@pytest.mark.slow
+def test_each_train_size_is_a_variant_and_has_its_curves(with_sizes: Path) -> None:
+    said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
+    assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
+    assert "30 of 40 fits are available: this study is not finished." in said
+    assert "--train-sizes 20%,100%" in said
+    assert "A train size is a stratified subset of the train split." in said
+    part, whole = said.split("### Data sets")[1:]
+    assert re.search(r"^\| GunPoint \| 150 \| 8 \|", part, flags=re.M), "trained on 8 series"
+    assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
+    for name in ("learning_curves", "learning_curves_mean"):
+        assert f"({name}.png)" in said
+        assert (with_sizes / "report" / f"{name}.png").stat().st_size > 5_000
+
+
+@pytest.mark.slow
+def test_published_results_are_beside_the_whole_train_split_only(with_sizes: Path) -> None:
+    said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
+    assert "set beside fits of train size 100% only" in said
+    part, whole = said.split("## Results, ")[1:]
+    assert part.startswith("train\\_size=20%")
+    assert "published" not in part.lower()
+    assert "HC2 (published)" in whole
+    study = read_study(with_sizes, published=with_sizes / "others.csv")
+    first, second = analyse(study)
+    assert first.published is first.beside is None
+    assert second.not_ranked == ["MR-Hydra (published)"]
+
+
+@pytest.mark.slow
+def test_a_point_of_a_curve_is_over_the_draws_of_every_method(
+    with_sizes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    plot = sections.plot_learning_curves
+    monkeypatch.setattr(
+        sections,
+        "plot_learning_curves",
+        lambda rows, **options: drawn.append(rows) or plot(rows, **options),
+    )
+    sections.learning_curves(read_study(with_sizes))
+    assert len(drawn) == 2
+    assert all(set(rows["seed"]) == {0} for rows in drawn)
+    assert all(len(rows) == 5 * 2 * len(SIZES) for rows in drawn)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -66,6 +67,7 @@ def test_varied_parameters_and_fits_that_fail(
     assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
 
 
+@pytest.mark.slow
 def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(
         'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\n'
@@ -99,6 +101,16 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --vary stm=conv", "did you mean 'stem'"),
         ("--datasets A --resamples 0", "resamples must be at least 1"),
         ("--datasets A --jobs 0", "jobs must be an int >= 1, or -1"),
+        ("--datasets A --methods minirokcet", "did you mean 'minirocket'"),
+        ("--datasets A --methods sklearn.svm.SVC", "add --allow-import if you trust it"),
+        ("--datasets A --methods majority,majority", "names 'majority' twice"),
+        ("--datasets A --methods rocket --set d_model=8", "no method of this study is; got 'd_m"),
+        ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
+        ("--study small.toml --methods rocket", "remove --methods, or put it"),
+        ("--datasets A --train-sizes 0", "a train size must be above zero"),
+        ("--datasets A --train-sizes 10%,ten", "such as \"50%\"; got 'ten'"),
+        ("--datasets ItalyPowerDemand --train-sizes 500", "500 series are more than the 67"),
+        ("--study small.toml --train-sizes 10", "remove --train-sizes, or put it"),
         ("--datasets A --jobs 2 --scheduler tcp://127.0.0.1:1", "Give only one of the two"),
     ],
 )
@@ -110,6 +122,77 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
     assert out == ""
 
 
+@pytest.mark.slow
+def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from sklearn.linear_model import LogisticRegression\n"
+        "class Mine(LogisticRegression):\n    pass\n"
+    )
+    rng = np.random.default_rng(0)
+    lines = ["patient,state," + ",".join(f"t{i}" for i in range(12))]
+    for i in range(24):
+        state = "ab"[i // 2 % 2]
+        values = rng.normal(size=12) + 5 * (state == "a")
+        lines.append(f"p{i // 2},{state}," + ",".join(f"{x:.3f}" for x in values))
+    (tmp_path / "own.csv").write_text("\n".join(lines))
+    code, out, _ = run(
+        "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 3, "--seeds", 1,
+        "--methods", "majority,summary-ridge,mine.Mine", "--allow-import",
+        "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 0
+    assert "24 series of 12 groups in 3 folds, in data/own-" in out
+    rows = pd.read_csv(tmp_path / "results/compare/results.csv")
+    assert sorted(set(rows["method"])) == ["Mine", "majority", "summary-ridge"]
+    assert sorted(set(rows["resample"])) == [0, 1, 2]
+    assert len(rows) == 9
+    assert (rows.loc[rows["method"] != "majority", "accuracy"] > 0.9).all()
+
+
+@pytest.mark.slow
+def test_train_sizes_draw_the_same_series_for_every_method(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    code, _, _ = run(
+        "--datasets", "ItalyPowerDemand", "--methods", "majority,summary-ridge", "--seeds", 2,
+        "--train-sizes", "10,50%,100%", "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 0
+    rows = pd.read_csv(tmp_path / "results/compare/results.csv", dtype={"train_size": str})
+    assert len(rows) == 12
+    sizes = rows.groupby("train_size")["n_train"].agg(["min", "max"])
+    assert sizes.to_numpy().tolist() == [[10, 10], [67, 67], [34, 34]]
+    fits = {run.info.run_id: run for run in prepare_store(uri, experiment).runs("FINISHED")}
+    rows["drawn"] = [
+        next(
+            each.dataset.digest
+            for each in fits[run_id].inputs.dataset_inputs
+            if each.tags[0].value == "train"
+        )
+        for run_id in rows["run_id"]
+    ]
+    drawn = rows.groupby(["train_size", "seed"])["drawn"]
+    assert (drawn.nunique() == 1).all(), "the same for every method"
+    assert drawn.first().groupby("train_size").nunique().tolist() == [2, 1, 2], "another by seed"
+    params = fits[rows["run_id"][0]].data.params
+    assert (params["train_size"], params["n_train"]) == ("10", "10")
+    store = prepare_store(uri, experiment)
+    (parent,) = store.runs(tags={"tsformer.kind": "study"})
+    picture = store.client().download_artifacts(parent.info.run_id, "learning_curves.png")
+    assert Path(picture).stat().st_size > 5_000
+
+
+def test_the_line_of_a_study_of_methods() -> None:
+    named = Study(["A"], methods={"tsformer": {}, "minirocket": {}}, seeds=[0, 1])
+    assert compare_command(named.as_dict()) == (
+        "tsformer compare --datasets A --methods tsformer,minirocket --seeds 0,1"
+    )
+    other = Study(["A"], ["none"], methods={"rocket": {"num_kernels": 84}})
+    assert compare_command(other.as_dict()) == "tsformer compare --study study.json"
+
+
 def test_values_of_varied_parameters_are_literals_or_words() -> None:
     pairs = ["stem=conv,linear", "d_ff=None,64", "dropout=.1"]
     assert varied(pairs) == {"stem": ["conv", "linear"], "d_ff": [None, 64], "dropout": [0.1]}
@@ -117,23 +200,41 @@ def test_values_of_varied_parameters_are_literals_or_words() -> None:
 
 def test_the_line_of_a_study_gives_the_study_again() -> None:
     vary = {"stem_params": [{"kernel_size": 3, "n_layers": 1}, None], "d_ff": [None, 64]}
-    study = Study(["GunPoint"], ["none", "tape+erpe"], seeds=[4], vary=vary, resamples=2)
+    study = Study(
+        ["GunPoint"], ["none", "tape+erpe"], [4], vary=vary, resamples=2, train_sizes=[9, "50%"]
+    )
     words = shlex.split(compare_command(study.as_dict()))
+    assert words[words.index("--train-sizes") + 1] == "9,50%"
     assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary
 
 
-def test_the_bar_says_what_is_done_running_failed_and_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What the bar shows on a terminal."""
     from rich.console import Console
-
-    from tsformer.cli import printing
 
     screen = io.StringIO()
     console = Console(
         file=screen, force_terminal=True, width=150, color_system=None, highlight=False
     )
-    monkeypatch.setattr(printing, "Console", lambda **options: console)
+    monkeypatch.setattr("tsformer.cli.printing.Console", lambda **options: console)
+    return screen
+
+
+def test_the_bar_says_what_others_run(screen: io.StringIO) -> None:
+    from tsformer.cli import printing
+
+    trial = Trial("GunPoint", "lspe", 4, "stem=conv")
+    with printing.study_bar() as show:
+        show(Progress("waiting", 8, 5, 1, 0, trial=trial))
+    shown = screen.getvalue()
+    assert "5/8 fits, 0 running" in shown
+    assert "another comparison runs GunPoint  lspe  4  stem=conv" in shown
+
+
+def test_the_bar_says_what_is_done_running_failed_and_left(screen: io.StringIO) -> None:
+    from tsformer.cli import printing
+
     trial = Trial("GunPoint", "lspe", 4, "stem=conv")
     with printing.study_bar() as show:
         show(Progress("fit-end", 8, 4, 1, 0, running=2, trial=trial, accuracy=0.5))

@@ -8,6 +8,7 @@ import pytest
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.studies.run.own_problem import own_problem
+from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.resample import stratified_split
 
 
@@ -86,3 +87,60 @@ def test_a_split_is_stratified_drawn_and_repeatable():
     assert test[:12].tolist() != list(range(12)), "drawn, not the first"
     assert np.array_equal(stratified_split(y)[1], test)
     assert not np.array_equal(stratified_split(y, seed=1)[1], test)
+
+
+def grouped(n: int = 24) -> Source:
+    """Two series of each of n / 2 patients, who have two classes."""
+    found = series(n, labels="aabb")
+    return found._replace(groups=np.array([f"p{i // 2}" for i in range(n)]))
+
+
+def told_apart(X) -> set[bytes]:
+    return {x.tobytes() for x in X}
+
+
+def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
+    given = grouped()
+    problem = own_problem("x", given, n_folds=3)
+    group_of = {x.tobytes(): group for x, group in zip(given.X, given.groups, strict=True)}
+    tested = []
+    for number in range(3):
+        part = Problem.load(problem.name, number)
+        assert {len(part.X_train), len(part.X_test)} == {16, 8}
+        assert sorted(part.y_test) == ["a"] * 4 + ["b"] * 4, "stratified"
+        train, test = told_apart(part.X_train), told_apart(part.X_test)
+        assert not {group_of[x] for x in train} & {group_of[x] for x in test}
+        tested += test
+    assert sorted(tested) == sorted(told_apart(given.X))
+    np.testing.assert_array_equal(
+        load_dataset(problem.name, "test")[0][0], Problem.load(problem.name).X_test[0]
+    )
+    with pytest.raises(ValueError, match=r"has 3 folds.*got number 3"):
+        Problem.load(problem.name, 3)
+
+
+def test_other_folds_are_another_problem():
+    given = grouped()
+    names = [own_problem("x", given, n_folds=n).name for n in (2, 3, 3)]
+    names.append(own_problem("x", given._replace(groups=None), n_folds=3).name)
+    assert len(set(names)) == 3
+    assert names[1] == names[2]
+
+
+def test_folds_and_groups_that_cannot_be():
+    given = grouped()
+    for train, test, n_folds, message in [
+        (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),
+        (given, given, 3, "either a test part or cross-validation"),
+        (given, None, 0, "series with groups are split by cross-validation"),
+        (given, None, 13, "at most that of groups, 12; got 13"),
+        (given._replace(groups=None), None, 1, "at least 2"),
+        (
+            given._replace(groups=np.where(given.y == "a", "one", given.groups)),
+            None,
+            3,
+            "class 'a' has series in one of the 3 folds only.*one group only",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            own_problem("x", train, test, n_folds=n_folds)

@@ -10,7 +10,8 @@ import pytest
 from tsformer.tracking import TrackedRun, prepare_store
 from tsformer.tracking.run import RunEnded
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+MlflowClient, MlflowException = mlflow.MlflowClient, mlflow.MlflowException
 
 
 class LosesTheRace:
@@ -41,6 +42,29 @@ def test_the_second_to_log_a_data_set_keeps_its_run(uri: str, experiment: str) -
     assert [used.dataset.name for used in found.inputs.dataset_inputs] == ["new"]
 
 
+def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
+    uri: str, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (
+        prepare_store(uri, experiment).start("study", kind="study", key="study", again=True)
+        for _ in range(2)
+    )
+    assert first.run_id == second.run_id
+    log_batch, refused = MlflowClient.log_batch, []
+
+    def lose(client: Any, *args: Any, **kwargs: Any) -> None:
+        if not refused:
+            refused.append(True)
+            raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: params.key")
+        log_batch(client, *args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", lose)
+    second.params({"encoding": "none"})
+    assert refused
+    assert not second.lost
+    assert MlflowClient(uri).get_run(second.run_id).data.params["encoding"] == "none"
+
+
 def test_a_store_that_goes_on_failing_is_given_up(uri: str, experiment: str) -> None:
     store = prepare_store(uri, experiment)
     started = store.start("away", kind="fit")
@@ -62,22 +86,11 @@ def test_of_doubled_runs_the_oldest_stays(uri: str, experiment: str) -> None:
     assert left == [ids["a"][0], ids["b"][0], *ids["other"]]
 
 
-def test_losses_are_counted_in_their_own_session(uri: str, experiment: str) -> None:
-    store = prepare_store(uri, experiment)
-    assert store.count_lost("key", "now") == 0
-    for session in ("before", "now", "now"):
-        store.start("lost", kind="fit", key="key")
-        last = store.count_lost("key", session)
-    assert last == 2
-    assert store.runs("RUNNING") == []
-    assert len(store.runs("KILLED")) == 3
-
-
 def test_a_run_that_somebody_ended_stays_as_it_is(uri: str, experiment: str) -> None:
     store = prepare_store(uri, experiment)
     run = store.start("superseded", kind="fit", key="key")
     assert not run.ended()
-    store.kill_stale(["key"], {})
+    store.kill(run.run_id)
     assert run.ended()
     with pytest.raises(RunEnded), run:
         raise RunEnded

@@ -27,7 +27,10 @@ class Store:
     def finished(self, *args: Any) -> dict[str, Any]:
         return {}
 
-    kill_stale = kill_doubled = finished
+    kill_doubled = finished
+
+    def runs(self, *args: Any) -> list[Any]:
+        return []
 
 
 def earlier(folder: Path, *run_ids: str) -> Path:

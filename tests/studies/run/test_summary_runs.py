@@ -17,6 +17,7 @@ from tsformer.studies.analysis.scores import StudyScores, read_study
 from tsformer.studies.run.study_run import log_findings, log_scores, study_note, study_tags
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.election import CHOSEN
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
@@ -62,7 +63,7 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
     ]  # fmt: skip
     best = runs["lspe, stem=conv"]
     assert best.data.params == {
-        "encoding": "lspe", "study": STUDY.name, "stem": "conv",
+        "encoding": "lspe", "study": STUDY.name, "stem": "conv", CHOSEN: best.info.run_id,
     }  # fmt: skip
     assert best.data.tags["tsformer.study"] == STUDY.name
     assert best.data.tags["tsformer.place"] == "001"
@@ -89,7 +90,7 @@ def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -
     for name, accuracy in (("none, stem=conv", 0.6), ("none, stem=linear", 0.61)):
         assert runs[name].data.metrics["test/accuracy"] == pytest.approx(accuracy)
     note = runs["none, stem=conv"].data.tags["mlflow.note.content"]
-    assert "2 fits are left out, since some encoding lacks that draw." in note
+    assert "2 fits are left out, since some method lacks that draw." in note
 
 
 def test_made_again_they_are_the_same_runs(store: RunStore, tmp_path: Path) -> None:

@@ -1,22 +1,25 @@
-"""Two comparisons of the same fits at a time: the second is refused, and repeats nothing later."""
+"""Real comparisons of the same fits at once: they share the work, also when one is killed."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from tsformer.studies import Study, compare
-from tsformer.tracking import prepare_store
-from tsformer.tracking.locks import driving
+from tsformer.studies import Study
+from tsformer.tracking import RunStore, prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 60}
-STUDY = Study(("ItalyPowerDemand",), ("none", "lspe"), seeds=1, parameters=SMALL)
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 20}
+STUDY = Study(("ItalyPowerDemand",), ("none", "tape", "lspe"), seeds=4, parameters=SMALL)
+KEYS = [STUDY.key(*trial) for trial in STUDY.trials()]
 DRIVER = f"""
 import sys
 from tsformer.studies import Study, compare
@@ -26,34 +29,78 @@ if __name__ == "__main__":
 """
 
 
-def test_a_second_driver_is_refused_before_it_touches_anything(
-    uri: str, experiment: str, tmp_path: Path
-) -> None:
-    store = prepare_store(uri, experiment)
-    run = store.start("of the first", kind="fit", key=STUDY.key(*STUDY.trials()[0]))
-    told = pytest.raises(ConnectionError, match=r"first study, .* is writing to sqlite:///")
-    with driving(store.uri, "first study"), told:
-        compare(STUDY, out=tmp_path / "out", tracking_uri=uri, experiment=experiment)
-    assert not run.ended()
-    assert not (tmp_path / "out").exists()
-    run.end("KILLED")
+@pytest.fixture
+def start(processes: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Start a driver on a store, which writes to a folder."""
+    (tmp_path / "driver.py").write_text(DRIVER, encoding="utf-8")
+    return lambda address, out: processes.start("driver.py", address, out)
+
+
+def of(driver: Any, store: RunStore, status: str) -> int:
+    """Return how many fits of a driver have this status."""
+    processes = [
+        json.loads(run.data.tags["tsformer.process"])
+        for run in store.runs(status, {"tsformer.kind": "fit"})
+    ]
+    return sum(process["pid"] == driver.pid for process in processes)
+
+
+def complete(folder: Path) -> None:
+    rows = pd.read_csv(folder / "results.csv")
+    assert len(rows) == 12
+    assert len(rows.drop_duplicates(["encoding", "seed"])) == 12
+    assert rows["accuracy"].notna().all()
 
 
 @pytest.mark.processes
-def test_two_drivers_started_at_once_on_a_new_store(
-    processes: Any, tmp_path: Path, statuses: Any, wait_until: Callable[..., None]
-) -> None:
+@pytest.mark.parametrize("out", ["apart", "together"])
+def test_two_that_are_started_at_once_on_a_new_store(
+    out: str, start: Any, processes: Any, tmp_path: Path, statuses: Any,
+    wait_until: Callable[..., None],
+) -> None:  # fmt: skip
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    (tmp_path / "driver.py").write_text(DRIVER, encoding="utf-8")
-    drivers = [processes.start("driver.py", uri, f"out{i}") for i in range(2)]
-    wait_until(lambda: all(driver.poll() is not None for driver in drivers))
-    first, second = sorted(drivers, key=lambda driver: driver.returncode)
-    assert first.returncode == 0, processes.said(first)
-    assert second.returncode != 0
-    assert f"ConnectionError: process {first.pid} on " in processes.said(second)
-    found = statuses(prepare_store(uri))
-    assert found == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
+    folders = ["out", "out2" if out == "apart" else "out"]
+    drivers = [start(uri, folder) for folder in folders]
+    wait_until(lambda: all(driver.poll() is not None for driver in drivers), seconds=280)
+    for driver, folder in zip(drivers, folders, strict=True):
+        assert driver.returncode == 0, processes.said(driver)
+        complete(tmp_path / folder)
+    store = prepare_store(uri)
+    assert statuses(store) == {(key, "FINISHED"): 1 for key in KEYS}
+    shares = [of(driver, store, "FINISHED") for driver in drivers]
+    assert sum(shares) == 12
+    assert min(shares) >= 1
+    # Both have written what the study and its encodings show.
+    kinds = Counter(run.data.tags["tsformer.kind"] for run in store.runs("FINISHED"))
+    assert kinds == {"fit": 12, "study": 1, "encoding": 3}
 
-    again = compare(STUDY, out=tmp_path / "again", tracking_uri=uri)
-    assert len(again.results) == 2
-    assert statuses(prepare_store(uri)) == found, "the second repeats nothing"
+
+@pytest.mark.processes
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_one_of_two_is_killed_in_the_middle_of_a_fit(
+    kind: str, start: Any, processes: Any, port: int, tmp_path: Path, statuses: Any,
+    wait_until: Callable[..., None],
+) -> None:  # fmt: skip
+    address = f"sqlite:///{tmp_path}/mlflow.db"
+    if kind == "server":
+        processes.server(port)
+        address = f"http://127.0.0.1:{port}"
+    store = prepare_store(address)
+    drivers = [start(address, f"out{i}") for i in range(2)]
+    killed, survivor = drivers
+
+    def in_the_middle() -> bool:
+        at_it = of(killed, store, "RUNNING") and of(killed, store, "FINISHED")
+        return bool(at_it and of(survivor, store, "FINISHED")) or killed.poll() is not None
+
+    wait_until(in_the_middle, seconds=280)
+    assert killed.poll() is None, processes.said(killed)
+    processes.kill(killed)
+    wait_until(lambda: survivor.poll() is not None, seconds=280)
+    assert survivor.returncode == 0, processes.said(survivor)
+    complete(tmp_path / "out1")
+    found = statuses(store)
+    assert {key: found[key, "FINISHED"] for key in KEYS} == dict.fromkeys(KEYS, 1)
+    assert {status for _, status in found} <= {"FINISHED", "KILLED"}
+    assert of(killed, store, "KILLED") <= 1
+    assert of(killed, store, "FINISHED") >= 1

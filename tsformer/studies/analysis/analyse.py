@@ -9,7 +9,12 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer.studies.analysis.effects import costs, effects, gains, mean_gains
-from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
+from tsformer.studies.analysis.scores import (
+    StudyScores,
+    VariantScores,
+    has_whole_split,
+    variant_scores,
+)
 from tsformer.studies.analysis.statistics import Statistics, compare_methods, mean_scores
 
 __all__ = ["Findings", "analyse", "default_baseline"]
@@ -36,7 +41,8 @@ class Findings:
     obstacle : str
         Why there are no statistics; empty if there are.
     published : DataFrame or None
-        Published results on the data sets of this variant: `dataset`, `method`, `score`, `source`.
+        Published results on the data sets of this variant: `dataset`, `method`, `score`, `source`;
+        None also where the variant is trained on part of the train split.
         Those of a method that has all data sets that the measured methods have in common are in
         `statistics`; they are not in `rows` and `used`, which are fits.
     beside : DataFrame or None
@@ -113,7 +119,10 @@ def analyse(
         raise ValueError(unknown("method", baseline, methods))
     others = None if study.published is None else study.published.rows
     findings = [
-        _analyse_variant(variant, others, baseline, rope) for variant in variant_scores(study)
+        _analyse_variant(
+            variant, others if has_whole_split(study, variant) else None, baseline, rope
+        )
+        for variant in variant_scores(study)
     ]
     if baseline is not None and all(baseline in each.not_ranked for each in findings):
         raise ValueError(
@@ -153,6 +162,9 @@ def _analyse_variant(
     if baseline is None or baseline not in statistics.scores.columns:
         return found
     table = gains(statistics, baseline)
+    if "n_train" in used.columns:  # fits were trained on part of the train split
+        sizes = used.groupby("dataset")["n_train"].first().astype(float)
+        table = table.assign(train_size=table["dataset"].map(sizes))
     return replace(found, gains=table, mean_gains=mean_gains(table), effects=effects(table))
 
 

@@ -13,11 +13,13 @@ import pandas as pd
 from tsformer._names import unknown
 from tsformer.studies.analysis.published import Paths, Published, published_beside
 from tsformer.studies.design.study_file import read_design
+from tsformer.studies.design.train_sizes import WHOLE
 
 __all__ = [
     "StudyScores",
     "VariantScores",
     "complete",
+    "has_whole_split",
     "labels",
     "read_scores",
     "read_study",
@@ -29,7 +31,7 @@ _COLUMNS = ("dataset", "method", "seed", "score")
 #: What a comparison run here calls these columns.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
-_WORDS = ("dataset", "method", "encoding", "run_id")
+_WORDS = ("dataset", "method", "encoding", "helped", "run_id")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class StudyScores:
         The design in ``study.json`` beside the file.
     failed : int
         Number of fits that raised, from ``failures.csv`` beside the file.
+    skipped : tuple of str
+        Methods that cannot read the series of a data set, one sentence each, from the same file.
     published : Published or None
         Results that others published, to be set beside these; None if none were asked for.
     """
@@ -60,6 +64,7 @@ class StudyScores:
     varied: tuple[str, ...] = ()
     design: Mapping[str, Any] | None = None
     failed: int = 0
+    skipped: tuple[str, ...] = ()
     published: Published | None = None
 
 
@@ -121,7 +126,7 @@ def read_study(
         )
     design = read_design(file.with_name("study.json"))
     asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
-    varied = list((design or {}).get("vary", {})) if asked is None else asked
+    varied = _varied(design or {}) if asked is None else asked
     try:
         table = pd.read_csv(
             file,
@@ -133,6 +138,7 @@ def read_study(
     missing = set(_COLUMNS) - set(table.columns)
     renamed = {ours: name for ours, name in _OURS.items() if name in missing}
     ours = "encoding" in renamed and "encoding" in table.columns
+    ours = ours or ("accuracy" in renamed and bool((design or {}).get("methods")))
     table = table.rename(columns=renamed)
     for name in _COLUMNS:
         if name not in table.columns:
@@ -143,7 +149,7 @@ def read_study(
     for name in asked or ():
         if name not in free:
             raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
-    failures = file.with_name("failures.csv")
+    failed, skipped = _failures(file.with_name("failures.csv")) if ours else (0, ())
     table = table.astype({"dataset": str, "method": str})
     return StudyScores(
         rows=table,
@@ -151,9 +157,24 @@ def read_study(
         ours=ours,
         varied=tuple(name for name in dict.fromkeys(varied) if name in free),
         design=design,
-        failed=len(pd.read_csv(failures)) if ours and failures.is_file() else 0,
+        failed=failed,
+        skipped=skipped,
         published=None if published is None else published_beside(table, published),
     )
+
+
+def _failures(file: Path) -> tuple[int, tuple[str, ...]]:
+    """Return how many fits failed, and what could not be read: that is no failure of a method."""
+    if not file.is_file():
+        return 0, ()
+    table = pd.read_csv(file, converters=dict.fromkeys((*_WORDS, "error"), str))
+    unread = table[table["error"].str.startswith("UnreadableSeries: ")]
+    said = [
+        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: "
+        f"{row['error'].partition(': ')[2]}"
+        for row in unread.to_dict("records")
+    ]
+    return len(table), tuple(dict.fromkeys(said))
 
 
 def read_scores(
@@ -195,6 +216,13 @@ def variant_scores(study: StudyScores) -> list[VariantScores]:
         VariantScores(label, rows, complete(rows) if study.ours else rows)
         for label, rows in split_variants(study.rows, study.varied).items()
     ]
+
+
+def has_whole_split(study: StudyScores, variant: VariantScores) -> bool:
+    """Return whether the fits of a variant are trained on whole train splits."""
+    if "train_size" not in study.varied:
+        return True
+    return bool((variant.rows["train_size"] == WHOLE).all())
 
 
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
@@ -245,6 +273,11 @@ def complete(rows: pd.DataFrame) -> pd.DataFrame:
 def repeat_columns(rows: pd.DataFrame) -> list[str]:
     """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
+
+
+def _varied(design: Mapping[str, Any]) -> list[str]:
+    """Return the columns that distinguish the variants of a design."""
+    return [*design.get("vary", {}), *(["train_size"] if design.get("train_sizes") else [])]
 
 
 def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from tsformer._deprecation import warn_renamed
 from tsformer._names import unknown
+from tsformer.baselines.catalogue import TRANSFORMER
 from tsformer.encodings.registry import find
+from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.studies.design.keys import (
     changes_nothing,
     check_parameters,
@@ -19,7 +21,9 @@ from tsformer.studies.design.keys import (
     configuration_hash,
     digest,
 )
+from tsformer.studies.design.methods import Method, read_methods
 from tsformer.studies.design.study_file import read_study_file
+from tsformer.studies.design.train_sizes import WHOLE, train_sizes
 
 __all__ = ["Study", "Trial"]
 
@@ -27,18 +31,24 @@ __all__ = ["Study", "Trial"]
 class Trial(NamedTuple):
     """One fit of a study.
 
-    `variant` names a combination of varied parameters, as in ``"stem=linear"``, and is empty if
-    nothing is varied; `resample` 0 is the official split.
+    `method` is the name of an encoding or of a method of the study; `variant` names a combination
+    of varied parameters, as in ``"stem=linear"``, and is empty if nothing is varied; `resample` 0
+    is the official split.
     """
 
     dataset: str
-    encoding: str
+    method: str
     seed: int
     variant: str = ""
     resample: int = 0
 
+    @property
+    def encoding(self) -> str:
+        """The method by its name before there were others than encodings."""
+        return self.method
+
     def __str__(self) -> str:
-        words = [self.dataset, self.encoding, str(self.seed)]
+        words = [self.dataset, self.method, str(self.seed)]
         words += [self.variant] if self.variant else []
         words += [f"resample {self.resample}"] if self.resample else []
         return "  ".join(words)
@@ -49,24 +59,38 @@ class Study:
     """Data sets × encodings × seeds × values of varied parameters × resamples, all else equal.
 
     The design is paired: seed `s` is ``random_state=s`` for every encoding, so that all encodings
-    get the same initial weights, the same batches and the same budget.
+    get the same initial weights, the same batches and the same budget. Other classifiers are
+    compared on the same splits as `methods`.
 
     Parameters
     ----------
     datasets : sequence of str
         Names that `tsformer.data.load_dataset` knows.
     encodings : sequence of str
-        Names of encodings, or sums of names such as ``"tape+erpe"``.
+        Names of encodings, or sums of names such as ``"tape+erpe"``; none if there are `methods`.
     seeds : sequence of int, or int, default=(0, 1, 2)
         The seeds; an int `n` stands for ``0, ..., n - 1``.
     parameters : mapping
-        Other parameters of `TSTransformerClassifier`, the same in every fit.
+        Other parameters of `TSTransformerClassifier`, the same in every fit of it.
     vary : mapping
         Parameters of `TSTransformerClassifier` and the values each takes, as in
-        ``{"stem": ["linear", "conv"]}``; every combination is fitted.
+        ``{"stem": ["linear", "conv"]}``; every combination is fitted. Fits of other methods are
+        the same in every variant, and done once.
     resamples : int, default=1
         Number of splits of each data set: the official one, then stratified resamples of all its
         series, drawn by `tsformer.studies.run.resample.stratified_resample`.
+    methods : mapping
+        Classifiers by the names that the study gives them, each with its parameters and with
+        ``estimator``, a name in `tsformer.baselines.BASELINES` or the dotted path of any class that
+        follows scikit-learn's contract, as in ``{"rf": {"estimator":
+        "sklearn.ensemble.RandomForestClassifier", "n_estimators": 500}}``. Without ``estimator``
+        it is what the name stands for, or `TSTransformerClassifier`.
+    train_sizes : sequence of int or str
+        How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
+        both; by default the whole. Every size is a variant of the study. Under one seed the same
+        stratified subset is drawn for every method, and it is part of the larger ones of that seed:
+        `tsformer.studies.run.subset.nested_order`. ``"100%"`` shares its fits with studies that
+        have no sizes.
     title : str, optional
         What people call the study; part of neither its design nor its keys, so that it may change.
         `from_toml` takes the name of the file unless the file has a title.
@@ -76,8 +100,9 @@ class Study:
     Raises
     ------
     ValueError
-        For an unknown encoding or parameter, with the nearest match; for an invalid parameter
-        value; for a list that is empty or has duplicates.
+        For an unknown encoding, classifier or parameter, with the nearest match; for an invalid
+        parameter value; for a list that is empty or has duplicates. Classes that are not ours are
+        not imported, and their parameters are checked by `check`.
     TypeError
         For a value of the wrong type, or one without a JSON form and hence without a stable
         hash.
@@ -90,16 +115,22 @@ class Study:
     >>> study = Study(["BasicMotions"], ["none"], seeds=1, vary={"stem": ["linear", "conv"]})
     >>> [trial.variant for trial in study.trials()]
     ['stem=linear', 'stem=conv']
+    >>> study = Study(["BasicMotions"], methods={"tsformer": {}, "minirocket": {}}, seeds=2)
+    >>> str(study.trials()[1])
+    'BasicMotions  minirocket  0'
     """
 
     datasets: tuple[str, ...]
-    encodings: tuple[str, ...]
+    encodings: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     resamples: int = 1
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    train_sizes: tuple[str, ...] = ()
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
+    _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         seeds: Any = self.seeds
@@ -111,7 +142,9 @@ class Study:
         encodings: Any = self.encodings
         encodings = (encodings,) if isinstance(encodings, str) else encodings
         encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
-        object.__setattr__(self, "encodings", _distinct("encodings", encodings, str))
+        if encodings or not self.methods:
+            encodings = _distinct("encodings", encodings, str)
+        object.__setattr__(self, "encodings", encodings)
         object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
         object.__setattr__(self, "parameters", dict(self.parameters))
         object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
@@ -121,6 +154,7 @@ class Study:
             raise ValueError(
                 f"resamples must be at least 1, which is the official split; got {self.resamples}"
             )
+        object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
         for name in ("title", "description"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
@@ -128,8 +162,21 @@ class Study:
             for part in encoding.split("+"):
                 find(part)
         check_parameters(self.parameters)
-        for values in self.variants.values():
+        for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
+        object.__setattr__(self, "_methods", read_methods(self.methods, self.parameters))
+        methods = {name: dict(said) for name, said in self.methods.items()}
+        object.__setattr__(self, "methods", methods)
+        for name in methods:
+            if name in self.encodings:
+                raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
+        alone = not self.encodings and not any(each.transformer for each in self._methods.values())
+        if alone and (self.parameters or self.vary):
+            names = ", ".join(map(repr, (*self.parameters, *self.vary)))
+            raise ValueError(
+                f"parameters and vary are those of TSTransformerClassifier, which no method of "
+                f"this study is; got {names}. Give each method its own parameters"
+            )
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.as_dict(), sort_keys=True))
@@ -157,46 +204,133 @@ class Study:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the design as plain lists and dicts, ready for JSON or TOML."""
+        methods = {name: dict(said) for name, said in self.methods.items()}
         return {
             "datasets": list(self.datasets),
             "encodings": list(self.encodings),
+            **({"methods": methods} if methods else {}),
             "seeds": list(self.seeds),
             "resamples": self.resamples,
             "parameters": dict(self.parameters),
             "vary": {name: list(values) for name, values in self.vary.items()},
+            **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
         }
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The encodings, and after them the methods by name: what is compared."""
+        return (*self.encodings, *self.methods)
+
+    def method(self, name: str) -> Method | None:
+        """Return the method of this name, or None for an encoding."""
+        return self._methods.get(name)
+
+    def is_transformer(self, name: str) -> bool:
+        """Return whether an encoding or method of the study is a `TSTransformerClassifier`."""
+        method = self.method(name)
+        return method is None or method.transformer
+
+    def check(self) -> None:
+        """Import the classes of all methods, so that what is missing is said before any fit.
+
+        Raises
+        ------
+        ImportError
+            If something that a method needs is not installed, with the command that installs it.
+        TypeError, ValueError
+            If a class does not exist, is no classifier or lacks a parameter, with the nearest
+            match.
+        """
+        for method in self._methods.values():
+            method.check()
+
+    @property
+    def varied(self) -> dict[str, Sequence[Any]]:
+        """What distinguishes variants: the varied parameters, and `train_size` if there are sizes.
+
+        These are columns of the results.
+        """
+        sizes = {"train_size": self.train_sizes} if self.train_sizes else {}
+        return {**self.vary, **sizes}
+
+    @property
     def variants(self) -> dict[str, dict[str, Any]]:
-        """The combinations of varied parameters by name; ``{"": {}}`` if none is varied."""
-        combinations = itertools.product(*self.vary.values())
-        found = (dict(zip(self.vary, values, strict=True)) for values in combinations)
+        """The combinations of what is varied by name; ``{"": {}}`` if nothing is."""
+        found = _combinations(self.varied)
         return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
 
-    def parameters_of(self, variant: str = "") -> dict[str, Any]:
-        """Return the estimator's parameters in this variant, except encoding and seed."""
+    def train_size_of(self, variant: str = "") -> str:
+        """Return how much of the train split this variant gets, ``"100%"`` for the whole."""
+        return str(self._values_of(variant).get("train_size", WHOLE))
+
+    def _values_of(self, variant: str) -> dict[str, Any]:
         variants = self.variants
         if variant not in variants:
             raise ValueError(unknown("variant", variant, variants))
-        return {**self.parameters, **variants[variant]}
+        return variants[variant]
 
-    def configuration(self, variant: str = "") -> dict[str, Any]:
-        """Return everything that can affect a fit of this variant, including the defaults."""
-        return configuration(self.parameters_of(variant))
+    def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
+        """Return the parameters in this variant, except encoding and seed.
 
-    def hash_of(self, variant: str = "") -> str:
+        `method` is an encoding or a method of the study; by default any of the encodings.
+        """
+        values = {
+            name: value for name, value in self._values_of(variant).items() if name in self.vary
+        }
+        found = self.method(method)
+        if found is not None and not found.transformer:
+            return found.parameters
+        own = {} if found is None else dict(found.given)
+        own.pop("encoding", None)
+        return {**self.parameters, **values, **own}
+
+    def encoding_of(self, method: str) -> str:
+        """Return the encoding of a method that is a transformer; an encoding is its own."""
+        found = self.method(method)
+        if found is None:
+            return method
+        default = TSTransformerClassifier().encoding
+        return str(_in_one_spelling(found.given.get("encoding", default)))
+
+    def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
+        """Return everything that can affect a fit of this variant, including the defaults.
+
+        Of a class that is not ours the defaults are those of its library, whose version is there.
+        """
+        found = self.method(method)
+        if found is None:
+            return configuration(self.parameters_of(variant))
+        if not found.transformer:
+            return found.configuration()
+        own = configuration(self.parameters_of(variant, method))
+        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(method), **own}
+
+    def hash_of(self, variant: str = "", method: str = "") -> str:
         """Return a hash of the variant's configuration, eight hex digits.
 
         Data sets, encodings, seeds and the other variants are excluded, so that a study can grow
         and keep its fits; defaults are included, so that a changed default leads to new fits. A
         parameter that was added after the first studies is included unless it has its default.
+        For a method that is not the transformer it is a hash of class, parameters and version of
+        the library.
         """
-        return configuration_hash(self.parameters_of(variant))
+        found = self.method(method)
+        if found is not None and not found.transformer:
+            return found.hash()
+        return configuration_hash(self.parameters_of(variant, method))
+
+    def hashes(self) -> list[str]:
+        """Return the hashes of all configurations in the study."""
+        pairs = itertools.product(self.variants, self.names)
+        return list(dict.fromkeys(self.hash_of(variant, name) for variant, name in pairs))
 
     @property
     def name(self) -> str:
         """Name of the study as a whole, with a hash that covers everything."""
         configurations = [self.configuration(variant) for variant in self.variants]
+        configurations += [
+            self.configuration(variant, name) for variant in self.variants for name in self.methods
+        ]
         return f"study-{digest([self.as_dict(), configurations])}"
 
     @property
@@ -212,10 +346,11 @@ class Study:
             return self.title
         one = len(self.datasets) == 1
         where = self.datasets[0] if one else f"{len(self.datasets)} data sets"
-        varied = "".join(f", {name} varied" for name in self.vary)
-        if len(self.encodings) == 1:
-            return f"{self.encodings[0]} on {where}{varied}"
-        return f"{len(self.encodings)} encodings on {where}{varied}"
+        varied = "".join(f", {name} varied" for name in self.varied)
+        if len(self.names) == 1:
+            return f"{self.names[0]} on {where}{varied}"
+        what = "methods" if self.methods else "encodings"
+        return f"{len(self.names)} {what} on {where}{varied}"
 
     def trials(self) -> list[Trial]:
         """Return all fits in order of execution.
@@ -224,12 +359,12 @@ class Study:
         slower still, so that the official splits come first.
         """
         return [
-            Trial(dataset, encoding, seed, variant, resample)
+            Trial(dataset, name, seed, variant, resample)
             for resample in range(self.resamples)
             for seed in self.seeds
             for dataset in self.datasets
             for variant in self.variants
-            for encoding in self.encodings
+            for name in self.names
         ]
 
     def cells(self) -> list[Trial]:
@@ -238,11 +373,33 @@ class Study:
         return self.trials()
 
     def key(
-        self, dataset: str, encoding: str, seed: int, variant: str = "", resample: int = 0
+        self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0
     ) -> str:
-        """Return what identifies this fit, in this study and any other."""
-        key = f"{dataset}/{encoding}/{seed}/{self.hash_of(variant)}"
-        return f"{key}/resample-{resample}" if resample else key
+        """Return what identifies this fit, in this study and any other.
+
+        The name of a method is no part of it, nor is the seed where it makes no difference: what
+        is the same fit under two names, seeds or variants is done once. A method that is the
+        transformer shares its fits with the encoding that it has. Which series a subset of the
+        train split has depends on the seed, for every method.
+        """
+        found = self.method(method)
+        size = self.train_size_of(variant)
+        what, of = method, str(seed)
+        if found is not None and found.transformer:
+            what = self.encoding_of(method)
+        elif found is not None:
+            random = found.random or size != WHOLE
+            what, of = found.class_name, of if random else "any"
+        key = f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}"
+        key = f"{key}/resample-{resample}" if resample else key
+        return key if size == WHOLE else f"{key}/train-{size}"
+
+
+def _combinations(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of one value for each name."""
+    return [
+        dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())
+    ]
 
 
 def _in_one_spelling(encoding: Any) -> Any:

@@ -12,15 +12,25 @@ from tsformer._names import unknown
 __all__ = ["read_design", "read_study_file"]
 
 _KEYS = (
-    *("datasets", "encodings", "seeds", "resamples", "parameters", "vary"),
+    *(
+        "datasets",
+        "encodings",
+        "methods",
+        "seeds",
+        "resamples",
+        "parameters",
+        "vary",
+        "train_sizes",
+    ),
     *("title", "description"),
 )
-_NEEDED = ("datasets", "encodings")
-_TABLES = ("parameters", "vary")
+_TABLES = ("parameters", "vary", "methods")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:
     """Return the content of a study file as keyword arguments of `Study`.
+
+    It is TOML, or the ``study.json`` that `compare` wrote beside results.
 
     Raises
     ------
@@ -30,13 +40,16 @@ def read_study_file(path: str | Path) -> dict[str, Any]:
         If it is not valid TOML, has an unknown key (with the nearest match), or lacks one.
     """
     try:
-        said = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        said = read_design(Path(path)) if Path(path).suffix == ".json" else None
+        if said is None:
+            said = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a valid TOML file: {error}") from error
     for key in said:
         if key not in _KEYS:
             raise ValueError(f"{path}: {unknown('key of a study', key, _KEYS)}")
-    for key in _NEEDED:
+    compared = () if "methods" in said else ("encodings",)
+    for key in ("datasets", *compared):
         if key not in said:
             raise ValueError(f'{path} lacks the key {key}; add a line such as {key} = ["..."]')
     for key in _TABLES:

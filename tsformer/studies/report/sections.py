@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer.data import list_datasets
+from tsformer.plots.learning_curves import can_average, plot_learning_curves
 from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.effects import COVARIATES, FEWEST_CORRELATED
 from tsformer.studies.analysis.plots import (
@@ -19,10 +20,11 @@ from tsformer.studies.analysis.plots import (
     plot_gains,
     plot_pairs,
 )
+from tsformer.studies.analysis.scores import StudyScores, labels, variant_scores
 from tsformer.studies.report import text
 from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
 
-__all__ = ["has_intervals", "side_by_side", "variant_section"]
+__all__ = ["has_intervals", "learning_curves", "side_by_side", "variant_section"]
 
 
 def side_by_side(findings: list[Findings]) -> Table:
@@ -47,6 +49,31 @@ def side_by_side(findings: list[Findings]) -> Table:
         for name in methods
     ]
     return Table(header, rows)
+
+
+def learning_curves(scores: StudyScores) -> list[Block]:
+    """Return figures of scores against the number of training series, if the study has sizes."""
+    if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
+        return []
+    # Of an unfinished study, a point is over the draws that every method has at that size.
+    rows = pd.concat([variant.used for variant in variant_scores(scores)])
+    if rows.empty:
+        return []
+    others = [name for name in scores.varied if name != "train_size"]
+    if others:
+        rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
+    metric = "accuracy" if scores.ours else "score"
+    rows = rows.rename(columns={"score": metric})
+    spread = "Bars are ± one standard deviation over seeds, each of which draws its own subsets."
+    blocks: list[Block] = [Heading("Learning curves")]
+    n_datasets = rows["dataset"].nunique()
+    if n_datasets > 1 and can_average(rows, metric):
+        figure = plot_learning_curves(rows, metric=metric, average=True)
+        caption = f"Mean score over data sets against the share of the train split. {spread}"
+        blocks.append(Picture("learning_curves_mean", figure, caption))
+    figure = plot_learning_curves(rows, metric=metric)
+    caption = f"Score against the number of training series, a panel per data set. {spread}"
+    return [*blocks, Picture("learning_curves", figure, caption)]
 
 
 def variant_section(found: Findings, baseline: str | None, several: bool) -> list[Block]:
@@ -250,6 +277,9 @@ def _datasets(found: Findings) -> list[Block]:
         if dataset in catalog.index:
             of = catalog.loc[dataset]
             sizes = [_whole(of["length_max"]), _whole(of["train_size"])]
+        if "n_train" in found.rows.columns:  # fits were trained on part of the train split
+            counts = found.rows.loc[found.rows["dataset"] == dataset, "n_train"]
+            sizes[1] = _whole(counts.iloc[0])
         cells = [
             _mean(means.get((dataset, name)), spreads.get((dataset, name))) for name in methods
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from tsformer.studies.report.render import markdown_table
@@ -16,7 +18,8 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
     ----------
     results : DataFrame
         One row per fit, with the columns `dataset`, `encoding`, `accuracy`, `fit_seconds`,
-        `n_parameters`.
+        `n_parameters`; in a study with methods, `method` in place of `encoding`, `predict_seconds`
+        and `helped`.
 
     Returns
     -------
@@ -24,21 +27,27 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
         One row per data set and encoding, in the order of their first fits: `dataset`,
         `encoding`, `seeds` (how many), `accuracy` (mean), `spread` (sample standard deviation of
         the accuracy, NaN for a single seed), `fit_seconds` (median, so that a fit that was held
-        up does not shift it), `n_parameters`.
+        up does not shift it), `n_parameters`. In a study with methods, also `predict_seconds`
+        (median) and `helped` (what was done to some series so that the method could read them).
     """
+    name = _name(results)
+    more: dict[str, tuple[str, Any]] = {}
+    if name == "method":
+        more = {"predict_seconds": ("predict_seconds", "median"), "helped": ("helped", _all_words)}
     table = (
-        results.groupby(["dataset", "encoding"], sort=False)
+        results.groupby(["dataset", name], sort=False)
         .agg(
             seeds=("accuracy", "count"),
             accuracy=("accuracy", "mean"),
             spread=("accuracy", "std"),
             fit_seconds=("fit_seconds", "median"),
             n_parameters=("n_parameters", "first"),
+            **more,
         )
         .reset_index()
     )
     # Seeds vary slowest, so the first fits name every data set and encoding in the study's order.
-    for column in ("encoding", "dataset"):
+    for column in (name, "dataset"):
         order = {name: place for place, name in enumerate(results[column].unique())}
         table = table.sort_values(column, key=lambda names: names.map(order), kind="stable")
     return table.reset_index(drop=True)
@@ -46,17 +55,30 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return a summary table as Markdown."""
-    rows = zip(
-        table["dataset"],
-        table["encoding"],
-        (
+    name = _name(table)
+    columns = {
+        "data set": table["dataset"],
+        name: table[name],
+        " test accuracy": [
             f"{mean:.3f}" + (f" ± {spread:.3f}" if spread >= 0 else "")
             for mean, spread in zip(table["accuracy"], table["spread"], strict=True)
-        ),
-        table["seeds"].map(str),
-        table["fit_seconds"].map("{:.1f}".format),
-        table["n_parameters"].map("{:,}".format),
-        strict=True,
-    )
-    header = ["data set", "encoding", " test accuracy", " seeds", " fit seconds", " parameters"]
-    return markdown_table(header, rows)
+        ],
+        " seeds": table["seeds"].map(str),
+        " fit seconds": table["fit_seconds"].map("{:.1f}".format),
+    }
+    if name == "method":
+        columns[" predict seconds"] = table["predict_seconds"].map("{:.1f}".format)
+    # Only networks have a number of parameters.
+    columns[" parameters"] = ["–" if pd.isna(n) else f"{n:,}" for n in table["n_parameters"]]
+    if name == "method" and table["helped"].any():
+        columns["series were"] = table["helped"]
+    return markdown_table(list(columns), zip(*columns.values(), strict=True))
+
+
+def _name(table: pd.DataFrame) -> str:
+    """Return the column with the names of what is compared."""
+    return "method" if "method" in table.columns else "encoding"
+
+
+def _all_words(helped: pd.Series) -> str:
+    return ", ".join(dict.fromkeys(filter(None, ", ".join(helped).split(", "))))

@@ -16,6 +16,7 @@ from tsformer.studies.analysis.effects import (
 from tsformer.studies.analysis.published import PROTOCOL
 from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import Statistics, p_text
+from tsformer.studies.design.train_sizes import WHOLE
 
 __all__ = ["asked", "limits", "outcome", "protocol", "published", "verdict"]
 
@@ -96,8 +97,18 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
             "Each fit used the training split only. The score is the accuracy on the test split, "
             "which was evaluated once, at the end.",
             "Fits of one data set, seed and variant differ only in the encoding: they start from "
-            "the same weights and see the same batches under the same budget.",
+            "the same weights and see the same batches under the same budget."
+            if not _has_methods(study)
+            else "Methods had the same splits and seeds; in all else, budgets too, they differ. "
+            "A method without a source of chance was fitted once for all seeds.",
+            *_helped(study),
         ]
+        if "train_size" in study.varied:
+            known.append(
+                "A train size is a stratified subset of the train split. Under one seed it is the "
+                "same for every method, and part of the larger ones; another seed draws another. A "
+                "percentage is rounded, and is at least one series of each class."
+            )
     else:
         known = ["The file does not say how these scores were obtained; they are taken as given."]
     for each in findings:
@@ -143,6 +154,11 @@ def published(study: StudyScores, findings: list[Findings]) -> list[str]:
                 f"The file does not say on which split its scores were obtained; the published "
                 f"ones are of the {PROTOCOL}."
             )
+    if "train_size" in study.varied and len(study.published.rows):
+        said.append(
+            "They were trained on the whole train split, and are set beside fits of train size "
+            f"{WHOLE} only."
+        )
     variants: dict[str, list[str]] = {}
     for each in findings:
         if each.statistics is not None and each.not_ranked:
@@ -195,6 +211,10 @@ def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
         said.append(
             "All encodings had the same recipe and budget, tuned for none of them. Another budget, "
             "model or recipe may rank them differently."
+            if not _has_methods(study)
+            else "Methods had the parameters that the study names, and otherwise the defaults of "
+            "their libraries, tuned for none of these data sets: another choice may rank them "
+            "differently."
         )
     if study.published is not None and len(study.published.rows):
         said.append(
@@ -309,11 +329,30 @@ def _effect(effects: pd.DataFrame, covariate: str) -> str:
     return f"Gains that correlate with {words} (Spearman, Holm): {found}."
 
 
+def _has_methods(study: StudyScores) -> bool:
+    """Whether other things than encodings were compared."""
+    return bool((study.design or {}).get("methods"))
+
+
+def _helped(study: StudyScores) -> list[str]:
+    """Return which methods could not read some series as they are, and what was done about it."""
+    if "helped" not in study.rows.columns:
+        return []
+    helped = study.rows[study.rows["helped"] != ""]
+    said = [
+        f"{method} cannot read all series as they are; {what}: {_names(part['dataset'].unique())}."
+        for (method, what), part in helped.groupby(["method", "helped"], sort=False)
+    ]
+    return [*said, *(f"Skipped: {each}." for each in study.skipped)]
+
+
 def _expected(study: StudyScores) -> int | None:
     if study.design is None:
         return None
-    lists = [study.design[name] for name in ("datasets", "encodings", "seeds")]
+    lists = [study.design[name] for name in ("datasets", "seeds")]
+    lists.append([*study.design["encodings"], *study.design.get("methods", {})])
     lists += study.design.get("vary", {}).values()
+    lists += [study.design["train_sizes"]] if study.design.get("train_sizes") else []
     return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
 
 

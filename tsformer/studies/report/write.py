@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tsformer
 from tsformer._optional import require
+from tsformer.baselines.catalogue import BASELINES
 from tsformer.studies._files import write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_mean_gains
@@ -30,7 +31,12 @@ from tsformer.studies.report.render import (
     html,
     markdown,
 )
-from tsformer.studies.report.sections import has_intervals, side_by_side, variant_section
+from tsformer.studies.report.sections import (
+    has_intervals,
+    learning_curves,
+    side_by_side,
+    variant_section,
+)
 
 __all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
 
@@ -121,7 +127,7 @@ def write_findings(
     pictures = [block for block in blocks if isinstance(block, Picture)]
     figures = tuple(folder / f"{picture.name}.png" for picture in pictures)
     for picture, path in zip(pictures, figures, strict=True):
-        path.write_bytes(picture.png)
+        write_atomically(picture.png, path)
     files = ReportFiles(folder / "report.html", folder / "report.md", figures)
     write_atomically(html(title, blocks), files.html)
     write_atomically(markdown(title, blocks), files.markdown)
@@ -131,6 +137,8 @@ def write_findings(
 def compare_command(design: Mapping[str, Any]) -> str:
     """Return the shell command that runs a study of this design.
 
+    Methods with parameters are in its file only, ``study.json``.
+
     Examples
     --------
     >>> compare_command({"datasets": ["A", "B"], "encodings": ["none"], "seeds": [0, 1],
@@ -138,12 +146,18 @@ def compare_command(design: Mapping[str, Any]) -> str:
     'tsformer compare --datasets A,B --encodings none --seeds 0,1 --set d_model=32'
     """
     words = ["tsformer", "compare"]
+    methods = design.get("methods", {})
+    if any(said or name not in BASELINES for name, said in methods.items()):
+        return shlex.join([*words, "--study", "study.json"])  # no flag has parameters of methods
     words += ["--datasets", ",".join(design["datasets"])]
-    words += ["--encodings", ",".join(design["encodings"])]
+    words += ["--encodings", ",".join(design["encodings"])] if design["encodings"] else []
+    words += ["--methods", ",".join(methods)] if methods else []
     seeds = ",".join(map(str, design["seeds"]))
     words += ["--seeds", seeds if "," in seeds else f"{seeds},"]
     for name, values in design.get("vary", {}).items():
         words += ["--vary", f"{name}={','.join(map(str, values))}"]
+    if design.get("train_sizes"):
+        words += ["--train-sizes", ",".join(design["train_sizes"])]
     if design.get("resamples", 1) > 1:
         words += ["--resamples", str(design["resamples"])]
     for name, value in design.get("parameters", {}).items():
@@ -153,7 +167,8 @@ def compare_command(design: Mapping[str, Any]) -> str:
 
 def _title(scores: StudyScores) -> str:
     of = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
-    question = "Which encoding helps" if scores.ours else "Which method scores higher"
+    encodings = scores.ours and not (scores.design or {}).get("methods")
+    question = "Which encoding helps" if encodings else "Which method scores higher"
     return f"{question}: {of}" if of else question
 
 
@@ -181,6 +196,7 @@ def _blocks(
             *([Heading("Gains")] if len(findings) == 1 else []),
             Picture("mean_gains", plot_mean_gains(tables, baseline), caption),
         ]
+    blocks += learning_curves(scores)
     for each in findings:
         blocks += variant_section(each, baseline, len(findings) > 1)
     return [

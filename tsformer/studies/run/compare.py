@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +22,14 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
 from tsformer.studies.run.finalize import attempt, by_variant, finalize
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.problem import Problem, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.sharing import shared
 from tsformer.studies.run.study_run import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.credentials import without_credentials
-from tsformer.tracking.locks import driving
 from tsformer.tracking.views import make_views, view_address
 
 __all__ = ["Comparison", "compare"]
@@ -44,10 +45,15 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
-        `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
-        `f1_macro`, `log_loss`), `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
-        `n_parameters_encoding`, `peak_memory_mb`, `configuration` (hash of the shared
+        `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
+        `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
+        `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
+        `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
         parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
+        In a study with methods, `method` is in place of `encoding`, and `helped` says whether
+        series were ``padded``, ``cut`` or ``interpolated`` because it cannot read them as they are.
+        What a method does not have is NaN: log loss without probabilities, epochs, parameters.
     failures : DataFrame
         One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
         `error`.
@@ -78,7 +84,7 @@ class Comparison:
     def summary(self) -> pd.DataFrame:
         """Summarise the results over seeds and resamples, as `summary_table` does.
 
-        If the study varied other parameters, `encoding` names encoding and variant.
+        If the study varied other parameters, the names are those of encoding and variant.
         """
         return summary_table(by_variant(self.results, self.study))
 
@@ -93,15 +99,18 @@ def compare(
     scheduler: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Comparison:
-    """Fit every encoding on every data set with every seed; score each once on the test split.
+    """Fit every encoding or method on every data set with every seed; score each once.
 
     Each fit is an MLflow run with a key of its own. Fits that an earlier call finished are read
     back, not repeated, so that the same call resumes after any interruption, whether a worker,
     this process or the tracking server was killed. A fit that raises, or during which the worker
     process ends three times, is recorded as FAILED and the others continue. Ctrl-C ends current
-    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV. Of two calls
-    that write to one SQLite file at a time, the second is refused. On a server, run one call at a
-    time for a study, and for studies that share fits.
+    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV.
+
+    Calls that run at once with one SQLite file or one server, on one machine or several, share the
+    work: each fit is claimed by the process that runs it, and each call ends with the rows of all
+    its fits, whoever ran them. A fit whose process died is taken over: at once on the same machine,
+    and elsewhere after two minutes without a sign of life.
 
     Parameters
     ----------
@@ -132,25 +141,29 @@ def compare(
     tsformer.data.DatasetError
         For a data set that cannot be loaded; before any fit, as are the next four.
     ConnectionError
-        If the store or the scheduler cannot be used, or another call is writing to the same file.
+        If the store or the scheduler cannot be used.
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
-        If `jobs` and `scheduler` are incompatible with each other or with the store.
+        If `jobs` and `scheduler` are incompatible with each other or with the store, or as
+        `Study.check` raises it.
     ImportError
-        If mlflow or matplotlib is missing, or distributed if a scheduler is given.
+        If mlflow or matplotlib is missing, distributed if a scheduler is given, or what a method
+        needs.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     jobs = _check_jobs(jobs, scheduler)
     modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
+    study.check()
     for name in study.datasets:
         Problem.load(name)
+        for number, size in itertools.product(range(study.resamples), study.train_sizes):
+            n_train(name, number, size)
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
         folder = Path(out)
-        stack.enter_context(driving(store.uri, f"comparison in {folder.absolute()}"))
         folder.mkdir(parents=True, exist_ok=True)
         result_store = ResultStore(study, store, folder / "results.csv")
         result_store.open()
@@ -171,26 +184,27 @@ def compare(
             parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
-            session = uuid.uuid4().hex
+            claims = result_store.claims
             tasks = [
-                Task(trial, study, store, parent.run_id, session, modules)
+                Task(trial, study, claims, parent.run_id, result_store.failed(trial), modules)
                 for trial in result_store.waiting()
             ]
+            execute = functools.partial(_execute, jobs=jobs, client=client, progress=progress)
             try:
-                for result in _results(tasks, jobs, client, progress):
-                    result_store.add(result)
-                    progress.fit_end(
-                        result.trial,
-                        seconds=result.seconds,
-                        accuracy=result.row["accuracy"] if result.row else None,
-                        error=result.error,
-                    )
-            except KeyboardInterrupt:
-                attempt(result_store.kill_running, "marking the running fits as killed")
+                for result in shared(tasks, execute, progress):
+                    for trial in result_store.add(result):
+                        progress.fit_end(
+                            trial,
+                            seconds=result.seconds,
+                            accuracy=result.row["accuracy"] if result.row else None,
+                            error=result.error,
+                        )
+            except BaseException:
+                attempt(result_store.release, "marking the running fits as killed")
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             figure_path, report_path = finalize(result_store, folder, parent)
-        views = make_views(store, study=study.name, title=study.label, varied=list(study.vary))
+        views = make_views(store, study=study.name, title=study.label, varied=list(study.varied))
         progress.end()
     return Comparison(
         study=study,
@@ -204,11 +218,9 @@ def compare(
     )
 
 
-def _results(
-    tasks: list[Task], jobs: int, client: Any, progress: ProgressReporter
+def _execute(
+    tasks: Sequence[Task], jobs: int, client: Any, progress: ProgressReporter
 ) -> Iterator[TrialResult]:
-    if not tasks:
-        return iter(())
     if client is not None:
         return executors.on_cluster(tasks, client)
     if jobs > 1:
@@ -246,12 +258,19 @@ def _check_reach(store: RunStore, scheduler: str | None) -> None:
 
 def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
     """Return the modules that register the study's encodings, for other processes to import."""
-    parts = {part.strip() for encoding in study.encodings for part in encoding.split("+")}
+    names = (study.encoding_of(name) for name in study.names if study.is_transformer(name))
+    parts = {part.strip() for encoding in names for part in encoding.split("+")}
     modules = {part: find(part).__module__ for part in parts}
     for part, module in modules.items():
         if elsewhere and module == "__main__":
             raise ValueError(
                 f"the encoding {part!r} is defined in the main script, which other processes "
                 "cannot import; move it to a module of its own, or use jobs=1"
+            )
+    for method in map(study.method, study.methods):
+        if elsewhere and method is not None and method.estimator.startswith("__main__."):
+            raise ValueError(
+                f"the class of method {method.name!r} is defined in the main script, which other "
+                "processes cannot import; move it to a module of its own, or use jobs=1"
             )
     return tuple(sorted(set(modules.values()))) if elsewhere else ()

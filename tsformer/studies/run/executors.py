@@ -17,6 +17,7 @@ import joblib
 import torch
 
 from tsformer._optional import require
+from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import (
     MAX_LOSSES,
@@ -35,10 +36,14 @@ _MAX_ROUNDS = 3
 
 
 def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterator[TrialResult]:
-    """Run one task after the other, reporting every epoch; on a GPU all seeds together."""
+    """Run one task after the other, reporting every epoch; on a GPU all seeds together.
+
+    Seeds that draw subsets of the train split have other data each, and are run one by one.
+    """
     groups: dict[Any, list[Task]] = {}
     for task in tasks:
-        alone = None if _on_gpu(task) else task.trial.seed
+        whole = task.study.train_size_of(task.trial.variant) == WHOLE
+        alone = None if whole and _on_gpu(task) else task.trial.seed
         groups.setdefault((task.trial._replace(seed=0), alone), []).append(task)
     for group in groups.values():
         progress.fit_start(group[0].trial)
@@ -49,7 +54,9 @@ def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterat
 
 
 def _on_gpu(task: Task) -> bool:
-    device = task.study.configuration(task.trial.variant)["device"]
+    if not task.study.is_transformer(task.trial.method):
+        return False
+    device = task.study.configuration(task.trial.variant, task.trial.method)["device"]
     return resolve_device(device).type == "cuda"
 
 
@@ -160,6 +167,6 @@ def _results(parallel: joblib.Parallel, tasks: Sequence[Task]) -> Iterator[Trial
 
 def _mark_lost(task: Task) -> None:
     try:
-        task.store.count_lost(task.key, task.session)
+        task.claims.look_up(task.key)  # which marks what it left behind
     except Exception as error:  # its run stays RUNNING until a driver reaches the store again
         warnings.warn(f"the run of {task.trial} could not be ended: {error}", stacklevel=2)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 import pandas as pd
 
+from tsformer._files import replacing
+from tsformer.plots import plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_comparison
@@ -21,6 +23,7 @@ from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.study_run import log_findings, log_scores
 from tsformer.studies.run.summary_runs import summary_runs
+from tsformer.studies.run.trial import name_column
 from tsformer.tracking import TrackedRun
 
 __all__ = ["attempt", "by_variant", "finalize"]
@@ -55,12 +58,15 @@ def finalize(
         table += f"\n{len(failures)} fits failed and are not in the table: {failed.name}.\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
-    figure = plot_comparison(shown)
-    figure.savefig(figure_path)
+    figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
+    with replacing(figure_path) as file:  # another call may be writing to the same folder
+        figure.savefig(file, format="png")
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
     attempt(lambda: log_scores(results, store.study, parent), "logging the scores")
+    if store.study.train_sizes:
+        attempt(lambda: _log_curves(results, store.study, parent), "drawing the learning curves")
     scores = read_study(store.path)
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
@@ -80,11 +86,23 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
     return files.html
 
 
+def _log_curves(results: pd.DataFrame, study: Study, parent: TrackedRun) -> None:
+    """Log ``learning_curves.png`` if the study has several train sizes."""
+    if results["train_size"].nunique() > 1:
+        named = _labelled(results, study, study.vary)
+        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
+
+
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return the results with the variant's label added to the name in `encoding`."""
-    if not study.vary or results.empty:
+    """Return the results with the variant's label added to the names of what is compared."""
+    return _labelled(results, study, study.varied)
+
+
+def _labelled(results: pd.DataFrame, study: Study, varied: Iterable[str]) -> pd.DataFrame:
+    if results.empty or not list(varied):
         return results
-    return results.assign(encoding=results["encoding"] + ", " + labels(results, study.vary))
+    name = name_column(study)
+    return results.assign(**{name: results[name] + ", " + labels(results, varied)})
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ import numpy.typing as npt
 from tsformer.data.containers import to_arrays
 from tsformer.data.sources import Source
 from tsformer.data.tsfile import writable_labels, write_ts
-from tsformer.studies.run.resample import stratified_split
+from tsformer.studies.run.problem import write_folds
+from tsformer.studies.run.resample import cross_validation_folds, stratified_split
 
 __all__ = ["OwnProblem", "own_problem"]
 
@@ -29,7 +30,12 @@ class OwnProblem(NamedTuple):
 
 
 def own_problem(
-    title: str, train: Source, test: Source | None = None, *, folder: Path = Path("data")
+    title: str,
+    train: Source,
+    test: Source | None = None,
+    *,
+    n_folds: int = 0,
+    folder: Path = Path("data"),
 ) -> OwnProblem:
     """Write series as a problem in a folder that `load_dataset` searches.
 
@@ -45,6 +51,10 @@ def own_problem(
     test : Source, optional
         The series to test on, with labels; by default 30 % of each class of `train`, drawn by
         `stratified_split`, and these are not trained on.
+    n_folds : int, default=0
+        With 2 or more, cross-validation in place of one split: `cross_validation_folds` divides
+        `train`, by its groups if it has any, and `Problem.load` tests on the fold that a study
+        calls resample 0, 1 and so on. The parts that `load_dataset` knows are those of fold 0.
     folder : Path
         Where to write the problem. What is there already is left as it is.
 
@@ -52,17 +62,29 @@ def own_problem(
     ------
     ValueError
         If a class has a single series and there is no `test`, `test` has a label that `train` has
-        not, or the two differ in channels.
+        not or a group that it has as well, or the two differ in channels; if there are groups but
+        neither `test` nor folds; or as `cross_validation_folds` raises it.
     OSError
         If the files cannot be written.
     """
     X, labels = to_arrays(train.X), _labels(train)
+    folds: npt.NDArray[np.int64] | None = None
+    if test is not None and n_folds:
+        raise ValueError("there is either a test part or cross-validation, which has none")
+    if train.groups is not None and test is None and not n_folds:
+        raise ValueError("series with groups are split by cross-validation, or have a test part")
     if test is None:
-        chosen = stratified_split(labels)
+        if n_folds:
+            folds = cross_validation_folds(labels, train.groups, n_folds=n_folds)
+            chosen = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+            folds = np.concatenate([folds[part] for part in chosen])
+        else:
+            chosen = stratified_split(labels)
         X_test, n_train = [X[i] for i in chosen[1]], len(chosen[0])
         X, labels = [X[i] for i in chosen[0]], np.concatenate([labels[part] for part in chosen])
     else:
         X_test, n_train = to_arrays(test.X), len(X)
+        _refuse_shared_groups(train, test)
         strange = sorted({*_labels(test).tolist()} - {*labels.tolist()})
         if strange:
             raise ValueError(
@@ -76,7 +98,7 @@ def own_problem(
     labels = writable_labels(labels)
     parts = {"TRAIN": (X, labels[:n_train]), "TEST": (X_test, labels[n_train:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
-    name = f"{stem}-{_digest(parts)}"
+    name = f"{stem}-{_digest(parts, folds)}"
     home = folder / name
     problem = OwnProblem(name, home, n_train, len(X_test))
     if home.is_dir():
@@ -88,6 +110,8 @@ def own_problem(
         unfinished.mkdir()
         for part, (series, y) in parts.items():
             write_ts(unfinished / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
+        if folds is not None:
+            write_folds(unfinished / name, folds)
         try:
             unfinished.rename(home)
         except OSError:
@@ -96,15 +120,31 @@ def own_problem(
     return problem
 
 
+def _refuse_shared_groups(train: Source, test: Source) -> None:
+    if train.groups is None or test.groups is None:
+        return
+    shared = sorted({*train.groups.tolist()} & {*test.groups.tolist()})
+    if shared:
+        raise ValueError(
+            f"{len(shared)} groups have series to train on and series to test on, which a model "
+            f"may tell by what else it knows of them: {shared[:10]}. Leave them out of one part"
+        )
+
+
 def _labels(source: Source) -> npt.NDArray[np.str_]:
     if source.y is None:
         raise ValueError("a problem needs the label of each of its series")
     return source.y
 
 
-def _digest(parts: dict[str, tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_]]]) -> str:
-    """Return a hash of all series and labels, eight hex digits."""
+def _digest(
+    parts: dict[str, tuple[list[npt.NDArray[np.floating[Any]]], npt.NDArray[np.str_]]],
+    folds: npt.NDArray[np.int64] | None,
+) -> str:
+    """Return a hash of all series, labels and folds, eight hex digits."""
     found = hashlib.sha256()
+    if folds is not None:
+        found.update(f"folds {folds.tolist()}\n".encode())
     for part, (series, labels) in parts.items():
         for x, label in zip(series, labels, strict=True):
             found.update(f"{part} {x.shape} {label}\n".encode())

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tsformer.data import load_dataset
-from tsformer.studies.run.resample import stratified_resample
+from tsformer.data.archive import folder_of
+from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.run.resample import stratified_resample, taken
+from tsformer.studies.run.subset import nested_subset, subset_size
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "n_train", "write_folds"]
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
+# The file of a problem whose splits are folds.
+_FOLDS = "_FOLDS.csv"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with a split.
+    """A data set with a split, or with a subset of its train split.
 
     Tasks carry only the name: a worker loads the data itself and keeps them for the next fit.
     """
@@ -30,22 +37,91 @@ class Problem:
     y_train: np.ndarray
     X_test: Any
     y_test: np.ndarray
+    train_size: str = WHOLE
+    seed: int = 0
 
     @classmethod
-    def load(cls, name: str, resample: int = 0) -> Problem:
-        """Load by name: the official split for 0, else the stratified resample of that number."""
+    def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Problem:
+        """Load by name: the official split for 0, else the stratified resample of that number.
+
+        Of a problem with folds, `resample` is the one that is tested on. If `train_size` is not the
+        whole, the train split is the subset of that size and `seed`.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer folds, or no such subset.
+        """
         split = _official(name)
-        if resample:
+        folds = _folds(name)
+        if folds is not None:
+            split = _fold(name, split, folds, resample)
+        elif resample:
             split = stratified_resample(*split, seed=resample)
-        return cls(name, resample, *split)
+        if train_size == WHOLE:
+            return cls(name, resample, *split)
+        X, y, X_test, y_test = split
+        places = nested_subset(y, train_size, seed=seed)
+        X, y = taken(X, places), y[places]
+        return cls(name, resample, X, y, X_test, y_test, train_size, seed)
 
     def loader(self, context: str) -> str:
         """Return the expression that loads one part, to be recorded with a run."""
-        if not self.resample:
+        subset = context == "train" and self.train_size != WHOLE
+        if not self.resample and not subset and _folds(self.name) is None:
             return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
-        return (
-            f"tsformer.studies.run.problem.Problem.load({self.name!r}, {self.resample}).X_{context}"
+        said = f"{self.name!r}, {self.resample}"
+        said += f", {self.train_size!r}, seed={self.seed}" if subset else ""
+        return f"tsformer.studies.run.problem.Problem.load({said}).X_{context}"
+
+
+@cache
+def n_train(name: str, resample: int, train_size: str) -> int:
+    """Return the number of series that a fit of this size is trained on, under any seed.
+
+    Raises
+    ------
+    ValueError
+        If the data set cannot have such a subset, as `subset_size` says.
+    """
+    try:
+        return subset_size(Problem.load(name, resample).y_train, train_size)
+    except ValueError as error:
+        raise ValueError(f"train size {train_size} on {name}: {error}") from error
+
+
+def write_folds(stem: Path, folds: npt.NDArray[np.int64]) -> None:
+    """Write the fold of each series, those of the train file before those of the test file."""
+    lines = "".join(f"{fold}\n" for fold in folds)
+    Path(f"{stem}{_FOLDS}").write_text(f"fold\n{lines}", encoding="ascii")
+
+
+def _fold(
+    name: str,
+    split: tuple[Any, np.ndarray, Any, np.ndarray],
+    folds: npt.NDArray[np.int64],
+    number: int,
+) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    """Return the split that tests on one fold."""
+    if number > folds.max():
+        raise ValueError(
+            f"{name} has {folds.max() + 1} folds, so that a study of it has as many resamples at "
+            f"most; got number {number}"
         )
+    X_train, y_train, X_test, y_test = split
+    X, y = [*X_train, *X_test], np.concatenate([y_train, y_test])
+    parts = [np.flatnonzero(folds != number), np.flatnonzero(folds == number)]
+    (X_train, y_train), (X_test, y_test) = (([X[i] for i in part], y[part]) for part in parts)
+    return X_train, y_train, X_test, y_test
+
+
+@lru_cache(maxsize=_KEPT)
+def _folds(name: str) -> npt.NDArray[np.int64] | None:
+    home = folder_of(name)
+    file = None if home is None else Path(f"{home / name}{_FOLDS}")
+    if file is None or not file.is_file():
+        return None
+    return np.loadtxt(file, dtype=np.int64, skiprows=1, ndmin=1)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -1,13 +1,16 @@
-"""Stratified resamples of a data set, the same as those of sktime and aeon; and a first split."""
+"""Stratified resamples, the same as those of sktime and aeon; a first split; folds by group."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-__all__ = ["stratified_resample", "stratified_split"]
+__all__ = ["cross_validation_folds", "stratified_resample", "stratified_split", "taken"]
 
 
 def stratified_resample(
@@ -56,7 +59,7 @@ def stratified_resample(
         train += places[:n].tolist()
         test += places[n:].tolist()
     X = _joined(X_train, X_test)
-    return _taken(X, train), y[train], _taken(X, test), y[test]
+    return taken(X, train), y[train], taken(X, test), y[test]
 
 
 def stratified_split(
@@ -107,6 +110,75 @@ def stratified_split(
     return np.setdiff1d(np.arange(len(y)), test), np.array(sorted(test))
 
 
+def cross_validation_folds(
+    y: npt.NDArray[Any],
+    groups: npt.NDArray[Any] | None = None,
+    *,
+    n_folds: int = 5,
+    seed: int = 0,
+) -> npt.NDArray[np.int64]:
+    """Divide series into folds, each of which is tested on after training on the others.
+
+    Each fold has about the same share of each class. All series of a group are in one fold, so
+    that no model is tested on a patient or machine that it was trained on.
+
+    Parameters
+    ----------
+    y : array (B,)
+        The labels.
+    groups : array (B,), optional
+        What series have in common; by default each is a group of its own.
+    n_folds : int, default=5
+        Number of folds, at least 2.
+    seed : int, default=0
+        Seed of the draw.
+
+    Returns
+    -------
+    array (B,) of int
+        The number of the fold of each series.
+
+    Raises
+    ------
+    ValueError
+        If a class has series in one fold only, so that no model would know it there, or there are
+        fewer series or groups than folds.
+
+    Examples
+    --------
+    >>> y, groups = np.array(list("abababab")), np.array([1, 1, 2, 2, 3, 3, 4, 4])
+    >>> folds = cross_validation_folds(y, groups, n_folds=2)
+    >>> [len(set(folds[groups == group])) for group in range(1, 5)]
+    [1, 1, 1, 1]
+    """
+    n_apart = len(y) if groups is None else len(np.unique(groups))
+    what = "series" if groups is None else "groups"
+    if n_folds < 2 or n_folds > n_apart:
+        raise ValueError(
+            f"the number of folds must be at least 2 and at most that of {what}, {n_apart}; got "
+            f"{n_folds}"
+        )
+    found = np.full(len(y), -1, dtype=np.int64)
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    with warnings.catch_warnings():
+        # That a class has fewer series than there are folds: what matters is checked below.
+        warnings.simplefilter("ignore", UserWarning)
+        draw = kind(n_folds, shuffle=True, random_state=seed)
+        for number, (_, test) in enumerate(draw.split(np.zeros(len(y)), y, groups)):
+            found[test] = number
+    for label in np.unique(y):
+        where = found[y == label]
+        if len(set(where.tolist())) < 2:
+            in_one = "a single series" if groups is None or len(where) == 1 else "one group only"
+            raise ValueError(
+                f"class {str(label)!r} has series in one of the {n_folds} folds only, where no "
+                f"model would know it; leave it out if it has {in_one}, or take other folds"
+            )
+    if len(set(found.tolist())) < n_folds:
+        raise ValueError(f"a fold of {n_folds} has no series; take fewer folds")
+    return found
+
+
 def _joined(first: Any, second: Any) -> np.ndarray | list[Any]:
     arrays = isinstance(first, np.ndarray) and isinstance(second, np.ndarray)
     if arrays and first.shape[1:] == second.shape[1:]:
@@ -114,5 +186,6 @@ def _joined(first: Any, second: Any) -> np.ndarray | list[Any]:
     return [*first, *second]
 
 
-def _taken(X: np.ndarray | list[Any], places: list[int]) -> Any:
+def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
+    """Return the series at these places: an array of an array, a list of a list."""
     return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 
@@ -13,6 +15,7 @@ from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.trial import COUNTS, columns, describe, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
+from tsformer.tracking.claims import Claims
 from tsformer.tracking.credentials import without_credentials
 
 __all__ = ["ResultStore"]
@@ -29,17 +32,27 @@ class ResultStore:
         The store with the runs.
     path : Path
         The CSV, which always holds all rows known so far.
+
+    Attributes
+    ----------
+    claims : Claims
+        The fits that this call runs.
     """
 
     def __init__(self, study: Study, store: RunStore, path: Path):
         self.study = study
         self.store = store
         self.path = path
+        self.claims = Claims(store, uuid4().hex)
         self.rows: dict[Trial, dict[str, Any]] = {}
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
+        self._failed: dict[str, tuple[str, ...]] = {}
         self._trials = study.trials()
-        self._keys = {study.key(*trial): trial for trial in self._trials}
+        #: Several where seed, variant or name make no difference to a fit.
+        self._keys: dict[str, list[Trial]] = {}
+        for trial in self._trials:
+            self._keys.setdefault(study.key(*trial), []).append(trial)
 
     def open(self) -> None:
         """Read the store for the first time, unless that would lose rows of an existing CSV.
@@ -52,11 +65,19 @@ class ResultStore:
             Whatever a store that cannot be reached raises.
         """
         self._read_store()
+        for tags in self._tags():
+            for run in self.store.runs("FAILED", tags):
+                key = run.data.tags.get("tsformer.key", "")
+                self._failed[key] = (*self._failed.get(key, ()), run.info.run_id)
         self._refuse_to_lose()
         self.write()
 
+    def release(self) -> None:
+        """Give up what this call is running."""
+        self.claims.release(self._keys)
+
     def settle(self) -> None:
-        """Leave each key with at most one FINISHED run and no RUNNING one; read the finished.
+        """Leave each key with at most one FINISHED run; read those, whoever made them.
 
         Raises
         ------
@@ -67,53 +88,75 @@ class ResultStore:
         self.write()
 
     def _read_store(self) -> None:
+        self.release()
         for tags in self._tags():
-            self.store.kill_stale(self._keys, tags)
             self.store.kill_doubled(self._keys, tags)
+        self._read_finished()
+
+    def _read_finished(self) -> None:
+        for tags in self._tags():
             for key, run in self.store.finished(self._keys, tags).items():
-                trial = self._keys[key]
-                known = self.rows.get(trial)
-                if known is None or known["run_id"] != run.info.run_id:
-                    self.rows[trial] = read_back(trial, self.study, run)
-                    self.errors.pop(trial, None)
-                self.unrecorded.discard(trial)
+                for trial in self._keys[key]:
+                    known = self.rows.get(trial)
+                    if known is None or known["run_id"] != run.info.run_id:
+                        self.rows[trial] = read_back(trial, self.study, run)
+                        self.errors.pop(trial, None)
+                    self.unrecorded.discard(trial)
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            return
         try:
-            earlier = pd.read_csv(self.path, dtype={"run_id": str})
-            # A fit that could not be recorded has no id, and is repeated.
-            ids = set(earlier["run_id"].dropna())
+            recorded = self._in_file()
         except (ValueError, KeyError) as error:  # not a table, or not one of ours
             raise FileExistsError(
                 f"{self.path} is not a results file of a study and would be overwritten: choose "
                 "another folder with --out, or move the file"
             ) from error
-        unknown = ids - {row["run_id"] for row in self.rows.values()}
+        unknown = recorded - {row["run_id"] for row in self.rows.values()}
         if not all(map(self.store.has, sorted(unknown))):
             raise FileExistsError(
-                f"{self.path} has {len(earlier)} fits, some of which "
+                f"{self.path} has {len(recorded)} fits, some of which "
                 f"{without_credentials(self.store.uri)} does not know and which would be "
                 "lost: name the store they were recorded in with --tracking-uri, choose another "
                 "folder with --out, or move the file"
             )
 
-    def kill_running(self) -> None:
-        """Mark the running runs KILLED."""
-        for tags in self._tags():
-            self.store.kill_stale(self._keys, tags)
+    def _in_file(self) -> set[str]:
+        """Return the ids in the CSV. A fit that could not be recorded has none, and is repeated."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return set()
+        return set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
 
-    def add(self, result: TrialResult) -> None:
-        """Add the result of a trial."""
-        if result.row is None:
-            self.errors[result.trial] = result.error
-        else:
-            self.rows[result.trial] = result.row
+    def add(self, result: TrialResult) -> list[Trial]:
+        """Add the result of a trial; return all trials of which it is the result."""
+        same = self._keys[self.study.key(*result.trial)]
+        for trial in same:
+            if result.row is None:
+                self.errors[trial] = result.error
+            else:
+                self.rows[trial] = {**result.row, **describe(trial, self.study)}
+            if not result.recorded:
+                self.unrecorded.add(trial)
+        if result.row is not None:
+            self._read_what_others_wrote()
             self.write()
-        if not result.recorded:
-            self.unrecorded.add(result.trial)
+        return same
+
+    def _read_what_others_wrote(self) -> None:
+        """Read the store if the CSV has fits of another call with the same folder."""
+        try:
+            if self._in_file() - {row["run_id"] for row in self.rows.values()}:
+                self._read_finished()
+        except Exception as error:  # that call writes them again
+            warnings.warn(
+                f"{self.path} has fits of another call, which could not be read and are left out "
+                f"for now: {type(error).__name__}: {error}",
+                stacklevel=3,
+            )
+
+    def failed(self, trial: Trial) -> tuple[str, ...]:
+        """Return the ids of a trial's runs that had failed when the store was first read."""
+        return self._failed.get(self.study.key(*trial), ())
 
     def write(self) -> None:
         """Write the rows to the CSV."""
@@ -123,7 +166,7 @@ class ResultStore:
         """Return the rows in the study's order."""
         rows = [self.rows[trial] for trial in self._trials if trial in self.rows]
         frame = pd.DataFrame(rows, columns=columns(self.study))
-        for name in self.study.vary:  # else None among numbers would become NaN
+        for name in self.study.varied:  # else None among numbers would become NaN
             frame[name] = pd.Series([row[name] for row in rows], dtype=object)
         return frame.astype(dict.fromkeys(COUNTS, "Int64"))
 
@@ -142,12 +185,11 @@ class ResultStore:
         return pd.DataFrame(rows, columns=self._names())
 
     def waiting(self) -> Iterable[Trial]:
-        """Return the trials without a row so far."""
-        return [trial for trial in self._trials if trial not in self.rows]
+        """Return the trials without a row so far, of those that are the same fit the first."""
+        return [first for first, *_ in self._keys.values() if first not in self.rows]
 
     def _tags(self) -> list[dict[str, str]]:
-        hashes = dict.fromkeys(self.study.hash_of(variant) for variant in self.study.variants)
-        return [{"tsformer.configuration": found} for found in hashes]
+        return [{"tsformer.configuration": found} for found in self.study.hashes()]
 
     def _names(self) -> list[str]:
         names = columns(self.study)

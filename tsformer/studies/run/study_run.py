@@ -50,19 +50,19 @@ def study_note(study: Study, store: RunStore) -> str:
     store : RunStore
         The store of its runs.
     """
+    side_by_side = f"{'Methods' if study.methods else 'Encodings'} side by side"
     counts = {
-        "encodings": study.encodings,
+        "methods" if study.methods else "encodings": study.names,
         "data sets": study.datasets,
         "seeds": study.seeds,
-        **{f"values of {name}": values for name, values in study.vary.items()},
+        **{f"values of {name}": values for name, values in study.varied.items()},
         "resamples": range(study.resamples),
     }
     design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
     links = ", ".join(
-        f"[{variant or 'Encodings side by side'}]({_view(study, variant, store)})"
-        for variant in study.variants
+        f"[{variant or side_by_side}]({_view(study, variant, store)})" for variant in study.variants
     )
-    views = f"Encodings side by side: {links}" if study.vary else links
+    views = f"{side_by_side}: {links}" if study.varied else links
     lines = (  # the links first: MLflow covers what comes after some lines
         f"{views}; the artifacts have the report, ranks and figures.",
         study.description.strip(),
@@ -93,8 +93,9 @@ def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
     tag, which = "tsformer.picture_of", digest(results.to_csv(index=False))
     if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
         return  # already there: another one would be added, not replace it
-    panels = labels(results, study.vary) if study.vary else None
-    draw = functools.partial(plot_by_dataset, results, panels=panels)
+    panels = labels(results, study.varied) if study.varied else None
+    named = results.rename(columns={"method": "encoding"})
+    draw = functools.partial(plot_by_dataset, named, panels=panels)
     run.figure(draw, "scores.png", key="scores", size=900)
     run.tags({tag: which})
 

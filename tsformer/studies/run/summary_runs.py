@@ -1,4 +1,4 @@
-"""One MLflow run per encoding that summarises its fits, so that MLflow can compare encodings."""
+"""One MLflow run per encoding or method that summarises its fits, so that MLflow compares them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.study_run import variant_tag
-from tsformer.studies.run.trial import plain
+from tsformer.studies.run.trial import name_column, plain
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.pictures import copy_picture
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
@@ -30,11 +30,13 @@ _COSTS = {
     "n_parameters": "n_parameters",
     "n_parameters_encoding": "n_parameters_encoding",
     "peak_memory_mb": "peak_memory_mb",
+    "predict_seconds": "predict_seconds",
+    "predict_memory_mb": "predict_memory_mb",
 }
 _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
-    "`test/mean_rank` is 1 for an encoding that is best on every data set. The figure is of the "
+    "`test/mean_rank` is 1 for what is best on every data set. The figure is of the "
     "fit on {dataset} with seed {seed}. Part of [this study]({study})."
 )
 
@@ -42,10 +44,10 @@ _NOTE = (
 def summary_runs(
     study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun
 ) -> list[str]:
-    """Create one run per encoding that summarises its fits: MLflow's own grouping has no spread.
+    """Create one run per encoding or method that summarises its fits: MLflow's groups lack spread.
 
-    If the study varied other parameters, there is one per encoding and variant. All encodings are
-    averaged over the same draws, as the report does.
+    If the study varied other parameters, there is one per encoding and variant. All are averaged
+    over the same draws, as the report does.
 
     Parameters
     ----------
@@ -71,26 +73,26 @@ def summary_runs(
             continue
         ranks = mean_ranks(mean_scores(part.used))
         places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
-        for encoding in study.encodings:
-            fits = part.used[part.used["method"] == encoding]
+        for name in study.names:
+            fits = part.used[part.used["method"] == name]
             if fits.empty:  # all its fits failed
                 continue
             run = store.start(
-                ", ".join(filter(None, (encoding, variant))),
+                ", ".join(filter(None, (name, variant))),
                 kind="encoding",
-                key="/".join(filter(None, (study.name, encoding, variant))),
+                key="/".join(filter(None, (study.name, name, variant))),
                 parent=parent,
                 tags={
-                    "mlflow.runColor": encoding_color(encoding),
+                    "mlflow.runColor": encoding_color(name),
                     "tsformer.study": study.name,
                     VARIANT_TAG: variant_tag([variant]),
-                    PLACE_TAG: f"{places[encoding]:03d}",
+                    PLACE_TAG: f"{places[name]:03d}",
                 },
                 again=True,
             )
             with run:
-                run.params({"encoding": encoding, "study": study.name, **values})
-                run.metrics(_metrics(fits, rank=float(ranks[encoding])))
+                run.params({name_column(study): name, "study": study.name, **values})
+                run.metrics(_metrics(fits, rank=float(ranks[name])))
                 left_out = len(part.rows) - len(part.used)
                 note = _note(fits, left_out, store.page_of(parent.run_id))
                 run.tags({"mlflow.note.content": note})
@@ -134,7 +136,7 @@ def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
         dataset=first["dataset"],
         seed=first["seed"],
         study=study,
-        left_out=f" {left_out} fits are left out, since some encoding lacks that draw."
+        left_out=f" {left_out} fits are left out, since some method lacks that draw."
         if left_out
         else "",
     )

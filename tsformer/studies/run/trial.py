@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 import tsformer
+from tsformer.baselines import PanelClassifier, find
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.observers import unobserved
 from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.plots import encoding_color, plot_confusion, plot_reliability
+from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.run.problem import Problem, n_train
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import RunEnded
-from tsformer.tracking.scores import classification_scores
+from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.store import commit
 from tsformer.training.callbacks import Callback, TrainingState
+from tsformer.training.plan import resolve_device
 
 __all__ = [
     "COUNTS",
@@ -29,10 +37,12 @@ __all__ = [
     "describe",
     "fit_trial",
     "fit_trials",
+    "name_column",
     "plain",
     "read_back",
     "start_run",
     "warm_up",
+    "warm_up_method",
 ]
 
 # Column of the results -> metric of the MLflow run.
@@ -49,10 +59,17 @@ _METRICS = {
     "n_parameters": "n_parameters",
     "n_parameters_encoding": "n_parameters_encoding",
     "peak_memory_mb": "peak_memory_mb",
+    "predict_seconds": "predict_seconds",
+    "predict_memory_mb": "predict_memory_mb",
 }
 
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
+
+# Tag of a run: how the series were made readable.
+_HELPED = "tsformer.helped"
+# Of these a fit is only made to compile what it needs.
+_FEW_CLASSES, _FEW_SERIES = 4, 3
 
 # Minimum time between checks whether somebody ended the run: each takes some milliseconds.
 _CHECK_SECONDS = 5.0
@@ -60,20 +77,30 @@ _CHECK_SECONDS = 5.0
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    trial = ["dataset", "encoding", *study.vary, "seed", "resample"]
-    return [*trial, *_METRICS, "configuration", "version", "commit", "run_id"]
+    counted = ["n_train"] if study.train_sizes else []
+    trial = ["dataset", name_column(study), *study.varied, *counted, "seed", "resample"]
+    helped = ["helped"] if study.methods else []
+    return [*trial, *_METRICS, *helped, "configuration", "version", "commit", "run_id"]
 
 
-def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
-    """Create the MLflow run of a trial."""
+def name_column(study: Study) -> str:
+    """Return the column with the names of what is compared."""
+    return "method" if study.methods else "encoding"
+
+
+def start_run(
+    trial: Trial, study: Study, store: RunStore, parent: TrackedRun, tags: Mapping[str, str]
+) -> TrackedRun:
+    """Create the MLflow run of a trial, with the tags that claim it."""
     return store.start(
         str(trial).replace("  ", " "),
         kind="fit",
         key=study.key(*trial),
         parent=parent,
         tags={
-            "tsformer.configuration": study.hash_of(trial.variant),
-            "mlflow.runColor": encoding_color(trial.encoding),
+            "tsformer.configuration": study.hash_of(trial.variant, trial.method),
+            "mlflow.runColor": encoding_color(trial.method),
+            **tags,
         },
     )
 
@@ -98,9 +125,11 @@ def fit_trial(
         If somebody ended the run in the meantime.
     """
     with run:
+        if not study.is_transformer(trial.method):
+            return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
         classifier.fit(problem.X_train, problem.y_train)
-        return _score_and_describe(trial, study, problem, run, classifier, tracker)
+        return _finish_transformer(trial, study, problem, run, classifier, tracker)
 
 
 def fit_trials(
@@ -123,7 +152,7 @@ def fit_trials(
         ]
         fit_vectorized([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
         return [
-            _score_and_describe(trial, study, problem, run, classifier, tracker)
+            _finish_transformer(trial, study, problem, run, classifier, tracker)
             for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
         ]
 
@@ -137,30 +166,50 @@ def _begin(
     n_together: int = 1,
 ) -> tuple[TSTransformerClassifier, MLflowTracker]:
     """Log the configuration and data, and return the unfitted classifier and its tracker."""
-    names = ("dataset", "encoding", "seed", "resample")
-    configuration = {name: getattr(trial, name) for name in names}
-    configuration |= study.configuration(trial.variant)
-    run.params(configuration)
-    run.json(configuration, "configuration.json")
-    parts = {
-        "train": (problem.X_train, problem.y_train),
-        "test": (problem.X_test, problem.y_test),
-    }
-    for context, (X, y) in parts.items():
-        loader = problem.loader(context)
-        run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
+    _log_inputs(trial, study, problem, run)
     # MLflow shows these figures side by side; they are drawn after the fit has been timed.
     tracker = MLflowTracker(mlflow_run=run, pictures=True, n_together=n_together)
     classifier = TSTransformerClassifier(
-        trial.encoding,
-        **study.parameters_of(trial.variant),
+        study.encoding_of(trial.method),
+        **study.parameters_of(trial.variant, trial.method),
         random_state=trial.seed,
         callbacks=[tracker, _StopWithRun(run), *callbacks],
     )
     return classifier, tracker
 
 
-def _score_and_describe(
+def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> dict[str, Any]:
+    """Fit and score a classifier that is not the transformer, and return its row."""
+    method = study.method(trial.method)
+    assert method is not None
+    _log_inputs(trial, study, problem, run)
+    classifier = PanelClassifier(method.estimator, method.given, trial.seed)
+    device = _device(method)
+    with unobserved():
+        reset_peak_memory(device)
+        begun = time.perf_counter()
+        classifier.fit(problem.X_train, problem.y_train)
+        fit = {
+            "fit_seconds": time.perf_counter() - begun,
+            "peak_memory_mb": peak_memory_mb(device),
+        }
+        if _interrupted(classifier.estimator_):
+            raise KeyboardInterrupt
+        run.metrics(fit)
+        scores = _score(classifier, problem, run, device)
+    run.tags({_HELPED: classifier.helped_})
+    return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
+
+
+def _interrupted(estimator: Any) -> bool:
+    """Return whether Ctrl-C ended a fit: ours keep what they have, which is no result."""
+    part = getattr(estimator, "transformer_", estimator)  # of an ensemble
+    if part is None:
+        return estimator.time_limit is None
+    return any(history.interrupted for history in getattr(part, "histories_", ()))
+
+
+def _finish_transformer(
     trial: Trial,
     study: Study,
     problem: Problem,
@@ -171,18 +220,77 @@ def _score_and_describe(
     """Score the fitted classifier and return its row."""
     if classifier.history_.interrupted:
         raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
-    scores = _score(classifier, problem, run)
+    device = resolve_device(classifier.device)
+    scores = _score(classifier, problem, run, device)
+    return _row(trial, study, run, {**scores, **tracker.summary_}, helped="")
+
+
+def _row(
+    trial: Trial, study: Study, run: TrackedRun, values: dict[str, float], *, helped: str
+) -> dict[str, Any]:
     if run.ended():
         raise RunEnded(f"run {run.run_id} was ended by somebody else")
     return {
         **describe(trial, study),
-        **scores,
-        **tracker.summary_,
-        "configuration": study.hash_of(trial.variant),
+        **dict.fromkeys(_METRICS, np.nan),
+        **values,
+        **({"helped": helped} if study.methods else {}),
+        "configuration": study.hash_of(trial.variant, trial.method),
         "version": tsformer.__version__,
         "commit": commit(),
         "run_id": run.run_id,
     }
+
+
+def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> None:
+    """Log the configuration of a trial and its data."""
+    named: dict[str, Any] = {"dataset": trial.dataset}
+    named |= {"method": trial.method} if study.methods else {}
+    if study.is_transformer(trial.method):
+        named["encoding"] = study.encoding_of(trial.method)
+    named |= {"seed": trial.seed, "resample": trial.resample}
+    if problem.train_size != WHOLE:
+        named |= {"train_size": problem.train_size, "n_train": len(problem.y_train)}
+    configuration = study.configuration(trial.variant, trial.method)
+    run.json({**named, **configuration}, "configuration.json")
+    # Of another class, a parameter may have the name of what identifies the trial.
+    others = configuration.pop("parameters", {})
+    apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
+    run.params({**named, **configuration, **apart})
+    parts = {
+        "train": (problem.X_train, problem.y_train),
+        "test": (problem.X_test, problem.y_test),
+    }
+    for context, (X, y) in parts.items():
+        loader = problem.loader(context)
+        run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
+
+
+def _device(method: Method) -> torch.device:
+    """Return the device whose memory a fit takes: other libraries than ours stay on the CPU."""
+    ours = method.configuration()["estimator"].startswith("tsformer.")
+    return resolve_device(method.parameters.get("device", "auto") if ours else "cpu")
+
+
+def warm_up_method(method: Method, problem: Problem) -> None:
+    """Fit on a few series and discard it, so that the time of a fit is not that of a compiler.
+
+    A warning says if that failed; the fit itself may work all the same.
+    """
+    y = problem.y_train
+    some = np.unique(y)[:_FEW_CLASSES]
+    few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
+    X = [problem.X_train[i] for i in few]
+    parameters = {**method.given, **find(method.estimator).quick}
+    try:
+        with unobserved():
+            PanelClassifier(method.estimator, parameters, 0).fit(X, y[few]).predict(X)
+    except Exception as error:  # what the fit of all series raises is its own error
+        warnings.warn(
+            f"the first fit of {method.name} includes the time of compiling it, since a fit on "
+            f"{len(few)} series failed: {type(error).__name__}: {error}",
+            stacklevel=2,
+        )
 
 
 def warm_up(problem: Problem) -> None:
@@ -195,9 +303,11 @@ def warm_up(problem: Problem) -> None:
 def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
     """Return the row of a fit that finished earlier; metrics its run lacks are NaN."""
     metrics = {name: run.data.metrics.get(metric, np.nan) for name, metric in _METRICS.items()}
+    helped = {"helped": run.data.tags.get(_HELPED, "")} if study.methods else {}
     return {
         **describe(trial, study),
         **metrics,
+        **helped,
         "configuration": run.data.tags["tsformer.configuration"],
         "version": run.data.tags["tsformer.version"],
         "commit": run.data.tags.get("tsformer.commit", ""),
@@ -206,29 +316,54 @@ def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
 
 
 def _score(
-    classifier: TSTransformerClassifier, problem: Problem, run: TrackedRun
+    classifier: TSTransformerClassifier | PanelClassifier,
+    problem: Problem,
+    run: TrackedRun,
+    device: torch.device,
 ) -> dict[str, float]:
+    """Predict the test split once, log what came of it, and return scores and costs."""
     classes = classifier.classes_
-    probabilities = classifier.predict_proba(problem.X_test)
-    predicted = classes[probabilities.argmax(axis=1)]
-    scores = classification_scores(problem.y_test, probabilities, classes)
-    run.metrics({_METRICS[name]: value for name, value in scores.items()})
+    probabilities = None
+    reset_peak_memory(device)
+    begun = time.perf_counter()
+    if getattr(classifier, "has_probabilities_", True):
+        probabilities = classifier.predict_proba(problem.X_test)
+        predicted = classes[probabilities.argmax(axis=1)]
+    else:
+        predicted = classifier.predict(problem.X_test)
+    cost = {
+        "predict_seconds": time.perf_counter() - begun,
+        "predict_memory_mb": peak_memory_mb(device),
+    }
     table = pd.DataFrame({"true": problem.y_test, "predicted": predicted})
-    for label, column in zip(classes, probabilities.T, strict=True):
-        table[f"p({label})"] = column
+    if probabilities is None:
+        scores = label_scores(problem.y_test, predicted)
+    else:
+        scores = classification_scores(problem.y_test, probabilities, classes)
+        for label, column in zip(classes, probabilities.T, strict=True):
+            table[f"p({label})"] = column
+    run.metrics({_METRICS[name]: value for name, value in {**scores, **cost}.items()})
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
     run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
-    run.figure(lambda: plot_reliability(problem.y_test, probabilities, classes), "reliability.png")
-    return scores
+    if probabilities is not None:
+        run.figure(
+            lambda: plot_reliability(problem.y_test, probabilities, classes), "reliability.png"
+        )
+    return {**scores, **cost}
 
 
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
     """Return what identifies a trial within its study, by column of the results."""
     varied = study.variants[trial.variant]
+    counted = {}
+    if study.train_sizes:
+        size = study.train_size_of(trial.variant)
+        counted = {"n_train": n_train(trial.dataset, trial.resample, size)}
     return {
         "dataset": trial.dataset,
-        "encoding": trial.encoding,
+        name_column(study): trial.method,
         **{name: plain(value) for name, value in varied.items()},
+        **counted,
         "seed": trial.seed,
         "resample": trial.resample,
     }

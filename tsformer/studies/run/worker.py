@@ -15,10 +15,20 @@ from typing import Any
 
 import torch
 
+from tsformer.baselines import find
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
-from tsformer.studies.run.trial import fit_trial, fit_trials, read_back, start_run, warm_up
+from tsformer.studies.run.trial import (
+    fit_trial,
+    fit_trials,
+    read_back,
+    start_run,
+    warm_up,
+    warm_up_method,
+)
 from tsformer.tracking import RunStore, TrackedRun
+from tsformer.tracking.claims import Claims
+from tsformer.tracking.leases import LEASE_SECONDS, beating
 from tsformer.tracking.run import RunEnded
 from tsformer.training.callbacks import Callback
 
@@ -36,12 +46,12 @@ class Task:
     ----------
     trial, study
         What to fit.
-    store : RunStore
-        The store for its run.
     parent_id : str
         Id of the study's run, "" if the store failed.
-    session : str
-        Id of the call of `compare` that requested it.
+    claims : Claims
+        The fits of the call of `compare` that requested it.
+    failed : tuple of str
+        Ids of runs of this fit that had failed when that call began; it is fitted again.
     modules : tuple of str
         Modules whose import registers the encodings.
     threads : int or None
@@ -54,25 +64,36 @@ class Task:
 
     trial: Trial
     study: Study
-    store: RunStore
+    claims: Claims
     parent_id: str
-    session: str
+    failed: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     threads: int | None = None
     driver: int | None = None
     mark: str = ""
 
     @property
+    def store(self) -> RunStore:
+        """The store for its run."""
+        return self.claims.store
+
+    @property
     def key(self) -> str:
         """What identifies this fit among all others."""
         return self.study.key(*self.trial)
+
+    def problem(self) -> Problem:
+        """Load the data to train and score on."""
+        size = self.study.train_size_of(self.trial.variant)
+        return Problem.load(self.trial.dataset, self.trial.resample, size, self.trial.seed)
 
 
 @dataclass(frozen=True)
 class TrialResult:
     """The outcome of a trial: a row of the results, or an error.
 
-    `recorded` says whether the MLflow store has its whole run.
+    `recorded` says whether the MLflow store has its whole run; `elsewhere`, that there is neither
+    row nor error so far, since another call is at it.
     """
 
     trial: Trial
@@ -80,30 +101,35 @@ class TrialResult:
     error: str = ""
     recorded: bool = True
     seconds: float = 0.0
+    elsewhere: bool = False
 
 
 def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
-    """Run the trial unless the store has it; a fit that raises gives a result with its error."""
+    """Run the trial unless the store has it or another call runs it.
+
+    A fit that raises gives a result with its error.
+    """
     _prepare_process(task)
     if task.mark:
         Path(task.mark).touch()
     run = None
     begun = time.perf_counter()
     try:
-        earlier, losses = _look_up(task)
-        if earlier is not None:
-            return TrialResult(task.trial, earlier)
-        if losses >= MAX_LOSSES:
-            return lost(task)
+        known, lease_seconds = _look_up(task)
+        if known is not None:
+            return known
         for module in task.modules:
             importlib.import_module(module)
-        problem = Problem.load(task.trial.dataset, task.trial.resample)
-        if _warmed(problem):
+        problem = task.problem()
+        if _warmed(problem) | _compiled(task, problem):
             begun = time.perf_counter()
-        run = start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
-        row = fit_trial(task.trial, task.study, problem, run, callbacks)
-    except RunEnded as ended:  # a later driver repeats the fit
-        return TrialResult(task.trial, None, f"RunEnded: {ended}")
+        run = _start(task, lease_seconds)
+        if not task.claims.confirm(task.key, run):
+            return TrialResult(task.trial, elsewhere=True)
+        with beating([run]):
+            row = fit_trial(task.trial, task.study, problem, run, callbacks)
+    except RunEnded:  # whoever ended it has taken it over
+        return TrialResult(task.trial, elsewhere=True)
     except Exception as error:  # one failing fit must not cost the others
         message = f"{type(error).__name__}: {error}"
         if run is None:  # nothing was fitted yet, and there is no run to record that
@@ -122,28 +148,38 @@ def run_seeds_together(
 
     Trials that the store already has, and those that fail, are left to `run_task`.
     """
-    new = [task for task in tasks if _look_up(task) == (None, 0)]
+    looked_up = [(task, *_look_up(task)) for task in tasks]
+    new = [(task, lease_seconds) for task, known, lease_seconds in looked_up if known is None]
     done: list[TrialResult] = []
     if len(new) > 1:
-        task = new[0]
-        parent = TrackedRun(None, task.parent_id)
+        task = new[0][0]
+        claimed: list[Task] = []
+        runs: list[TrackedRun] = []
         try:
-            problem = Problem.load(task.trial.dataset, task.trial.resample)
+            problem = task.problem()
             _warmed(problem)
-            runs = [start_run(each.trial, each.study, each.store, parent) for each in new]
+            for each, run in [(each, _start(each, lease)) for each, lease in new]:
+                if each.claims.confirm(each.key, run):
+                    claimed.append(each)
+                    runs.append(run)
             begun = time.perf_counter()
-            rows = fit_trials([each.trial for each in new], task.study, problem, runs, callbacks)
+            with beating(runs):
+                trials = [each.trial for each in claimed]
+                rows = fit_trials(trials, task.study, problem, runs, callbacks) if runs else []
         except Exception as error:
+            for run in runs:
+                if run.status is None:  # somebody ended one of them, which ended all
+                    run.end("KILLED")
             warnings.warn(
-                f"{len(new)} seeds of {task.trial.encoding} on {task.trial.dataset} could not be "
+                f"{len(new)} seeds of {task.trial.method} on {task.trial.dataset} could not be "
                 f"fitted together and are fitted one by one: {type(error).__name__}: {error}",
                 stacklevel=2,
             )
         else:
-            seconds = (time.perf_counter() - begun) / len(new)
+            seconds = (time.perf_counter() - begun) / max(len(runs), 1)
             done = [
                 TrialResult(each.trial, row, "", not run.lost, seconds)
-                for each, row, run in zip(new, rows, runs, strict=True)
+                for each, row, run in zip(claimed, rows, runs, strict=True)
             ]
     found = {result.trial for result in done}
     return [*done, *(run_task(task, callbacks) for task in tasks if task.trial not in found)]
@@ -160,10 +196,17 @@ def lost(task: Task) -> TrialResult:
 
 def _failed(task: Task, error: str) -> TrialResult:
     """Record a fit as failed that has no run of its own yet."""
-    run = start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
+    run = _start(task)
     run.tags({"tsformer.error": error})
     run.end("FAILED")
     return TrialResult(task.trial, None, error, not run.lost)
+
+
+def _start(task: Task, lease_seconds: float = LEASE_SECONDS) -> TrackedRun:
+    """Create the run of a fit, which claims it."""
+    parent = TrackedRun(None, task.parent_id)
+    tags = task.claims.tags(lease_seconds)
+    return start_run(task.trial, task.study, task.store, parent, tags)
 
 
 def _warmed(problem: Problem) -> bool:
@@ -175,15 +218,38 @@ def _warmed(problem: Problem) -> bool:
     return True
 
 
-def _look_up(task: Task) -> tuple[dict[str, Any] | None, int]:
-    """Return the row of this fit if the store has it, and how many processes it lost so far."""
+def _compiled(task: Task, problem: Problem) -> bool:
+    """Let a method compile what it needs, once a process for one channel and once for several."""
+    method = task.study.method(task.trial.method)
+    if method is None or not find(method.estimator).compiled:
+        return False
+    which = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
+    if which in _COMPILED:
+        return False
+    warm_up_method(method, problem)
+    _COMPILED.add(which)
+    return True
+
+
+def _look_up(task: Task) -> tuple[TrialResult | None, float]:
+    """Return the result of this fit if there is nothing to fit here, and the lease to claim it."""
     try:
-        found = task.store.runs("FINISHED", {"tsformer.key": task.key})
-        if found:
-            return read_back(task.trial, task.study, found[0]), 0
-        return None, task.store.count_lost(task.key, task.session)
+        known = task.claims.look_up(task.key)
+        if known.finished is not None:
+            row = read_back(task.trial, task.study, known.finished)
+            return TrialResult(task.trial, row), known.lease_seconds
     except Exception:  # the store is unreachable: fit anyway; the run that cannot be created warns
-        return None, 0
+        return None, LEASE_SECONDS
+    result = None
+    new = [run for run in known.failed if run.info.run_id not in task.failed]
+    if new:  # in another call, since this one began
+        error = new[-1].data.tags.get("tsformer.error", "the run has no message")
+        result = TrialResult(task.trial, None, error)
+    elif known.held:
+        result = TrialResult(task.trial, elsewhere=True)
+    elif known.losses >= MAX_LOSSES:
+        result = lost(task)
+    return result, known.lease_seconds
 
 
 def _prepare_process(task: Task) -> None:
@@ -196,13 +262,15 @@ def _prepare_process(task: Task) -> None:
         threading.Thread(target=_follow, args=(task.driver,), daemon=True).start()
 
 
-#: The driver of this process, once it is being watched; whether the process has fitted before.
+#: The driver of this process, once it is being watched; whether the process has fitted before;
+#: what it has compiled.
 _FOLLOWED: set[int] = set()
 _WARM: list[bool] = []
+_COMPILED: set[tuple[str, str, bool]] = set()
 
 
 def _follow(driver: int) -> None:
-    """End this process with its driver, so that its fit cannot collide with the next driver's."""
+    """End this process with its driver: nobody would read what its fit gives."""
     while os.getppid() == driver:
         time.sleep(0.5)
     os._exit(1)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tsformer._optional import require
 from tsformer.plots.figures import (
+    MARKERS,
     Panels,
     encoding_color,
     end_score_axis,
     fewer_ticks,
+    scale_by_powers,
     shortened,
     text_width,
     widest,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["plot_cost", "plot_gains", "plot_mean_gains"]
 
 _COSTS = {"fit_seconds": "seconds per fit", "n_parameters": "parameters"}
-#: Each method also has its own marker, since colours alone are not distinct enough.
-_MARKERS = "osD^vPX<>*ph"
 
 
 def plot_mean_gains(
@@ -179,31 +178,13 @@ def plot_gains(
         if effect["p_holm"] == effect["p_holm"]:  # NaN: too few data sets, or all equal
             said = f"r = {effect['rho']:+.2f}, {p_text(effect['p_holm'])}"
         ax.set_title(f"{wrapped(shortened(method), 1.8, 9)}\n{said}", fontsize=9)
-        _scale_by_powers(ax, gains[covariate])
+        scale_by_powers(ax, gains[covariate])
         ax.grid(alpha=0.3)
     panels.label(
         f"{COVARIATES[covariate]} (log scale); one dot per data set; r: rank correlation, p: Holm",
         f"gain over {baseline} (percentage points)" if len(methods) > 4 else "gain (points)",
     )
     return panels.figure
-
-
-def _scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
-    """Make x logarithmic with few plain numbers: matplotlib's own labels overlap."""
-    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
-    low, high = values.min(), values.max()
-    ax.set_xscale("log")
-    ax.set_xlim(low / 1.4, 1.4 * high)
-    least = 2 if high > 100 * low else 3
-    for steps in ((1,), (1, 3), (1, 2, 5)):
-        numbers = [step * 10**power for power in range(12) for step in steps]
-        ticks = [number for number in numbers if low / 1.2 <= number <= 1.2 * high]
-        if len(ticks) >= least:
-            break
-    if len(ticks) < 2:
-        ticks = sorted({low, high})
-    ax.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
-    ax.xaxis.set_minor_locator(ticker.NullLocator())
 
 
 def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -269,7 +250,7 @@ def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
             [row[cost]],
             [row["score"]],
             color=encoding_color(row["method"]),
-            marker=_MARKERS[i % len(_MARKERS)],
+            marker=MARKERS[i % len(MARKERS)],
             edgecolors="black" if row[f"front_{cost}"] else "none",
             s=55,
             zorder=3,

@@ -1,0 +1,56 @@
+"""From names and dotted paths to classes, and what their versions are."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import tsformer
+from tsformer.baselines import BASELINES, find, library_version, load_class
+from tsformer.baselines.resolve import is_foreign
+
+
+def test_a_path_of_a_class_on_the_list_reads_what_that_reads() -> None:
+    path = BASELINES["minirocket"].path
+    assert find(path).needs == BASELINES["rocket"].needs
+    assert find(path).parameters == {}
+    assert find("sklearn.svm.SVC").random
+
+
+def test_foreign_is_what_nobody_vouches_for() -> None:
+    assert is_foreign("sklearn.svm.SVC")
+    assert not any(map(is_foreign, [*BASELINES, "tsformer.TSTransformerClassifier"]))
+
+
+def test_the_version_is_that_of_the_library_or_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert library_version("sklearn.svm.SVC") == f"scikit-learn {version('scikit-learn')}"
+    assert library_version("tsformer.TSEnsembleClassifier") == f"tsformer {tsformer.__version__}"
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "mine_alone.py"
+    file.write_text("class C: pass\n")
+    first = library_version("mine_alone.C")
+    assert first.startswith("mine_alone ")
+    library_version.cache_clear()
+    file.write_text("class C: x = 1\n")
+    assert library_version("mine_alone.C") != first, "other code is another classifier"
+    assert library_version("nowhere.C") == "nowhere of unknown version"
+
+
+def test_what_is_no_classifier() -> None:
+    with pytest.raises(TypeError, match="must be a class with fit and predict; got"):
+        load_class("sklearn.preprocessing.StandardScaler")
+    with pytest.raises(TypeError, match="must be a class with fit and predict"):
+        load_class("math.pi")
+
+
+def test_a_module_that_lacks_a_library_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "needy.py").write_text("import no_such_library\n")
+    with pytest.raises(ImportError, match=r"needy\.C needs no_such_library.*pip install no_such"):
+        load_class("needy.C")

@@ -1,0 +1,151 @@
+"""PanelClassifier: the same series for whatever reads them, and what was done to them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from tsformer.baselines import PanelClassifier, UnreadableSeries
+from tsformer.baselines.reader import _Reader
+from tsformer.baselines.summary import SummaryRidgeClassifier
+
+KNN = "sklearn.neighbors.KNeighborsClassifier"
+
+
+def series() -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_]]:
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(2, 4 + i % 3)) + 5 * (i % 2) for i in range(8)]
+    return X, np.array(["a", "b"] * 4)
+
+
+def read(X: Any, *, layout: str = "panel", gaps: bool = False, shortest: int = 1) -> Any:
+    reader = _Reader(layout, gaps, True, shortest)
+    return reader.fit(X, "x"), reader
+
+
+def test_shorter_series_are_padded_with_the_mean_of_each_channel() -> None:
+    found, reader = read([np.array([[1.0, 3.0], [5.0, 5.0]]), np.ones((2, 4))])
+    np.testing.assert_array_equal(found[0], [[1, 3, 2, 2], [5, 5, 5, 5]])
+    assert reader.helped == ["padded"]
+    reader.read([np.ones((2, 6))])
+    assert reader.helped == ["padded", "cut"]
+    flat, _ = read([np.ones((2, 3))], layout="flat")
+    assert flat.shape == (1, 6)
+
+
+def test_missing_steps_at_the_end_are_an_end_and_others_are_gaps() -> None:
+    nan = np.nan
+    X = [np.array([[nan, 1.0, nan, 3.0, nan]]), np.array([[1.0, 1.0, 1.0, 1.0, nan]])]
+    found, reader = read(X)
+    np.testing.assert_array_equal(found[:, 0], [[1, 1, 2, 3], [1, 1, 1, 1]])
+    assert reader.helped == ["interpolated"]
+    found, reader = read(X, gaps=True)
+    assert np.isnan(found).sum() == 2
+    assert reader.helped == []
+    empty, _ = read([np.array([[nan, nan], [1.0, 2.0]])])
+    np.testing.assert_array_equal(empty[0], [[0, 0], [1, 2]])
+
+
+def test_series_that_are_too_short_for_a_method_are_padded() -> None:
+    found, reader = read([np.ones((1, 4))], shortest=9)
+    assert found.shape == (1, 1, 9)
+    assert reader.helped == ["padded"]
+
+
+def test_equal_series_are_read_as_they_are() -> None:
+    X = np.arange(24.0).reshape(4, 2, 3)
+    found, reader = read(X)
+    np.testing.assert_array_equal(found, X)
+    assert reader.helped == []
+
+
+def test_ours_get_the_series_themselves() -> None:
+    X, y = series()
+    classifier = PanelClassifier("summary-ridge").fit(X, y)
+    assert isinstance(classifier.estimator_, SummaryRidgeClassifier)
+    assert classifier.helped_ == ""
+    assert (classifier.predict(X) == y).all()
+    assert not classifier.has_probabilities_
+    with pytest.raises(AttributeError, match="summary-ridge has no probabilities"):
+        classifier.predict_proba(X)
+
+
+def test_scikit_learns_get_rows_and_their_parameters() -> None:
+    X, y = series()
+    classifier = PanelClassifier(KNN, {"n_neighbors": 1}, 3).fit(X, y)
+    assert classifier.estimator_.n_features_in_ == 12
+    assert (classifier.predict(X) == y).all()
+    assert classifier.predict_proba(X).shape == (8, 2)
+    assert classifier.helped_ == "padded"
+    forest = PanelClassifier("sklearn.ensemble.RandomForestClassifier", {}, 3).fit(X, y)
+    assert forest.estimator_.random_state == 3, "passed on where there is one"
+    reads_gaps = PanelClassifier("sklearn.ensemble.HistGradientBoostingClassifier")
+    X[0][0, 1] = np.nan
+    assert reads_gaps.fit(X, y).helped_ == "padded", "its tags say so"
+    assert PanelClassifier(KNN, {"n_neighbors": 1}).fit(X, y).helped_ == "interpolated, padded"
+
+
+def test_a_list_becomes_the_tuple_that_a_class_wants() -> None:
+    """A study is stored as JSON, which has no tuples."""
+    X, y = series()
+    network = PanelClassifier(
+        "sklearn.neural_network.MLPClassifier", {"hidden_layer_sizes": [3], "max_iter": 1}
+    )
+    with pytest.warns(UserWarning, match="Maximum iterations"):
+        assert network.fit(X, y).estimator_.hidden_layer_sizes == (3,)
+
+
+def test_a_parameter_that_is_not_there_gets_the_nearest() -> None:
+    with pytest.raises(ValueError, match="did you mean 'n_neighbors'"):
+        PanelClassifier(KNN, {"n_neighbor": 1}).fit(*series())
+
+
+def test_several_channels_are_not_read_by_what_reads_one() -> None:
+    pytest.importorskip("sktime", reason='needs the extra "data"')
+    forest = PanelClassifier("sktime.classification.interval_based.TimeSeriesForestClassifier")
+    with pytest.raises(UnreadableSeries, match="reads one channel; these series have 2"):
+        forest.fit(*series())
+
+
+class Draws:
+    """Draws from the global generators, as some classifiers of others do."""
+
+    def __init__(self) -> None:
+        self.drawn: list[float] = []
+
+    def fit(self, X: Any, y: Any) -> Draws:
+        self.drawn = [random.random(), np.random.random(), torch.rand(1).item()]  # noqa: NPY002
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), "a")
+
+
+def test_the_global_generators_are_seeded_for_a_fit_and_then_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Draws)
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    before = [random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()]  # noqa: NPY002
+    drawn = [PanelClassifier("a.b", {}, seed).fit(*series()).estimator_.drawn for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1]
+    assert not set(drawn[0]) & set(drawn[2])
+    after = [random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()]  # noqa: NPY002
+    assert before == after
+
+
+def test_a_summary_is_means_deviations_slopes_and_the_length() -> None:
+    from tsformer.baselines.summary import _summary
+
+    x = np.array([[1.0, 2.0, np.nan, 4.0], [3.0, 3.0, 3.0, 3.0]])
+    there = np.array([1.0, 2.0, 4.0])
+    slope = np.polyfit([0, 1, 3], there, 1)[0]
+    expected = [there.mean(), 3, there.std(), 0, slope, 0, 4]
+    np.testing.assert_allclose(_summary(x), expected, atol=1e-12)

@@ -1,0 +1,48 @@
+"""Classifiers of somebody else's, which a study names by dotted paths."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    """Answers with the label of the nearest row; has neither probabilities nor a random_state."""
+
+    def __init__(self, power: float = 2.0):
+        self.power = power
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        self.X_, self.y_ = X, y
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        apart = (np.abs(X[:, None] - self.X_) ** self.power).sum(-1)
+        answer: npt.NDArray[Any] = self.y_[apart.argmin(1)]
+        return answer
+
+
+class Raises(Nearest):
+    """Cannot be fitted."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        raise ArithmeticError("no such luck")
+
+
+class Ignores(Nearest):
+    """Has a random_state and draws from the global generator all the same."""
+
+    def __init__(self, random_state: int | None = None):
+        self.random_state = random_state
+
+    def predict_proba(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        drawn = np.random.random((len(X), len(self.classes_)))  # noqa: NPY002
+        shares: npt.NDArray[Any] = drawn / drawn.sum(1, keepdims=True)
+        return shares
+
+
+NOT_A_CLASS = 3

@@ -1,0 +1,257 @@
+"""compare() with methods: any classifier is fitted, recorded, resumed and reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tsformer.studies import Comparison, Progress, Study, compare
+from tsformer.studies.analysis.analyse import analyse
+from tsformer.studies.analysis.scores import read_study
+from tsformer.tracking import RunStore, prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+
+# A module in this folder, which pytest makes importable.
+FOREIGN = "foreign_classifiers"
+METHODS: dict[str, dict[str, Any]] = {
+    "small": {"estimator": "tsformer", "d_model": 8, "n_layers": 1, "n_heads": 2, "max_epochs": 1},
+    "majority": {},
+    "near": {"estimator": f"{FOREIGN}.Nearest", "power": 1.5},
+    "ignores": {"estimator": f"{FOREIGN}.Ignores"},
+    "raises": {"estimator": f"{FOREIGN}.Raises"},
+    "ridge": {"estimator": "flat-ridge"},
+}
+STUDY = Study(("ItalyPowerDemand", "JapaneseVowels"), methods=METHODS, seeds=2)
+
+
+class Done:
+    """The study above, run once for all tests that look at what came of it."""
+
+    def __init__(self, uri: str, folder: Path):
+        self.uri = uri
+        self.folder = folder
+        self.events: list[Progress] = []
+        self.comparison = self.again(self.events)
+        self.store = prepare_store(uri, "methods")
+
+    def again(self, events: list[Progress]) -> Comparison:
+        return compare(
+            STUDY,
+            out=self.folder,
+            tracking_uri=self.uri,
+            experiment="methods",
+            on_progress=events.append,
+        )
+
+
+@pytest.fixture(scope="module")
+def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    with pytest.MonkeyPatch.context() as patch:
+        from tsformer.tracking import TrackedRun
+
+        patch.setattr(TrackedRun, "figure", lambda *args, **options: None)
+        return Done(uri, tmp_path_factory.mktemp("methods"))
+
+
+def rows(done: Done, method: str, dataset: str = "ItalyPowerDemand") -> pd.DataFrame:
+    found = done.comparison.results
+    return found[(found.method == method) & (found.dataset == dataset)].reset_index(drop=True)
+
+
+def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> None:
+    found = done.comparison.results
+    assert "encoding" not in found
+    assert list(dict.fromkeys(found.method)) == ["small", "majority", "near", "ignores", "ridge"]
+    assert len(found) == 2 * 5 * 2
+    assert (found.predict_seconds > 0).all()
+    assert (found.fit_seconds > 0).all()
+    assert found.peak_memory_mb.gt(50).all()
+    assert found.predict_memory_mb.gt(50).all()
+    assert found.loc[found.method == "small", "n_parameters"].gt(100).all()
+    assert found.loc[found.method != "small", "n_parameters"].isna().all()
+
+
+def test_what_has_no_probabilities_has_no_log_loss(done: Done) -> None:
+    near = rows(done, "near")
+    assert near.log_loss.isna().all()
+    assert near.brier_score.isna().all()
+    assert near.accuracy.between(0.9, 1).all()
+    assert near.f1_macro.between(0.9, 1).all()
+    assert rows(done, "majority").log_loss.between(0.6, 0.8).all()
+
+
+def test_what_draws_from_the_global_generators_is_another_with_every_seed(done: Done) -> None:
+    drawn = rows(done, "ignores").accuracy
+    assert drawn[0] != drawn[1]
+    assert rows(done, "near").accuracy.nunique() == 1
+
+
+def test_what_has_no_chance_is_fitted_once_for_all_seeds(done: Done) -> None:
+    for method, n_fits in {"majority": 1, "ridge": 1, "near": 2, "small": 2}.items():
+        assert rows(done, method).run_id.nunique() == n_fits
+    assert rows(done, "majority").seed.tolist() == [0, 1]
+
+
+def test_a_foreign_class_that_raises_is_a_failure_like_any(done: Done) -> None:
+    failures = done.comparison.failures
+    assert failures.method.tolist() == ["raises"] * 4
+    assert set(failures.error) == {"ArithmeticError: no such luck"}
+    (first, *_) = done.store.runs("FAILED")
+    assert first.data.tags["tsformer.error"] == "ArithmeticError: no such luck"
+
+
+def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) -> None:
+    assert set(rows(done, "near").helped) == {""}
+    assert set(rows(done, "near", "JapaneseVowels").helped) == {"padded, cut"}
+    assert set(rows(done, "small", "JapaneseVowels").helped) == {""}
+    summary = (done.folder / "summary.md").read_text()
+    assert "| data set | method |" in summary
+    (line,) = (each for each in summary.splitlines() if "JapaneseVowels | near" in each)
+    assert line.endswith("| – | padded, cut |")
+    report = (done.folder / "report/report.md").read_text()
+    assert "near cannot read all series as they are; padded, cut: JapaneseVowels." in report
+    assert report.startswith("# Which method scores higher: ")
+    assert "20 of 24 fits are available, and 4 failed." in report
+    assert "tsformer compare --study study.json" in report
+    assert "Methods had the same splits and seeds" in report
+
+
+def test_scores_are_compared_as_those_of_encodings_are(done: Done) -> None:
+    study = read_study(done.folder)
+    assert study.ours
+    (found,) = analyse(study)
+    assert found.statistics is not None
+    assert sorted(found.statistics.ranks.index) == ["ignores", "majority", "near", "ridge", "small"]
+    assert found.costs is not None
+    assert found.costs["front_fit_seconds"].any()
+
+
+def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
+    runs = {run.info.run_id: run for run in done.store.runs("FINISHED", {"tsformer.kind": "fit"})}
+    near = runs[rows(done, "near").run_id[1]].data
+    assert near.params["method"] == "near"
+    assert near.params["estimator"] == f"{FOREIGN}.Nearest"
+    assert near.params["power"] == "1.5"
+    assert near.params["library"].startswith(FOREIGN)
+    assert near.metrics["predict_seconds"] == rows(done, "near").predict_seconds[1]
+    assert near.tags["tsformer.key"] == STUDY.key("ItalyPowerDemand", "near", 1)
+    small = runs[rows(done, "small").run_id[0]].data
+    assert (small.params["method"], small.params["encoding"]) == ("small", "lspe")
+    assert small.params["d_model"] == "8"
+    client = done.store.client()
+    file = client.download_artifacts(rows(done, "near").run_id[0], "configuration.json")
+    said = json.loads(Path(file).read_text())
+    assert said["parameters"] == {"power": 1.5}
+    predicted = pd.read_csv(
+        client.download_artifacts(rows(done, "near").run_id[0], "predictions.csv")
+    )
+    assert list(predicted) == ["case", "true", "predicted"]
+
+
+def test_each_method_has_a_summary_and_the_study_a_view_of_them(done: Done) -> None:
+    runs = done.store.runs("FINISHED", {"tsformer.kind": "encoding"})
+    assert sorted(run.data.params["method"] for run in runs) == [
+        "ignores", "majority", "near", "ridge", "small",
+    ]  # fmt: skip
+    assert all("encoding" not in run.data.params for run in runs)
+    assert all(run.data.metrics["predict_seconds"] > 0 for run in runs)
+    tags = done.store.client().get_experiment(done.store.experiment_id).tags
+    view = json.loads(tags[f"mlflow.sharedViewState.encodings-{STUDY.name}"])
+    assert view["name"] == f"Methods side by side: {STUDY.label}"
+    axes = {
+        card["xaxis"]["key"]
+        for card in json.loads(view["state"])["compareRunCharts"]
+        if card["type"] == "SCATTER"
+    }
+    assert axes == {"method", "fit_seconds"}
+    grouped = json.loads(json.loads(tags["mlflow.sharedViewState.grouped"])["state"])["groupBy"]
+    assert grouped["groupByKeys"][0]["groupByData"] == "method"
+
+
+@pytest.mark.slow
+def test_what_is_finished_is_read_back(done: Done) -> None:
+    events: list[Progress] = []
+    again = done.again(events)
+    pd.testing.assert_frame_equal(again.results, done.comparison.results)
+    fits = [e.trial.method for e in events if e.event == "fit-end" and e.trial]
+    assert fits == ["raises"] * 4, "what failed is tried again"
+
+
+def test_progress_counts_what_is_fitted_once_for_several(done: Done) -> None:
+    assert [e.event for e in done.events][-1] == "end"
+    assert done.events[-1].done == done.events[-1].total == 24
+
+
+def test_an_encoding_gives_its_fit_to_a_method(done: Done, tmp_path: Path) -> None:
+    parameters = {k: v for k, v in METHODS["small"].items() if k != "estimator"}
+    same = Study(("ItalyPowerDemand",), ("lspe",), seeds=1, parameters=parameters)
+    found = compare(same, out=tmp_path, tracking_uri=done.uri, experiment="methods").results
+    assert found.run_id.tolist() == [rows(done, "small").run_id[0]]
+    assert found.predict_seconds[0] > 0
+    assert "method" not in found
+
+
+def test_a_killed_fit_is_done_again(uri: str, experiment: str, tmp_path: Path) -> None:
+    study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=1)
+    store = prepare_store(uri, experiment)
+    left_running(store, study)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert found.results.method.tolist() == ["near", "majority"]
+    statuses = [run.info.status for run in store.runs(tags={"tsformer.kind": "fit"})]
+    assert sorted(statuses) == ["FINISHED", "FINISHED", "KILLED"]
+
+
+def left_running(store: RunStore, study: Study) -> None:
+    """Leave the run of a fit as a process does that was killed."""
+    store.start(
+        "near",
+        kind="fit",
+        key=study.key("ItalyPowerDemand", "near", 0),
+        tags={"tsformer.configuration": study.hash_of("", "near")},
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "message"),
+    [
+        (f"{FOREIGN}.Neraest", ValueError, "did you mean 'Nearest'"),
+        (f"{FOREIGN}.NOT_A_CLASS", TypeError, "must be a class with fit and predict; got 3"),
+        ("hydra", ImportError, "hydra needs aeon"),
+    ],
+)
+def test_what_cannot_be_fitted_stops_it_before_any_fit(
+    estimator: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    study = Study(("ItalyPowerDemand",), methods={"x": {"estimator": estimator}})
+    with pytest.raises(error, match=message):
+        compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_reads_one_channel_is_skipped_with_the_reason(
+    uri: str, experiment: str, tmp_path: Path, no_figures: None
+) -> None:
+    pytest.importorskip("sktime", reason='needs the extra "data"')
+    forest = "sktime.classification.interval_based.TimeSeriesForestClassifier"
+    methods = {"forest": {"estimator": forest, "n_estimators": 2}, "majority": {}}
+    study = Study(("BasicMotions",), methods=methods, seeds=1)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert found.results.method.tolist() == ["majority"]
+    assert "reads one channel; these series have 6" in found.failures.error[0]
+    report = (tmp_path / "report/report.md").read_text()
+    assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_other_processes_fit_methods_too(uri: str, experiment: str, tmp_path: Path) -> None:
+    study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=2)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, jobs=2)
+    assert found.results.method.tolist() == ["near", "majority"] * 2
+    assert found.results.run_id.nunique() == 3

@@ -1,0 +1,19 @@
+"""Classifiers to compare with, by name or by the dotted path of their class.
+
+A short list of names stands for well-kept implementations elsewhere; any class that follows
+scikit-learn's contract can be named by its path. Whatever it reads, it is given the same series.
+"""
+
+from tsformer.baselines.catalogue import BASELINES, Baseline
+from tsformer.baselines.reader import PanelClassifier, UnreadableSeries
+from tsformer.baselines.resolve import find, library_version, load_class
+
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "PanelClassifier",
+    "UnreadableSeries",
+    "find",
+    "library_version",
+    "load_class",
+]

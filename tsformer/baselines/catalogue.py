@@ -1,0 +1,122 @@
+"""The classifiers that have a name: where each comes from, what it needs, and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["BASELINES", "TRANSFORMER", "Baseline"]
+
+#: The class that a study compares encodings of.
+TRANSFORMER = "tsformer.TSTransformerClassifier"
+
+_INSTALL = 'pip install "tsformer[baselines]"'
+_AEON = (
+    "pip install -c constraints-aeon.txt tsformer[aeon], in an environment of its own: aeon wants "
+    "an older numba and NumPy than the rest is tested with"
+)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A classifier that a study can name.
+
+    Attributes
+    ----------
+    path : str
+        Dotted path of its class.
+    parameters : mapping
+        What differs from the defaults of the class.
+    needs : tuple of str
+        Modules without which it cannot be used.
+    install : str
+        The command that installs them.
+    unequal, gaps : bool
+        Whether it reads series of unequal lengths and series with missing values. What it cannot
+        read is padded or interpolated.
+    shortest : int
+        The fewest steps it reads; shorter series are padded.
+    random : bool
+        Whether its fits depend on `random_state`. One that does not is fitted once for all seeds.
+    compiled : bool
+        Whether its first fit in a process compiles, which its seconds leave out.
+    quick : mapping
+        Parameters for a fit whose only purpose is that.
+    """
+
+    path: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    install: str = _INSTALL
+    unequal: bool = False
+    gaps: bool = False
+    shortest: int = 1
+    random: bool = True
+    compiled: bool = False
+    quick: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _ours(name: str, **options: Any) -> Baseline:
+    return Baseline(f"tsformer.{name}", unequal=True, gaps=True, **options)
+
+
+def _sktime(name: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> Baseline:
+    return Baseline(f"sktime.classification.{name}", parameters or {}, ("sktime",), **options)
+
+
+def _numba(name: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> Baseline:
+    needs = ("sktime", "numba")
+    path = f"sktime.classification.{name}"
+    return Baseline(path, parameters or {}, needs, compiled=True, **options)
+
+
+def _aeon(name: str, **options: Any) -> Baseline:
+    path = f"aeon.classification.{name}"
+    return Baseline(path, needs=("aeon",), install=_AEON, compiled=True, **options)
+
+
+_ROCKET = "kernel_based.RocketClassifier"
+_DEEP = "deep_learning"
+
+#: Name -> classifier, ours first, then by what they do with a series.
+BASELINES: Mapping[str, Baseline] = {
+    "tsformer": _ours("TSTransformerClassifier"),
+    "random-convolutions": _ours("RandomConvolutionClassifier"),
+    "ensemble": _ours("TSEnsembleClassifier"),
+    "majority": Baseline(
+        "sklearn.dummy.DummyClassifier", {"strategy": "prior"}, gaps=True, random=False
+    ),
+    "summary-ridge": Baseline(
+        "tsformer.baselines.summary.SummaryRidgeClassifier", unequal=True, gaps=True, random=False
+    ),
+    "flat-ridge": Baseline("sklearn.linear_model.RidgeClassifierCV", random=False),
+    "1nn-dtw": _numba(  # without a warping window
+        "distance_based.KNeighborsTimeSeriesClassifier", {"distance": "dtw"}, random=False
+    ),
+    # Their papers' 10,000 features are sktime's default as well.
+    "rocket": _numba(_ROCKET, quick={"num_kernels": 8}),
+    "minirocket": _numba(
+        _ROCKET, {"rocket_transform": "minirocket"}, shortest=9, quick={"num_kernels": 84}
+    ),
+    "multirocket": _numba(
+        # 6,250 kernels give the 50,000 features of the paper.
+        _ROCKET,
+        {"rocket_transform": "multirocket", "num_kernels": 6250},
+        shortest=10,
+        quick={"num_kernels": 84},
+    ),
+    "arsenal": _numba("kernel_based.Arsenal", quick={"num_kernels": 8, "n_estimators": 2}),
+    "hydra": _aeon("convolution_based.HydraClassifier"),
+    "multirocket-hydra": _aeon("convolution_based.MultiRocketHydraClassifier", shortest=10),
+    "quant": _aeon("interval_based.QUANTClassifier"),
+    "drcif": _numba("interval_based.DrCIF", shortest=10, quick={"n_estimators": 2}),
+    "catch22": _numba("feature_based.Catch22Classifier"),
+    # The batches of one that are sktime's defaults would take many times as long.
+    "inception-time": _sktime(f"{_DEEP}.InceptionTimeClassifierTorch"),
+    "resnet": _sktime(f"{_DEEP}.ResNetClassifierTorch", {"batch_size": 16}),
+    "mvts-transformer": _sktime(
+        f"{_DEEP}.mvts_transformer.MVTSTransformerClassifier", {"verbose": False}
+    ),
+    "convtran": _sktime(f"{_DEEP}.convtran.ConvTranClassifierTorch", {"batch_size": 16}),
+}

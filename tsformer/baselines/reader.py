@@ -1,0 +1,249 @@
+"""PanelClassifier: any classifier behind one interface, with what it needs to read the series."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tsformer.baselines.catalogue import TRANSFORMER, Baseline
+from tsformer.baselines.resolve import check_names, find, load_class, parameter_names
+from tsformer.data.containers import to_arrays
+
+__all__ = ["PanelClassifier", "UnreadableSeries"]
+
+#: Where sktime puts `predict_proba` for classifiers that have none: a one for the answer.
+_NO_PROBABILITIES = ("sktime.classification.base", "sktime.classification._delegate")
+
+
+class UnreadableSeries(ValueError):
+    """A classifier cannot read these series, however they are padded or interpolated."""
+
+
+class PanelClassifier:
+    """Fit any classifier to any series: what it cannot read is padded or interpolated.
+
+    Classifiers of this package get the series as they are; those of sktime and aeon, and others
+    whose scikit-learn tags say ``three_d_array``, an array (B, C, L); all others one row of
+    C times L values per series. Where unequal lengths cannot be read, shorter series are padded at
+    the end with the mean of each channel to the length of the longest training series, and longer
+    ones are cut there; where gaps cannot be read, they are interpolated linearly. `helped_` says
+    what was done.
+
+    Code that draws from the global generators of Python, NumPy or torch draws the same for the
+    same `random_state`, and leaves them as they were.
+
+    Parameters
+    ----------
+    estimator : str
+        A name in `tsformer.baselines.BASELINES`, or the dotted path of a class.
+    parameters : mapping, optional
+        Its parameters, beside those that the name stands for.
+    random_state : int, optional
+        Passed on if the class has the parameter.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray (K,)
+        The labels.
+    helped_ : str
+        ``"padded"``, ``"interpolated"``, ``"cut"``, or several of them; "" if the series were read
+        as they are.
+    has_probabilities_ : bool
+        Whether `predict_proba` returns more than the answer.
+
+    Raises
+    ------
+    ImportError, TypeError, ValueError
+        As `tsformer.baselines.load_class` raises them, and for an unknown parameter.
+
+    Examples
+    --------
+    >>> X, y = [np.zeros((1, 4)), np.ones((1, 5)), np.full((1, 5), 2.0)], np.array(list("abb"))
+    >>> classifier = PanelClassifier("sklearn.neighbors.NearestCentroid").fit(X, y)
+    >>> classifier.predict([np.ones((1, 6))]).tolist(), classifier.helped_
+    (['b'], 'padded, cut')
+    """
+
+    def __init__(
+        self,
+        estimator: str = TRANSFORMER,
+        parameters: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
+    ):
+        self.estimator = estimator
+        self.parameters = dict(parameters or {})
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+        """Fit the classifier to series X, in any container, and labels y (B,).
+
+        Raises
+        ------
+        UnreadableSeries
+            If it reads one channel only and the series have several.
+        """
+        labels = np.asarray(y)
+        baseline, cls = find(self.estimator), load_class(self.estimator)
+        given = {**baseline.parameters, **self.parameters}
+        check_names(self.estimator, cls, given)
+        names = parameter_names(cls)
+        if names is not None and "random_state" in names:
+            given["random_state"] = self.random_state
+        with _seeded(self.random_state):
+            self.estimator_ = cls(**_with_tuples(cls, given))
+            self.has_probabilities_ = _has_probabilities(self.estimator_)
+            self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
+            self.estimator_.fit(self._reader.fit(X, self.estimator), labels)
+        self.classes_ = np.asarray(getattr(self.estimator_, "classes_", np.unique(labels)))
+        return self
+
+    @property
+    def helped_(self) -> str:
+        """What was done to the series so that they could be read, in fit and predict."""
+        return ", ".join(self._reader.helped)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the label of each series, (B,)."""
+        with _seeded(self.random_state):
+            return np.asarray(self.estimator_.predict(self._reader.read(X)))
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each class in the order of `classes_`, (B, K).
+
+        Raises
+        ------
+        AttributeError
+            If the classifier has no probabilities.
+        """
+        if not self.has_probabilities_:
+            raise AttributeError(f"{self.estimator} has no probabilities")
+        with _seeded(self.random_state):
+            return np.asarray(self.estimator_.predict_proba(self._reader.read(X)), dtype=float)
+
+
+def _with_tuples(cls: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with a tuple for each list whose default is one: JSON has no tuples."""
+    defaults = {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+    return {
+        name: tuple(value)
+        if isinstance(value, list) and isinstance(defaults.get(name), tuple)
+        else value
+        for name, value in parameters.items()
+    }
+
+
+class _Reader:
+    """Turns series into what a classifier reads, with the length of those it was fitted to."""
+
+    def __init__(self, layout: str, gaps: bool, channels: bool, shortest: int):
+        self.layout = layout
+        self.gaps = gaps
+        self.channels = channels
+        self.shortest = shortest
+        self.helped: list[str] = []
+
+    def fit(self, X: Any, name: str) -> Any:
+        if self.layout == "any":
+            return X
+        series = _trimmed(X)
+        if len(series[0]) > 1 and not self.channels:
+            raise UnreadableSeries(f"{name} reads one channel; these series have {len(series[0])}")
+        self.length = max(self.shortest, *(x.shape[1] for x in series))
+        return self._read(series)
+
+    def read(self, X: Any) -> Any:
+        return X if self.layout == "any" else self._read(_trimmed(X))
+
+    def _read(self, series: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        if not self.gaps and any(np.isnan(x).any() for x in series):
+            series = [_interpolated(x) for x in series]
+            self._say("interpolated")
+        lengths = [x.shape[1] for x in series]
+        if min(lengths) < self.length:
+            self._say("padded")
+        if max(lengths) > self.length:
+            self._say("cut")
+        panel = np.stack([_fitted(x, self.length) for x in series])
+        return panel.reshape(len(panel), -1) if self.layout == "flat" else panel
+
+    def _say(self, what: str) -> None:
+        if what not in self.helped:
+            self.helped.append(what)
+
+
+def _reads(estimator: Any, baseline: Baseline) -> tuple[str, bool, bool]:
+    """Return the layout that a classifier reads, and whether it reads gaps and several channels."""
+    if type(estimator).__module__.partition(".")[0] == "tsformer":
+        return "any", True, True
+    if hasattr(estimator, "get_tag"):  # sktime and aeon
+        # Their tags of gaps and lengths are no promise: those of sktime's neighbours say that both
+        # are read, and its distances raise.
+        several = estimator.get_tag("capability:multivariate", False, raise_error=False)
+        return "panel", baseline.gaps, bool(several)
+    tags = getattr(estimator, "__sklearn_tags__", None)
+    reads = tags().input_tags if tags is not None else None
+    gaps = baseline.gaps or (reads is not None and reads.allow_nan)
+    layout = "panel" if reads is not None and reads.three_d_array else "flat"
+    return layout, bool(gaps), True
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if not hasattr(estimator, "predict_proba"):
+        return False
+    inner = getattr(type(estimator), "_predict_proba", None)
+    return inner is None or inner.__module__ not in _NO_PROBABILITIES
+
+
+def _trimmed(X: Any) -> list[npt.NDArray[np.float64]]:
+    """Return series (C, L) without steps at the end at which no channel has a value."""
+    found = []
+    for x in to_arrays(X):
+        there = np.flatnonzero(~np.isnan(x).all(axis=0))
+        found.append(np.asarray(x[:, : there[-1] + 1] if len(there) else x[:, :1], dtype=float))
+    return found
+
+
+def _interpolated(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Fill gaps linearly, those at the ends with the nearest value, a missing channel with 0."""
+    steps = np.arange(x.shape[1])
+    filled = np.zeros_like(x)
+    for channel, there, out in zip(x, ~np.isnan(x), filled, strict=True):
+        if there.any():
+            out[:] = np.interp(steps, steps[there], channel[there])
+    return filled
+
+
+def _fitted(x: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
+    """Pad a series at the end with the mean of each channel, or cut it, to `length` steps."""
+    missing = length - x.shape[1]
+    if missing <= 0:
+        return x[:, :length]
+    there = ~np.isnan(x)
+    means = np.where(there, x, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return np.concatenate([x, np.repeat(means[:, None], missing, axis=1)], axis=1)
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Seed the global generators inside the block, for code that draws from them; then restore."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        if seed is not None:
+            torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002

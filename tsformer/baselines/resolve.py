@@ -1,0 +1,206 @@
+"""From the name or the dotted path of a classifier to its class, and the version of its library."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import tsformer
+from tsformer._names import nearest, unknown
+from tsformer.baselines.catalogue import BASELINES, Baseline
+
+__all__ = [
+    "check_json",
+    "check_names",
+    "find",
+    "is_foreign",
+    "library_version",
+    "load_class",
+    "parameter_names",
+]
+
+# Set by the comparison.
+_NOT_SHARED = ("random_state", "verbose")
+
+
+def find(estimator: str) -> Baseline:
+    """Return the classifier of a name, or one that only has the dotted path of a class.
+
+    Parameters
+    ----------
+    estimator : str
+        A name in `BASELINES`, or a dotted path such as ``"sklearn.svm.SVC"``. Nothing is imported.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, with the nearest match.
+
+    Examples
+    --------
+    >>> find("minirocket").path
+    'sktime.classification.kernel_based.RocketClassifier'
+    >>> find("sklearn.svm.SVC").needs
+    ()
+    """
+    if estimator in BASELINES:
+        return BASELINES[estimator]
+    if "." not in estimator.strip("."):
+        message = unknown("classifier", estimator, BASELINES)
+        raise ValueError(f"{message}; or name a class by its dotted path, as in sklearn.svm.SVC")
+    for known in BASELINES.values():
+        if known.path == estimator:  # what it reads is known, its parameters are the caller's
+            return replace(known, parameters={})
+    return Baseline(estimator)
+
+
+def is_foreign(estimator: str) -> bool:
+    """Return whether a name is the path of a class that neither we nor the short list vouch for."""
+    return estimator not in BASELINES and not estimator.startswith("tsformer.")
+
+
+def load_class(estimator: str) -> type[Any]:
+    """Import the class of a classifier.
+
+    Raises
+    ------
+    ImportError
+        If something it needs is not installed; the message has the command that installs it.
+    ValueError
+        If there is no such name, module or class, with the nearest match.
+    TypeError
+        If it is not a class with `fit` and `predict`.
+    """
+    baseline = find(estimator)
+    for needed in baseline.needs:
+        if importlib.util.find_spec(needed) is None:
+            raise ImportError(
+                f"{estimator} needs {needed}, which is not installed; install it with: "
+                f"{baseline.install}"
+            )
+    home, _, name = baseline.path.rpartition(".")
+    module = _import(home, estimator)
+    found = getattr(module, name, None)
+    if found is None:
+        classes = [each for each in dir(module) if _is_classifier(getattr(module, each, None))]
+        raise ValueError(unknown(f"class of {home}", name, classes))
+    if not _is_classifier(found):
+        raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
+    checked: type[Any] = found
+    return checked
+
+
+def parameter_names(cls: type[Any]) -> list[str] | None:
+    """Return the names of a class's parameters; None if it takes any."""
+    parameters = inspect.signature(cls).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        get_names = getattr(cls, "_get_param_names", None)  # of scikit-learn: ours name theirs
+        return list(get_names()) if get_names is not None else None
+    return [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
+
+
+def check_json(method: str, parameters: Mapping[str, Any]) -> None:
+    """Raise for parameters that the fits of a study cannot have.
+
+    Raises
+    ------
+    TypeError
+        For a value without a JSON form and hence without a stable hash.
+    ValueError
+        For a parameter that the comparison sets.
+    """
+    for name, value in parameters.items():
+        if name in _NOT_SHARED:
+            raise ValueError(
+                f"{name!r} cannot be a parameter of method {method!r}: the comparison sets it for "
+                "every fit"
+            )
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise TypeError(
+                f"parameters of a study are stored as JSON; {name}={value!r} of method {method!r} "
+                f"cannot be ({error})"
+            ) from error
+
+
+def check_names(estimator: str, cls: type[Any], parameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for a parameter that the class does not have, with the nearest match."""
+    allowed = parameter_names(cls)
+    for name in parameters:
+        if allowed is not None and name not in allowed:
+            choices = [each for each in allowed if each not in _NOT_SHARED]
+            raise ValueError(unknown(f"parameter of {estimator}", name, choices))
+
+
+@cache
+def library_version(path: str) -> str:
+    """Return name and version of the library that a class comes from.
+
+    A module that belongs to no installed package has a hash of its file in place of a version.
+
+    Examples
+    --------
+    >>> library_version("sklearn.svm.SVC").split()[0]
+    'scikit-learn'
+    """
+    top = path.partition(".")[0]
+    if top == "tsformer":
+        return f"tsformer {tsformer.__version__}"
+    try:
+        return f"{top} {importlib.metadata.version(top)}"
+    except importlib.metadata.PackageNotFoundError:
+        for name in _distributions().get(top, ()):
+            return f"{name} {importlib.metadata.version(name)}"
+    try:
+        spec = importlib.util.find_spec(path.rpartition(".")[0])
+    except (ImportError, ValueError):  # there is none: loading the class says so
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return f"{top} of unknown version"
+    return f"{top} {hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:8]}"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Return the distributions that each importable name comes from, which takes a second."""
+    return importlib.metadata.packages_distributions()
+
+
+def _import(home: str, estimator: str) -> ModuleType:
+    """Import a module; a part of its path that is not there gets the nearest match."""
+    try:
+        return import_module(home)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing != home and not home.startswith(f"{missing}."):
+            raise ImportError(
+                f"{estimator} needs {missing}, which is not installed; install it with: "
+                f"pip install {missing.partition('.')[0]}"
+            ) from error
+        parent, _, name = missing.rpartition(".")
+        if not parent:
+            near = nearest(name, sorted(_distributions()))
+            raise ValueError(
+                f"{estimator}: there is no module {name!r}"
+                + (f": did you mean {near[0]!r}?" if near else ";")
+                + " It must be installed, or be a file in this folder or on PYTHONPATH"
+            ) from error
+        package = import_module(parent)
+        modules = [each.name for each in pkgutil.iter_modules(getattr(package, "__path__", ()))]
+        raise ValueError(f"{estimator}: {unknown(f'module of {parent}', name, modules)}") from error
+
+
+def _is_classifier(found: object) -> bool:
+    return inspect.isclass(found) and all(hasattr(found, each) for each in ("fit", "predict"))

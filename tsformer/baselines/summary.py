@@ -1,0 +1,77 @@
+"""SummaryRidgeClassifier: a ridge on a few numbers of each series, without training a network."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tsformer.data.containers import to_arrays
+from tsformer.data.panel import Floats
+
+__all__ = ["SummaryRidgeClassifier"]
+
+
+class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
+    """Classify series by mean, deviation and slope of each channel, and the length.
+
+    What a method cannot beat does not need the order of the steps beyond a trend. Missing values
+    are left out of all of them.
+
+    Attributes
+    ----------
+    pipeline_ : Pipeline
+        Standardised features and `RidgeClassifierCV`.
+    classes_ : ndarray (K,)
+        The labels.
+
+    Examples
+    --------
+    >>> X = [np.arange(n, dtype=float)[None] * s for s in (1, -1) for n in (4, 5, 6)]
+    >>> SummaryRidgeClassifier().fit(X, list("aaabbb")).predict([np.arange(9.0)[None]]).tolist()
+    ['a']
+    """
+
+    pipeline_: Pipeline
+
+    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+        """Fit to series X, in any container, and labels y (B,)."""
+        ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
+        self.pipeline_ = make_pipeline(StandardScaler(), ridge).fit(_features(X), np.asarray(y))
+        self.classes_ = self.pipeline_.classes_
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the label of each series, (B,)."""
+        check_is_fitted(self, "pipeline_")
+        return np.asarray(self.pipeline_.predict(_features(X)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _features(X: Any) -> Floats:
+    """Return [B, 3 C + 1]: means, deviations and slopes of the channels, and the length."""
+    return np.stack([_summary(x) for x in to_arrays(X)])
+
+
+def _summary(x: Floats) -> Floats:
+    there = ~np.isnan(x)
+    n = np.maximum(there.sum(axis=1), 1)
+    means = np.where(there, x, 0.0).sum(axis=1) / n
+    apart = np.where(there, x - means[:, None], 0.0)
+    steps = np.where(there, np.arange(x.shape[1]), 0.0)
+    steps = np.where(there, steps - (steps.sum(axis=1) / n)[:, None], 0.0)
+    spread = (steps**2).sum(axis=1)
+    slopes = (apart * steps).sum(axis=1) / np.where(spread > 0, spread, 1.0)
+    return np.concatenate([means, np.sqrt((apart**2).sum(axis=1) / n), slopes, [x.shape[1]]])

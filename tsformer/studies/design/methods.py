@@ -1,0 +1,150 @@
+"""Methods of a study beside its encodings: a classifier and its parameters, under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tsformer._names import nearest, shortened
+from tsformer.baselines.catalogue import BASELINES, TRANSFORMER
+from tsformer.baselines.resolve import (
+    check_json,
+    check_names,
+    find,
+    is_foreign,
+    library_version,
+    load_class,
+)
+from tsformer.studies.design.keys import check_parameters, digest
+
+__all__ = ["Method", "read_methods"]
+
+_TRANSFORMERS = ("tsformer", TRANSFORMER, "tsformer.estimators.classifier.TSTransformerClassifier")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A classifier with its parameters.
+
+    Attributes
+    ----------
+    name : str
+        What the study calls it.
+    estimator : str
+        A name in `tsformer.baselines.BASELINES`, or the dotted path of a class.
+    given : mapping
+        The parameters that the study names.
+    """
+
+    name: str
+    estimator: str
+    given: Mapping[str, Any]
+
+    @property
+    def transformer(self) -> bool:
+        """Whether it is the transformer, which shares the parameters of the study."""
+        return self.estimator in _TRANSFORMERS
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it imports code that neither we nor the list of names vouch for."""
+        return is_foreign(self.estimator)
+
+    @property
+    def random(self) -> bool:
+        """Whether fits may depend on the seed; if not, one is that of every seed."""
+        return find(self.estimator).random
+
+    @property
+    def class_name(self) -> str:
+        """The last part of the path of its class."""
+        return find(self.estimator).path.rpartition(".")[2]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All parameters that differ from the defaults of the class."""
+        return {**find(self.estimator).parameters, **self.given}
+
+    def configuration(self) -> dict[str, Any]:
+        """Return what can affect a fit: class, library with its version, and parameters."""
+        path = find(self.estimator).path
+        library = library_version(path)
+        return {"estimator": path, "library": library, "parameters": self.parameters}
+
+    def hash(self) -> str:
+        """Return a hash of the configuration, eight hex digits."""
+        return digest(self.configuration())
+
+    def check(self) -> None:
+        """Import the class, so that what it lacks is said before any fit.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            As `tsformer.baselines.load_class` raises them, and for an unknown parameter.
+        """
+        if not self.transformer:
+            check_names(self.estimator, load_class(self.estimator), self.parameters)
+
+
+def read_methods(
+    methods: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any]
+) -> dict[str, Method]:
+    """Return the methods of a study by name, checked without importing any.
+
+    Parameters
+    ----------
+    methods : mapping
+        Name to parameters, among them ``estimator``. Without it, the name of the method is that of
+        the classifier, or else it is the transformer.
+    shared : mapping
+        The parameters of the study, which every transformer in it has.
+
+    Raises
+    ------
+    ValueError
+        For an unknown classifier, with the nearest match, or a parameter that the transformer does
+        not have or the comparison sets.
+    TypeError
+        If something has the wrong type or no JSON form.
+    """
+    if not isinstance(methods, Mapping):
+        raise TypeError(f"methods must map names to parameters; got {shortened(methods)}")
+    found = {}
+    for name, said in methods.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a method must be named by a string; got {name!r}")
+        if not isinstance(said, Mapping):
+            raise TypeError(
+                f"method {name!r} must be a table of parameters, as in "
+                f'{{"estimator": "minirocket"}}; got {shortened(said)}'
+            )
+        given = dict(said)
+        estimator = given.pop("estimator", None) or _by_name(name)
+        if not isinstance(estimator, str):
+            raise TypeError(
+                f"estimator of method {name!r} must be a name or the dotted path of a class; got "
+                f"{shortened(estimator)}"
+            )
+        find(estimator)
+        check_json(name, given)
+        method = Method(name, estimator, given)
+        if method.transformer:
+            rest = {key: value for key, value in given.items() if key != "encoding"}
+            check_parameters({**shared, **rest})
+        found[name] = method
+    return found
+
+
+def _by_name(name: str) -> str:
+    """Return the classifier of a method that names none."""
+    if name in BASELINES:
+        return name
+    near = nearest(name, BASELINES)
+    if near and near[0] != "tsformer":  # a slip of the pen must not pass for the transformer
+        raise ValueError(
+            f"method {name!r} names no estimator: did you mean {near[0]!r}? Otherwise say which, "
+            'as in estimator = "tsformer"'
+        )
+    return TRANSFORMER

@@ -1,0 +1,116 @@
+"""Stratified subsets of a train split, each contained in the larger ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer.studies.design.train_sizes import is_percentage, percentage
+
+__all__ = ["nested_order", "nested_subset", "subset_size"]
+
+
+def subset_size(y: npt.NDArray[Any], size: str) -> int:
+    """Return the number of series that a size stands for.
+
+    A percentage is rounded, and is at least one series of each class.
+
+    Parameters
+    ----------
+    y : array (B,)
+        The labels of the train split.
+    size : str
+        As `tsformer.studies.design.train_sizes.train_sizes` returns it.
+
+    Raises
+    ------
+    ValueError
+        If a number of series is below the number of classes, or above the number of series.
+
+    Examples
+    --------
+    >>> y = np.array(list("aaaaaaaabb"))
+    >>> subset_size(y, "50%"), subset_size(y, "1%"), subset_size(y, "3")
+    (5, 2, 3)
+    """
+    n_classes = len(np.unique(y))
+    if is_percentage(size):
+        return max(n_classes, int(len(y) * percentage(size) / 100 + 0.5))
+    n = int(size)
+    if n < n_classes:
+        raise ValueError(
+            f"{n} series cannot have one of each of the {n_classes} classes; take at least "
+            f"{n_classes}, or a percentage, which is rounded up to that"
+        )
+    if n > len(y):
+        raise ValueError(
+            f"{n} series are more than the {len(y)} of the train split; take fewer, or 100% for "
+            "all of them"
+        )
+    return n
+
+
+def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
+    """Return an order of series of which every beginning is stratified.
+
+    Series are shuffled within their classes. One of each class comes first; the rest follow as
+    Sainte-Lague's method gives seats to parties: of all beginnings with one series of each class,
+    that of each length has the least sum over classes of ``(drawn - due) ** 2 / due``, with the
+    number that is `due` in proportion.
+
+    Parameters
+    ----------
+    y : array (B,)
+        The labels.
+    seed : int
+        Seed of the shuffling, and of the order of classes that are due at once.
+
+    Returns
+    -------
+    array of int (B,)
+
+    References
+    ----------
+    Balinski and Young, "Fair Representation", 2001.
+
+    Examples
+    --------
+    >>> y = np.array(list("aaaaaabbb"))
+    >>> order = nested_order(y, seed=0)
+    >>> [sorted(y[order[:n]].tolist()) for n in (2, 3, 6)]
+    [['a', 'b'], ['a', 'a', 'b'], ['a', 'a', 'a', 'a', 'b', 'b']]
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(y))
+    _, classes, counts = np.unique(y[shuffled], return_inverse=True, return_counts=True)
+    place = np.empty(len(y))  # within its class
+    for label, count in enumerate(counts):
+        place[classes == label] = np.arange(count)
+    due = np.where(place == 0, 0.0, (place + 0.5) / counts[classes])
+    return shuffled[np.argsort(due, kind="stable")]
+
+
+def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[np.intp]:
+    """Return a stratified subset, contained in the larger ones of the same seed.
+
+    Parameters
+    ----------
+    y : array (B,)
+        The labels of the train split.
+    size : str
+        As `subset_size` takes it.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    array of int
+        The places of the series in `y`, in order.
+
+    Raises
+    ------
+    ValueError
+        As `subset_size`.
+    """
+    return np.sort(nested_order(y, seed=seed)[: subset_size(y, size)])
