@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,3 +46,22 @@ class Ignores(Nearest):
 
 
 NOT_A_CLASS = 3
+
+
+class Counts(Nearest):
+    """Remembers how many series each fit in this process had."""
+
+    fitted: ClassVar[list[int]] = []
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        self.fitted.append(len(X))
+        return super().fit(X, y)
+
+
+class NeedsMany(Counts):
+    """Cannot be fitted to a few series."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        if len(X) < 20:
+            raise ValueError("too few")
+        return super().fit(X, y)

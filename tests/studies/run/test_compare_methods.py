@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tsformer.baselines import BASELINES, Baseline
 from tsformer.studies import Comparison, Progress, Study, compare
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
@@ -57,6 +59,12 @@ def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
 
         patch.setattr(TrackedRun, "figure", lambda *args, **options: None)
         return Done(uri, tmp_path_factory.mktemp("methods"))
+
+
+@pytest.fixture
+def without_report(monkeypatch: pytest.MonkeyPatch, no_figures: None) -> None:
+    """Write no report, whose figures take longer than small fits."""
+    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
 
 
 def rows(done: Done, method: str, dataset: str = "ItalyPowerDemand") -> pd.DataFrame:
@@ -175,7 +183,7 @@ def test_each_method_has_a_summary_and_the_study_a_view_of_them(done: Done) -> N
 
 
 @pytest.mark.slow
-def test_what_is_finished_is_read_back(done: Done) -> None:
+def test_what_is_finished_is_read_back(done: Done, without_report: None) -> None:
     events: list[Progress] = []
     again = done.again(events)
     pd.testing.assert_frame_equal(again.results, done.comparison.results)
@@ -188,7 +196,9 @@ def test_progress_counts_what_is_fitted_once_for_several(done: Done) -> None:
     assert done.events[-1].done == done.events[-1].total == 24
 
 
-def test_an_encoding_gives_its_fit_to_a_method(done: Done, tmp_path: Path) -> None:
+def test_an_encoding_gives_its_fit_to_a_method(
+    done: Done, tmp_path: Path, without_report: None
+) -> None:
     parameters = {k: v for k, v in METHODS["small"].items() if k != "estimator"}
     same = Study(("ItalyPowerDemand",), ("lspe",), seeds=1, parameters=parameters)
     found = compare(same, out=tmp_path, tracking_uri=done.uri, experiment="methods").results
@@ -197,7 +207,9 @@ def test_an_encoding_gives_its_fit_to_a_method(done: Done, tmp_path: Path) -> No
     assert "method" not in found
 
 
-def test_a_killed_fit_is_done_again(uri: str, experiment: str, tmp_path: Path) -> None:
+def test_a_killed_fit_is_done_again(
+    uri: str, experiment: str, tmp_path: Path, without_report: None
+) -> None:
     study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=1)
     store = prepare_store(uri, experiment)
     left_running(store, study)
@@ -255,3 +267,32 @@ def test_other_processes_fit_methods_too(uri: str, experiment: str, tmp_path: Pa
     found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, jobs=2)
     assert found.results.method.tolist() == ["near", "majority"] * 2
     assert found.results.run_id.nunique() == 3
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Two names whose classes compile something in their first fit."""
+    for name in ("Counts", "NeedsMany"):
+        entry = Baseline(f"{FOREIGN}.{name}", compiled=True)
+        monkeypatch.setitem(BASELINES, name.lower(), entry)  # type: ignore[arg-type]
+    fitted: list[int] = importlib.import_module(FOREIGN).Counts.fitted
+    fitted.clear()
+    return fitted
+
+
+def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
+    uri: str, experiment: str, tmp_path: Path, compiled: list[int], without_report: None
+) -> None:
+    study = Study(("ItalyPowerDemand",), methods={"counts": {}}, seeds=2)
+    compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert compiled == [6, 67, 67]
+
+
+def test_a_compilation_that_fails_is_no_failure_of_the_fit(
+    uri: str, experiment: str, tmp_path: Path, compiled: list[int], without_report: None
+) -> None:
+    study = Study(("ItalyPowerDemand",), methods={"needsmany": {}}, seeds=1)
+    with pytest.warns(UserWarning, match="needsmany includes the time of compiling it.*too few"):
+        found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    assert compiled == [67]
+    assert len(found.results) == 1

@@ -6,12 +6,13 @@ import hashlib
 import re
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tsformer.data.containers import to_arrays
+from tsformer.data.panel import Floats
 from tsformer.data.sources import Source
 from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.studies.run.problem import write_folds
@@ -138,7 +139,7 @@ def _labels(source: Source) -> npt.NDArray[np.str_]:
 
 
 def _digest(
-    parts: dict[str, tuple[list[npt.NDArray[np.floating[Any]]], npt.NDArray[np.str_]]],
+    parts: dict[str, tuple[list[Floats], npt.NDArray[np.str_]]],
     folds: npt.NDArray[np.int64] | None,
 ) -> str:
     """Return a hash of all series, labels and folds, eight hex digits."""
