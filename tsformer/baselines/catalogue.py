@@ -99,11 +99,11 @@ BASELINES: Mapping[str, Baseline] = {
     "minirocket": _numba(
         _ROCKET, {"rocket_transform": "minirocket"}, shortest=9, quick={"num_kernels": 84}
     ),
-    "multirocket": _numba(
-        # 6,250 kernels give the 50,000 features of the paper.
-        _ROCKET,
-        {"rocket_transform": "multirocket", "num_kernels": 6250},
+    "multirocket": Baseline(
+        "tsformer.baselines.multirocket.MultiRocketClassifier",
+        needs=("sktime", "numba"),
         shortest=10,
+        compiled=True,
         quick={"num_kernels": 84},
     ),
     "arsenal": _numba("kernel_based.Arsenal", quick={"num_kernels": 8, "n_estimators": 2}),

@@ -182,7 +182,8 @@ class _Reader:
 
 def _reads(estimator: Any, baseline: Baseline) -> tuple[str, bool, bool]:
     """Return the layout that a classifier reads, and whether it reads gaps and several channels."""
-    if type(estimator).__module__.partition(".")[0] == "tsformer":
+    ours = type(estimator).__module__.partition(".")[0] == "tsformer"
+    if ours and estimator.__sklearn_tags__().input_tags.allow_nan:
         return "any", True, True
     if hasattr(estimator, "get_tag"):  # sktime and aeon
         # Their tags of gaps and lengths are no promise: those of sktime's neighbours say that both

@@ -68,8 +68,11 @@ class Method:
 
     def configuration(self) -> dict[str, Any]:
         """Return what can affect a fit: class, library with its version, and parameters."""
-        path = find(self.estimator).path
-        library = library_version(path)
+        baseline = find(self.estimator)
+        path = baseline.path
+        # What of ours is made of others' parts is as old as those.
+        parts = baseline.needs if path.startswith("tsformer.") else ()
+        library = ", ".join(library_version(each) for each in (path, *parts))
         return {"estimator": path, "library": library, "parameters": self.parameters}
 
     def hash(self) -> str:
