@@ -64,19 +64,18 @@ def methods() -> None:
     from tsformer.baselines import BASELINES
 
     rows = []
+    lacking: dict[str, list[str]] = {}
     for name, each in BASELINES.items():
         missing = [needed for needed in each.needs if importlib.util.find_spec(needed) is None]
         reads = [word for word, can in (("lengths", each.unequal), ("gaps", each.gaps)) if can]
-        rows.append(
-            (
-                name,
-                each.path,
-                ", ".join(reads),
-                "yes" if each.random else "no",
-                f"needs {missing[0]}: {each.install}" if missing else "",
-            )
-        )
-    table(["name", "class", "reads", "by chance", "to install"], rows)
+        if missing:
+            lacking.setdefault(f"{missing[0]}: {each.install}", []).append(name)
+        class_name = each.path.rpartition(".")[2]
+        random = "yes" if each.random else "no"
+        rows.append((name, class_name, ", ".join(reads), random, "no" if missing else "yes"))
+    table(["name", "class", "reads", "random", "installed"], rows)
+    for need, names in lacking.items():
+        typer.echo(f"\n{', '.join(names)}: needs {need}")
 
 
 def datasets(
