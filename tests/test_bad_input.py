@@ -210,6 +210,7 @@ def test_works_or_says_why() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # it takes minutes alone, and several times as many on busy cores
 def test_works_or_says_why_many_times() -> None:
     assert_some_of_each(outcomes(MORE or MANY, derandomize=not MORE))
 
