@@ -15,18 +15,18 @@ from tsformer import (
 
 SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
 DEFAULT = TSTransformerClassifier(**SMALL, max_epochs=25)
+# Several settings to an estimator; a check that fails names all of them.
 OTHERS = [
-    TSTransformerClassifier(**SMALL, head_norm=None, max_epochs=25),
     TSTransformerClassifier(
-        "tape+erpe", **SMALL, stem="patch", pooling="attention", norm_first=False, max_epochs=25
+        "tape+erpe", **SMALL, n_estimators=2, stem="patch", pooling="attention", norm_first=False,
+        max_epochs=25,
     ),
     TSTransformerClassifier(
-        "rope", **SMALL, stem="linear", pooling="max", early_stopping=True, max_epochs=25
+        "rope", **SMALL, stem="linear", pooling="max", head_norm=None, early_stopping=True,
+        max_epochs=25,
     ),
-    TSTransformerClassifier(**SMALL, n_estimators=2, stem="patch", max_epochs=25),
-    TSTransformerRegressor(**SMALL, max_epochs=25),
-    TSTransformerRegressor("fixed", **SMALL, stem="linear", dropout=0.0, max_epochs=25),
-]
+    TSTransformerRegressor("fixed", **SMALL, dropout=0.0, max_epochs=25),
+]  # fmt: skip
 SYMBOLIC = TSTransformerClassifier(**SMALL, stem="embedding", max_epochs=15)
 
 EXPECTED = {
