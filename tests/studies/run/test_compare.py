@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
+from run_once import Done
 
 import tsformer
 from tsformer import TSTransformerClassifier
 from tsformer.data import DatasetError, load_dataset
 from tsformer.plots import encoding_color
-from tsformer.studies import Comparison, Progress, Study, compare
+from tsformer.studies import Progress, Study, compare
 from tsformer.studies.report.summary import to_markdown
-from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking import RunStore
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
 image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
@@ -26,29 +27,9 @@ SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
 
 
-class Done:
-    """The study above, run once for all tests that only look at what came of it."""
-
-    def __init__(self, uri: str, folder: Path):
-        self.uri = uri
-        self.folder = folder
-        self.events: list[Progress] = []
-        self.comparison = self.again(self.events)
-        self.store = prepare_store(uri, "done")
-
-    def again(self, events: list[Progress]) -> Comparison:
-        return compare(
-            STUDY,
-            out=self.folder,
-            tracking_uri=self.uri,
-            experiment="done",
-            on_progress=events.append,
-        )
-
-
 @pytest.fixture(scope="module")
 def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    return Done(uri, tmp_path_factory.mktemp("done"))
+    return Done(STUDY, uri, "done", tmp_path_factory.mktemp("done"))
 
 
 def artifact(store: RunStore, run_id: str, name: str) -> Path:

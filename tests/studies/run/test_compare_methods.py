@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from run_once import Done
 
 from tsformer.baselines import BASELINES, Baseline
-from tsformer.studies import Comparison, Progress, Study, compare
+from tsformer.studies import Progress, Study, compare
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.tracking import RunStore, prepare_store
@@ -32,33 +33,13 @@ METHODS: dict[str, dict[str, Any]] = {
 STUDY = Study(("ItalyPowerDemand", "JapaneseVowels"), methods=METHODS, seeds=2)
 
 
-class Done:
-    """The study above, run once for all tests that look at what came of it."""
-
-    def __init__(self, uri: str, folder: Path):
-        self.uri = uri
-        self.folder = folder
-        self.events: list[Progress] = []
-        self.comparison = self.again(self.events)
-        self.store = prepare_store(uri, "methods")
-
-    def again(self, events: list[Progress]) -> Comparison:
-        return compare(
-            STUDY,
-            out=self.folder,
-            tracking_uri=self.uri,
-            experiment="methods",
-            on_progress=events.append,
-        )
-
-
 @pytest.fixture(scope="module")
 def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
     with pytest.MonkeyPatch.context() as patch:
         from tsformer.tracking import TrackedRun
 
         patch.setattr(TrackedRun, "figure", lambda *args, **options: None)
-        return Done(uri, tmp_path_factory.mktemp("methods"))
+        return Done(STUDY, uri, "methods", tmp_path_factory.mktemp("methods"))
 
 
 @pytest.fixture
