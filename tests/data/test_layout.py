@@ -199,6 +199,7 @@ CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
 ENSEMBLE = {"transformer_params": SMALL, "convolution_params": CONVOLUTIONS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -139,6 +139,7 @@ def test_same_seed_same_predictions_bit_for_bit(problem, encoding, make, request
     assert not np.array_equal(other, probas[0])
 
 
+@pytest.mark.slow
 def test_random_state_may_be_a_generator_or_none(make, italy):
     X, y = italy
     one, two = (

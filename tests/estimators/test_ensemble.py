@@ -316,6 +316,7 @@ class Clock:
         return clf.fit(X, Y)
 
 
+@pytest.mark.slow
 def test_as_many_members_as_fit(monkeypatch):
     clock = Clock(monkeypatch, convolutions=10.0, epoch=1.0, measured=1.0)
     for limit, members, epochs in ((51, 4, 9), (31, 2, 9), (20, 1, 9), (17, 1, 6)):

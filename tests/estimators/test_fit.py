@@ -50,6 +50,7 @@ def test_equal_sample_weights_change_nothing(level, make, italy):
     assert same_weights(weighed, make().fit(X, y))
 
 
+@pytest.mark.slow
 def test_sample_weights_decide(make, italy):
     X, y = italy
     clf = make(max_epochs=15, learning_rate=5e-3, head_norm=None)

@@ -54,6 +54,7 @@ class Noise(Augmentation):
         return replace(batch, values=torch.randn_like(batch.values))
 
 
+@pytest.mark.slow
 def test_between_all_and_nothing():
     assert kept(SHAPE, augmentation=Nothing()) == 1.0
     assert kept(SHAPE, augmentation=Noise()) < 0.3
@@ -123,6 +124,7 @@ def fitted(X=FREQUENCY, y=Y, **options) -> TSTransformerClassifier:
 BOTH = Sum([Warp(), CutMix()])
 
 
+@pytest.mark.slow
 def test_auto_does_not_warp_where_that_harms():
     clf = fitted()
     assert clf.augmentations_ == [CutMix()]
@@ -145,6 +147,7 @@ def test_members_decide_alike_and_each_knows_its_own():
     assert fitted(n_estimators=2).augmentations_ == [CutMix(), CutMix()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weight", "chosen"), [(0.0, CutMix()), (1.0, BOTH)])
 def test_series_without_weight_do_not_decide(weight, chosen):
     X, y = np.concatenate([SHAPE, FREQUENCY]), np.concatenate([Y, Y + 2])

@@ -74,6 +74,7 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [CONVOLUTIONS], expected_failed_checks=lambda estimator: EXPECTED_OF_CONVOLUTIONS
 )

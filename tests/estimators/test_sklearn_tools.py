@@ -28,6 +28,7 @@ from sklearn.svm import SVC
 FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
 
 
+@pytest.mark.slow
 def test_cross_validation_takes_three_dimensions(make, motions):
     X, y = motions
     clf = make(max_epochs=15, learning_rate=5e-3)

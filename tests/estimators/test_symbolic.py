@@ -29,12 +29,14 @@ def fitted():
     return classifier.fit(*events())
 
 
+@pytest.mark.slow
 def test_the_order_of_codes_is_learned(fitted):
     assert fitted.score(*events(seed=1)) > 0.95
     assert fitted.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
     assert fitted.model_.stem.embedding.weight.shape == (6, 16)
 
 
+@pytest.mark.slow
 def test_codes_are_names_not_amounts(fitted):
     X, y = events()
     renamed = np.select([X == 1, X == 2, X == 7, X == 30], [-5, 0, 4, 10**6], default=10**7)

@@ -58,6 +58,7 @@ def test_automatic_ones_are_lower_for_members_trained_on_mixed_series():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_calibrating_finds_the_least_log_loss(n_estimators):
     clf = make(n_estimators=n_estimators, temperature=3).fit(X[:20], Y[:20])

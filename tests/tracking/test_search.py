@@ -314,6 +314,7 @@ def test_a_search_in_an_active_run(few: tuple[Any, Any], quick: None) -> None:
     assert len([run for run in runs(kind="fit") if parent_of(run) == mine.info.run_id]) == 4
 
 
+@pytest.mark.slow
 def test_exclusive_leaves_the_searches_of_active_runs_alone(few: tuple[Any, Any]) -> None:
     tsformer.autolog(log_models=False, pictures=False, exclusive=True)
     with mlflow.start_run():

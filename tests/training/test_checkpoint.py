@@ -244,6 +244,7 @@ def test_it_is_saved_no_more_often_than_asked(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1, "an unfinished file is left"
 
 
+@pytest.mark.slow
 def test_a_continued_history_resumes_too(tmp_path):
     """As with warm_start: the earlier epochs are the caller's, the later ones the checkpoint's."""
     ends = []

@@ -20,6 +20,9 @@ from tsformer.tracking import RunStore, prepare_store
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
+# The study that most of them look at takes ten seconds.
+pytestmark = pytest.mark.slow
+
 # A module in this folder, which pytest makes importable.
 FOREIGN = "foreign_classifiers"
 METHODS: dict[str, dict[str, Any]] = {
@@ -163,7 +166,6 @@ def test_each_method_has_a_summary_and_the_study_a_view_of_them(done: Done) -> N
     assert grouped["groupByKeys"][0]["groupByData"] == "method"
 
 
-@pytest.mark.slow
 def test_what_is_finished_is_read_back(done: Done, without_report: None) -> None:
     events: list[Progress] = []
     again = done.again(events)
@@ -241,7 +243,6 @@ def test_what_reads_one_channel_is_skipped_with_the_reason(
     assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
 
 
-@pytest.mark.slow
 @pytest.mark.processes
 def test_other_processes_fit_methods_too(uri: str, experiment: str, tmp_path: Path) -> None:
     study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=2)

@@ -126,6 +126,7 @@ def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view() -> None:
     assert note.endswith("Made by `tsformer compare --study sums.toml`.")
 
 
+@pytest.mark.slow
 def test_the_study_shows_ranks_and_pictures_of_each_variant(
     store: RunStore, tmp_path: Path
 ) -> None:
