@@ -36,6 +36,8 @@ def test_shorter_series_are_padded_with_the_mean_of_each_channel() -> None:
     assert reader.helped == ["padded", "cut"]
     flat, _ = read([np.ones((2, 3))], layout="flat")
     assert flat.shape == (1, 6)
+    with_gap, _ = read([np.array([[1.0, np.nan, 5.0]]), np.ones((1, 4))], gaps=True)
+    np.testing.assert_array_equal(with_gap[0], [[1, np.nan, 5, 3]], "the mean of what is there")
 
 
 def test_missing_steps_at_the_end_are_an_end_and_others_are_gaps() -> None:
