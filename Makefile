@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "tsformer needs Python 3.11 or newer; pass its path: make install PYTHON=/path/to/python" >&2; exit 1; }
 	@rm -f $@
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,test,dev]"
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,docs,test,dev]"
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
@@ -85,6 +85,17 @@ docs-pictures: install ## redraw the pictures of all encodings and augmentations
 	$(BIN)/python tools/encoding_gallery.py --commit
 	$(BIN)/python tools/augmentation_gallery.py --commit
 
+# The gallery's programs run while it is built; pages and programs that did not change are kept.
+SITE := docs/_build/html
+
+.PHONY: docs docs-serve
+docs docs-serve: export OMP_NUM_THREADS := 1
+docs: install ## build the site into docs/_build/html, with warnings as errors
+	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs $(SITE)
+
+docs-serve: docs ## show the site on http://127.0.0.1:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(SITE) 8000
+
 # aeon needs other versions than the rest; see constraints-aeon.txt. The Python is that of .venv.
 AEON := .venv-aeon
 AEON_INSTALLED := $(AEON)/.installed
@@ -118,7 +129,7 @@ browser: $(UI_INSTALLED)
 
 test-ui: export OMP_NUM_THREADS := 1
 test-ui: export TSFORMER_TEST_UI := 1
-test-ui: browser ## test MLflow's pages in a real browser, which is installed if possible
+test-ui: browser docs ## test MLflow's pages and the site in a real browser, which is installed if possible
 	$(BIN)/python -m pytest -rs tests/ui
 
 # Built from the source distribution, so that it is complete, with the setuptools of constraints.txt.

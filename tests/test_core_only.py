@@ -14,7 +14,7 @@ import sys
 
 class Blocker:
     names = {
-        *("aeon", "matplotlib", "mlflow", "rich", "skbase"),
+        *("aeon", "captum", "matplotlib", "mlflow", "rich", "skbase"),
         *("sktime", "typer"),
     }
 

@@ -34,9 +34,18 @@ def commands(job: dict) -> list[str]:
 
 
 def test_there_are_workflows():
-    assert set(WORKFLOWS) == {"lint.yml", "tests.yml", "release.yml"}
+    assert set(WORKFLOWS) == {"lint.yml", "docs.yml", "tests.yml", "release.yml"}
     run = {command for job in JOBS.values() for command in commands(job)}
-    for target in ("lint", "dist", "test", "test-slow", "test-processes", "test-ui", "test-aeon"):
+    for target in (
+        "lint",
+        "docs",
+        "dist",
+        "test",
+        "test-slow",
+        "test-processes",
+        "test-ui",
+        "test-aeon",
+    ):
         assert f"make {target} PYTHON=python" in run
 
 
@@ -77,13 +86,17 @@ def test_the_versions_are_those_that_the_package_says_it_runs_on():
 def test_only_the_upload_may_ask_for_a_token():
     assert [workflow["permissions"] for workflow in WORKFLOWS.values()] == [
         {"contents": "read"}
-    ] * 3
+    ] * 4
     may = {name: job["permissions"] for name, job in JOBS.items() if "permissions" in job}
-    assert may == {"release.yml-publish": {"id-token": "write"}}
-    publish = JOBS["release.yml-publish"]
+    assert may == {
+        "release.yml-publish": {"id-token": "write"},
+        "docs.yml-publish": {"pages": "write", "id-token": "write"},
+    }
+    publish, pages = JOBS["release.yml-publish"], JOBS["docs.yml-publish"]
     assert publish["environment"] == "pypi"
     assert set(publish["needs"]) == set(WORKFLOWS["release.yml"]["jobs"]) - {"publish"}
-    assert commands(publish) == []  # no code of ours runs where the token is
+    assert pages["if"] == "github.event_name == 'push'"  # that of main, by the triggers
+    assert commands(publish) == commands(pages) == []  # no code of ours runs where the token is
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)

@@ -44,7 +44,8 @@ TSTransformerClassifier(encoding="lspe", encoding_params={"d_hidden": 32})
 ```
 
 Names can be combined, as in `"tape+erpe"`: the hooks are applied in order, and everything that is
-added to scores or attention weights is summed. The README shows how to add an encoding of your own.
+added to scores or attention weights is summed. [How it works](how_it_works.md) shows how to add one
+of your own.
 `tsformer plot-encoding NAME` draws one encoding; `python tools/encoding_gallery.py` draws all of
 them, before training:
 

@@ -1,7 +1,7 @@
 """Which encoding to try first: one sentence for every page, from the rows of the study.
 
-README.md, docs/encodings.md and experiments/results/README.md have it; `tools/write_docs.py` writes
-it there.
+docs/guide/choosing.md, docs/encodings.md and experiments/results/README.md have it;
+`tools/write_docs.py` writes it there.
 """
 
 from __future__ import annotations

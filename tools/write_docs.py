@@ -2,10 +2,10 @@
 
     python tools/write_docs.py
 
-These are the tables of README.md, experiments/results/README.md and speed_notes.md, and the
-recommendation, each between the comments ``<!-- table: name -->`` and ``<!-- end of table -->``,
-and the whole of docs/encodings.md and docs/augmentation.md, which `encodings_page.py` and
-`augmentation_page.py` compose.
+These are the tables of README.md, docs/accuracy.md, docs/explanations.md, two pages of docs/guide/,
+experiments/results/README.md and speed_notes.md, and the recommendation, each between the comments
+``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of docs/encodings.md and
+docs/augmentation.md, which `encodings_page.py` and `augmentation_page.py` compose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from experiments.accuracy import calibration, recipe_study
+from experiments.accuracy import calibration, confirmation, recipe_study
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
@@ -35,6 +35,9 @@ from tsformer.studies.report.sections import side_by_side
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+ACCURACY = ROOT / "docs/accuracy.md"
+CHOOSING = ROOT / "docs/guide/choosing.md"
+TIME = ROOT / "docs/guide/accuracy_and_time.md"
 PAGES = {"encodings.md": encodings_page.page, "augmentation.md": augmentation_page.page}
 RESULTS_README = COMMITTED / "README.md"
 MISSING = COMMITTED / "missing_values.csv"
@@ -43,10 +46,13 @@ RECIPES = COMMITTED / "recipe_study.csv"
 CONVOLUTIONS = COMMITTED / "random_convolutions.csv"
 AVERAGES = COMMITTED / "averages.csv"
 CALIBRATION = COMMITTED / "calibration.csv"
+EXPLANATIONS = ROOT / "docs/explanations.md"
+KNOWN_WINDOWS = COMMITTED / "explanations_known.csv"
+CONFIRMATION = COMMITTED / "confirmation_averages.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 #: Page -> its link to the report of the study that the recommendation is from.
 RECOMMENDED_BY = {
-    "README.md": "experiments/results/which_encoding/report/report.md",
+    "docs/guide/choosing.md": "../../experiments/results/which_encoding/report/report.md",
     "experiments/results/README.md": "which_encoding/report/report.md",
 }
 SPEED = COMMITTED / "speed.csv"
@@ -59,7 +65,7 @@ def encodings_table() -> str:
     """One row per encoding, from the attributes of the classes."""
     rows = (
         (
-            encodings_page.link(row["name"], page="docs/encodings.md"),
+            encodings_page.link(row["name"], page="../encodings.md"),
             row["kind"],
             "each block" if row["per_block"] else "the stack",
             row["extrapolation"],
@@ -113,6 +119,62 @@ def accuracy_table(
         " better / equal / worse",
     )
     return markdown_table(header, rows)
+
+
+def explanations_table(results: Path = KNOWN_WINDOWS) -> str:
+    """One row per problem and method: means over models of where relevance is."""
+    measured = pd.read_csv(results)
+    columns = ("hit", "hit_time", "inside", "change", "missed", "uneven")
+    means = measured.groupby(["problem", "method"], sort=False)[list(columns)].mean()
+    rows = [
+        (
+            problem,
+            f"`{method}`",
+            *(
+                "–" if problem == "absent" and name in columns[:3] else f"{row[name]:.2f}"
+                for name in columns
+            ),
+        )
+        for (problem, method), row in means.iterrows()
+    ]
+    header = ("problem", "method", " hit", " hit in time", " inside", " change", " missed", " even")
+    return markdown_table(header, rows)
+
+
+#: Column of confirmation_averages.csv -> what the method is called.
+_CONFIRMED = {
+    "one transformer": "`TSTransformerClassifier()`, mean of three seeds",
+    "four transformers": "`TSTransformerClassifier(n_estimators=4)`",
+    "random convolutions": "`RandomConvolutionClassifier()`",
+    "ensemble of one": '`TSEnsembleClassifier(quality="fast")`',
+    "ensemble of four": '`TSEnsembleClassifier(quality="best")`',
+    "0.1.0": "`TSTransformerClassifier()` of version 0.1.0",
+}
+
+
+def confirmation_table(averages: Path = CONFIRMATION, published: Path = PUBLISHED) -> str:
+    """One row per method of ours: mean accuracy, and how far it is ahead of each other method."""
+    ours = pd.read_csv(averages, index_col="dataset")
+    ours = ours[[name for name in _CONFIRMED if name in ours]]
+    table = confirmation.beside(ours, published_accuracies(published))
+    problems = table.groupby("other", sort=False)["problems"].first()
+    cells = {
+        (row["ours"], row["other"]): (
+            f"{row['points ahead']:+.1f} ± {row['standard error']:.1f} "
+            f"({row['better']} / {row['equal']} / {row['worse']})"
+        )
+        for row in table.to_dict("records")
+    }
+    rows = (
+        (
+            _CONFIRMED[str(name)],
+            f"{scores.mean():.3f}",
+            *(cells.get((str(name), other), "–") for other in problems.index),
+        )
+        for name, scores in ours.items()
+    )
+    columns = (f" {other} ({n})" for other, n in problems.items())
+    return markdown_table(("method", " mean accuracy", *columns), rows)
 
 
 def recipe_table(results: Path = RECIPES) -> str:
@@ -234,12 +296,16 @@ def filled(text: str, name: str, table: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(argv)
-    text = README.read_text(encoding="utf-8")
-    text = filled(text, "encodings", encodings_table())
-    text = filled(text, "recommendation", recommendation(RECOMMENDED_BY["README.md"]))
-    text = filled(text, "accuracy", accuracy_table())
-    text = filled(text, "speed", speed_table())
+    text = filled(README.read_text(encoding="utf-8"), "confirmation", confirmation_table())
     README.write_text(text, encoding="utf-8")
+    text = filled(ACCURACY.read_text(encoding="utf-8"), "confirmation", confirmation_table())
+    ACCURACY.write_text(filled(text, "accuracy", accuracy_table()), encoding="utf-8")
+    text = TIME.read_text(encoding="utf-8")
+    TIME.write_text(filled(text, "speed", speed_table()), encoding="utf-8")
+    text = CHOOSING.read_text(encoding="utf-8")
+    text = filled(text, "encodings", encodings_table())
+    text = filled(text, "recommendation", recommendation(RECOMMENDED_BY["docs/guide/choosing.md"]))
+    CHOOSING.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(
         text, "recommendation", recommendation(RECOMMENDED_BY["experiments/results/README.md"])
@@ -253,6 +319,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     RESULTS_README.write_text(text, encoding="utf-8")
     text = SPEED_NOTES.read_text(encoding="utf-8")
     SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")
+    text = EXPLANATIONS.read_text(encoding="utf-8")
+    EXPLANATIONS.write_text(filled(text, "explanations", explanations_table()), encoding="utf-8")
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
 

@@ -10,6 +10,7 @@ _PUBLIC = {
     "RandomConvolutionClassifier": "tsformer.estimators.random_convolution",
     "TSEnsembleClassifier": "tsformer.estimators.ensemble",
     "TSTransformerClassifier": "tsformer.estimators.classifier",
+    "TSTransformerEncoder": "tsformer.estimators.encoder",
     "TSTransformerRegressor": "tsformer.estimators.regressor",
     "TSTransformer": "tsformer.model.transformer",
     "ModelConfig": "tsformer.model.transformer",
@@ -23,8 +24,11 @@ _ROOMS = (
     "data",
     "encodings",
     "estimators",
+    "explain",
     "export",
+    "inspection",
     "model",
+    "objectives",
     "plots",
     "studies",
     "tracking",
@@ -37,6 +41,7 @@ __all__ = [
     "TSEnsembleClassifier",
     "TSTransformer",
     "TSTransformerClassifier",
+    "TSTransformerEncoder",
     "TSTransformerRegressor",
     "autolog",
     "load",
@@ -46,6 +51,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tsformer.data import load_dataset
     from tsformer.estimators.classifier import TSTransformerClassifier
+    from tsformer.estimators.encoder import TSTransformerEncoder
     from tsformer.estimators.ensemble import TSEnsembleClassifier
     from tsformer.estimators.loading import load
     from tsformer.estimators.random_convolution import RandomConvolutionClassifier

@@ -35,8 +35,8 @@ def error(capsys, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_help_has_examples_and_is_quick(tmp_path):
     commands = [
-        "fit", "predict", "evaluate", "compare", "ui", "encodings", "plot-encoding", "datasets",
-        "convert",
+        "fit", "predict", "evaluate", "explain", "compare", "ui", "encodings", "plot-encoding",
+        "datasets", "convert",
     ]  # fmt: skip
     overview = tsformer(cwd=tmp_path).stdout
     for command in commands:

@@ -260,3 +260,29 @@ def test_a_tensor_that_belongs_to_nothing_is_refused():
     described = Scaler().fit(to_padded(RAGGED)).describe()
     with pytest.raises(ValueError, match=r"are \['mean', 'std'\]; got \['median'\]"):
         Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
+
+
+@pytest.mark.parametrize("how", ["channel", "series", None])
+def test_scaling_and_the_rest_are_the_whole(how):
+    X, times = with_gaps()
+    series = to_padded(X, times)
+    scaler = Scaler(how, views="values+difference").fit(series)
+    x, t = torch.from_numpy(series.values), torch.from_numpy(series.times)
+    mean, std = scaler.moments(x, ~x.isnan())
+    rest = scaler.without_scaling()
+    for whole, part in zip(scaler(x, t), rest((x - mean) / std, t), strict=True):
+        torch.testing.assert_close(part, whole)
+    assert scaler.scaling == how, "the original is as it was"
+
+
+@pytest.mark.parametrize("gaps", ["interpolate", "mask"])
+def test_the_gradient_is_finite_and_zero_where_values_are_missing(gaps):
+    X, times = with_gaps()
+    series = to_padded(X, times)
+    scaler = Scaler("channel", gaps=gaps, views="values+difference").fit(series)
+    x = torch.from_numpy(series.values).requires_grad_()
+    values, _, _ = scaler(x, torch.from_numpy(series.times))
+    (gradient,) = torch.autograd.grad(values.square().sum(), x)
+    assert gradient.isfinite().all()
+    assert (gradient[x.isnan()] == 0).all()
+    assert (gradient[~x.isnan()] != 0).any()

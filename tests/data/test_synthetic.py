@@ -71,6 +71,7 @@ def test_the_reverse_of_one_class_is_the_other(kind):
     assert np.abs(moments[1] - moments[2]).max() > 0.15
 
 
+@pytest.mark.slow
 @every_task
 def test_a_bag_of_steps_is_at_chance(kind):
     """Neither the values of a channel nor, of two, which come in one step tell of the class."""

@@ -209,8 +209,8 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
         ),
         (
             "id,t,a,y\n1,2024-01-31,3,n\n",
-            {**LONG, "time_format": "%d"},
-            "is not a date of --time-format '%d'",
+            {**LONG, "time_format": "%d/%m/%Y"},
+            "is not a date of --time-format '%d/%m/%Y'",
         ),
         (
             "id,t,a\n1,2,3\n",

@@ -19,7 +19,7 @@ from tsformer.encodings.registry import find
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", slow_except(names()))
+@pytest.mark.parametrize("name", slow_except(names(), ["lspe"]))
 def test_memory_of_a_step_grows_linearly_except_with_a_matrix_of_scores(name, monkeypatch):
     """One series twice as long takes twice the memory; a matrix of scores takes four times."""
     monkeypatch.setattr(encoding_cost, "TOKENS", 1)  # one series whatever its length

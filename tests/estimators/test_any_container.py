@@ -39,6 +39,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_several_channels(name, make, motions, tmp_path):
     X, y = motions

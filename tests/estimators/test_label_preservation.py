@@ -156,6 +156,7 @@ def test_series_without_weight_do_not_decide(weight, chosen):
     assert clf.augmentations_ == [chosen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "params", "p"),
     [(2, None, 0.5), (10, None, 0.5), (20, None, 0.25), (20, {"cutmix": {"p": 0.5}}, 0.5)],
@@ -165,6 +166,7 @@ def test_with_many_classes_fewer_series_are_mixed(n_classes, params, p):
     assert clf.augmentations_ == [Sum([Warp(), CutMix(p=p)])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "params", "p"), [(200, None, 0.5), (400, None, 0.25), (400, {"cutmix": {"p": 0.5}}, 0.5)]
 )

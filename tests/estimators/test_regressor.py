@@ -47,7 +47,7 @@ def test_scale_and_offset_of_targets_change_nothing(evening):
 def test_parameters_are_those_of_the_classifier_except_for_classes():
     ours = inspect.signature(TSTransformerRegressor).parameters
     theirs = inspect.signature(TSTransformerClassifier).parameters
-    of_classes = ("class_weight", "label_smoothing", "temperature")
+    of_classes = ("class_weight", "label_smoothing", "temperature", "unlabelled")
     assert list(ours) == [name for name in theirs if name not in of_classes]
     # What hides the size of values, or changes them, is off in a regression.
     off = {"head_norm": None, "views": "values", "augmentation": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from marks import slow_except
 from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -82,7 +83,7 @@ def test_scikit_learns_checks_of_random_convolutions(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", [DEFAULT, *OTHERS], ids=str)
+@pytest.mark.parametrize("estimator", slow_except([DEFAULT, *OTHERS], [DEFAULT]), ids=str)
 def test_a_series_alone_is_answered_as_among_others(estimator):
     X = 3 * np.random.default_rng(0).normal(size=(20, 3))
     y = (X[:, 0] > 0).astype(int)

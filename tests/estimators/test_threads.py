@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from marks import slow_except
 from torch import nn
 
 from tsformer import (
@@ -83,7 +84,7 @@ def answers(estimator: Any) -> np.ndarray:
     return np.asarray(predict(X))
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", slow_except(MAKERS, ["classifier", "early stopping"]))
 def test_fits_in_threads_give_the_model_of_a_fit_alone(name: str) -> None:
     expected = answers(MAKERS[name]().fit(X, Y))
     parallel = joblib.Parallel(n_jobs=2, backend="threading")

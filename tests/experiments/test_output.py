@@ -147,6 +147,10 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             "averages": lambda path, folder: pd.DataFrame({"one transformer": {"Adiac": 0.5}}),
         },
     ),
+    "experiments.memory.peak": (
+        ["--n", "4", "--length", "8", "--kept", "array"],
+        {"measured": lambda path, kept, **_: {"fit_mib": 1.0, "predict_mib": 1.0}},
+    ),
     "experiments.accuracy.warping_rule": (
         ["--datasets", "Adiac"],
         {"measure": lambda dataset: {"dataset": dataset, "agreement_kept": 1.0}},
@@ -180,6 +184,43 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
     "experiments.cost.tracking_cost": (
         ["--datasets", "ItalyPowerDemand"],
         {"measure": lambda dataset, **options: {"dataset": dataset}, "prepare_store": print},
+    ),
+    "experiments.explanations.deletion": (
+        ["--datasets", "ECG200", "--seeds", "1"],
+        {
+            "measure": lambda dataset, seed, order, epochs: {
+                "dataset": dataset,
+                "seed": seed,
+                "order": order,
+                "area": 0.5,
+            }
+        },
+    ),
+    "experiments.explanations.known_windows": (
+        ["--seeds", "1"],
+        {
+            "measure": lambda problem, seed, method: {
+                "problem": problem,
+                "seed": seed,
+                "method": method,
+                "accuracy": 1.0,
+                "hit": 1.0,
+                "hit_time": 1.0,
+                "inside": 1.0,
+                "change": 1.0,
+                "missed": 0.0,
+                "uneven": 0.5,
+            }
+        },
+    ),
+    "experiments.pretraining.few_labels": (
+        ["--datasets", "Adiac", "--seeds", "1"],
+        {
+            "pretrain": lambda *_: None,
+            "measure": lambda dataset, seed, method, size, *_: fitted(
+                dataset=dataset, seed=seed, method=method, train_size=size, n_train=int(size[:-1])
+            ),
+        },
     ),
     "experiments.language.language_model": (
         ["--epochs", "1", "--tokens", "500", "--d-model", "8", "--n-layers", "1", "--no-track"],

@@ -2,8 +2,8 @@
 
     python tests/golden/make_golden.py
 
-Run once a release, on the version that is released: a folder that exists is never written again,
-for it holds what that version wrote.
+Run on the version that is released, and where it learns to save a new kind of model: what exists
+is never written again, for it is what that version wrote.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
     TSTransformerRegressor,
 )
 
@@ -62,6 +63,7 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
             ).fit(gaps, y),
             *(gaps, None),
         ),
+        "encoder": (TSTransformerEncoder(**SMALL).fit(gaps), gaps, None),
         "symbolic": (
             TSTransformerClassifier("rope", **SMALL, stem="embedding").fit(codes, y == "a"),
             *(codes, None),
@@ -74,16 +76,18 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
 
 
 def answer(model: object, X: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """Return probabilities, or what a regression predicts."""
-    ask = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    """Return probabilities, what a regression predicts, or embeddings."""
+    methods = ("predict_proba", "predict", "transform")
+    ask = next(getattr(model, method) for method in methods if hasattr(model, method))
     return ask(X, times)
 
 
 def main() -> None:
     folder = HERE / tsformer.__version__
-    if folder.exists():
-        sys.exit(f"{folder} exists: it holds what version {tsformer.__version__} wrote")
-    for name, (model, X, times) in models().items():
+    new = {name: each for name, each in models().items() if not (folder / name).exists()}
+    if not new:
+        sys.exit(f"{folder} has all: it holds what version {tsformer.__version__} wrote")
+    for name, (model, X, times) in new.items():
         model.save(folder / name)
         arrays = {"X": X, "answer": answer(model, X, times)}
         np.savez(folder / f"{name}.npz", **arrays if times is None else {**arrays, "times": times})

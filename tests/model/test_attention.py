@@ -109,3 +109,22 @@ def test_an_encoding_may_answer_in_float32_under_autocast(encoding):
     with torch.autocast("cpu", torch.bfloat16):
         rounded = layer(x, t, encoding, MASK)
     torch.testing.assert_close(rounded.float(), layer(x, t, encoding, MASK), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+@pytest.mark.parametrize("encoding", [Plain, Widened, Biased])
+@pytest.mark.parametrize("causal", [False, True])
+def test_weights_are_those_that_the_kernel_uses(encoding, mask, causal):
+    torch.manual_seed(0)
+    layer = SelfAttention(D, H, causal).double()
+    x = torch.randn(B, N, D, dtype=torch.float64)
+    weights = layer.weights(x, T, encoding(), mask)
+    assert weights.shape == (B, H, N, N)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, N).double())
+    if mask is not None:
+        assert (weights[1, :, :, 4:] == 0).all()
+    if causal:
+        assert (weights.triu(1) == 0).all()
+    _, _, v = heads(layer, x)
+    out = (weights @ v).transpose(1, 2).flatten(2) @ layer.out.weight.T + layer.out.bias
+    torch.testing.assert_close(out, layer(x, T, encoding(), mask))

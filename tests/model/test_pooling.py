@@ -56,3 +56,19 @@ def test_attention_starts_as_the_mean():
 def test_unknown_pooling():
     with pytest.raises(ValueError, match="unknown pooling 'maen': did you mean 'mean'"):
         make_pooling("maen", 5)
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+@pytest.mark.parametrize("name", POOLINGS)
+def test_shares_are_what_is_pooled(name, mask):
+    pooling, x = make(name), tokens()
+    shares = pooling.shares(x, mask)
+    torch.testing.assert_close(shares.sum(dim=1), torch.ones(3))
+    if mask is not None:
+        assert (shares[~mask] == 0).all()
+    if name == "max":  # each feature has one holder
+        pooled = pooling(x, mask)
+        counts = [[(x[b, n] == pooled[b]).sum() / 5 for n in range(6)] for b in range(3)]
+        torch.testing.assert_close(shares, torch.tensor(counts))
+    else:
+        torch.testing.assert_close(torch.einsum("bn,bnd->bd", shares, x), pooling(x, mask))

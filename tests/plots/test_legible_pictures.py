@@ -25,7 +25,13 @@ figures = pytest.importorskip("matplotlib.figure")
 
 SIZES = {"d_model": 32, "n_heads": 4}
 #: Those with a layout of their own, as docs/pictures.md says.
-WHOLE_FIGURES = {"plot_encoding", "plot_encoding_change", "plot_by_dataset", "plot_reliability"}
+WHOLE_FIGURES = {
+    "plot_attention",
+    "plot_encoding",
+    "plot_encoding_change",
+    "plot_by_dataset",
+    "plot_reliability",
+}
 PAGE = Path(__file__).parents[2] / "docs" / "pictures.md"
 HISTORY = [
     {"epoch": n, "loss": 1 / n, "val_loss": 0.2 + abs(n - 30) / 40, "val_score": 1 - 1 / n, "lr": 1}
@@ -92,6 +98,7 @@ def test_scores_end_at_one_and_the_best_epoch_is_marked() -> None:
         plot_history([])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "classes",
     [

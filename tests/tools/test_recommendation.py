@@ -12,7 +12,7 @@ from tools import write_docs
 from tools.recommendation import recommendation
 from tsformer import TSTransformerClassifier
 
-PAGES = ("README.md", "docs/encodings.md", "experiments/results/README.md")
+PAGES = ("docs/guide/choosing.md", "docs/encodings.md", "experiments/results/README.md")
 
 
 def without_links(text: str) -> str:

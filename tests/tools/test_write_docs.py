@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from tools import write_docs
 
 
-@pytest.mark.parametrize("name", ["encodings", "accuracy", "speed"])
-def test_table_is_fresh(name):
-    table = {
-        "encodings": write_docs.encodings_table,
-        "accuracy": write_docs.accuracy_table,
-        "speed": write_docs.speed_table,
-    }[name]()
-    text = write_docs.README.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page", "name", "table"),
+    [
+        (write_docs.ACCURACY, "accuracy", write_docs.accuracy_table),
+        (write_docs.README, "confirmation", write_docs.confirmation_table),
+        (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
+        (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
+        (write_docs.TIME, "speed", write_docs.speed_table),
+    ],
+)
+def test_table_is_fresh(page, name, table):
+    table = table()
+    text = page.read_text(encoding="utf-8")
     assert write_docs.filled(text, name, table) == text, "stale; run: python tools/write_docs.py"
 
 
@@ -73,6 +79,27 @@ def test_the_accuracy_table_compares_each_with_the_default_on_its_own_problems(t
     ]
 
 
+def test_the_confirmation_table_compares_each_with_others_on_the_problems_that_both_have(tmp_path):
+    ours, others = tmp_path / "ours.csv", tmp_path / "others.csv"
+    ours.write_text(
+        "dataset,one transformer,random convolutions\nFish,0.9,0.7\nNATOPS,0.8,0.9\n", "utf-8"
+    )
+    others.write_text(
+        "dataset,method,protocol,accuracy,source\n"
+        "Fish,ROCKET,default split,0.8,a\nNATOPS,ROCKET,default split,0.8,a\n"
+        "Fish,HC2,default split,0.7,a\n",
+        "utf-8",
+    )
+    header, _, *rows = write_docs.confirmation_table(ours, others).splitlines()
+    assert header == "| method | mean accuracy | HC2 (1) | ROCKET (2) |"
+    assert rows == [
+        "| `TSTransformerClassifier()`, mean of three seeds | 0.850 | +20.0 ± nan (1 / 0 / 0) | "
+        "+5.0 ± 5.0 (1 / 1 / 0) |",
+        "| `RandomConvolutionClassifier()` | 0.800 | +0.0 ± nan (0 / 1 / 0) | "
+        "+0.0 ± 10.0 (1 / 0 / 1) |",
+    ]
+
+
 def test_the_recipe_table_pairs_each_fit_with_the_default_of_its_seed(tmp_path):
     ours = tmp_path / "ours.csv"
     ours.write_text(ROWS, encoding="utf-8")
@@ -91,3 +118,25 @@ def test_tables_of_the_notes_are_fresh():
     text = write_docs.SPEED_NOTES.read_text(encoding="utf-8")
     assert write_docs.speed_notes(text) == text, "stale; run: python tools/write_docs.py"
     assert len(write_docs.speed_table().splitlines()) >= 2 + 2 * 4
+
+
+def test_the_table_of_explanations_is_fresh():
+    text = write_docs.EXPLANATIONS.read_text(encoding="utf-8")
+    table = write_docs.explanations_table()
+    assert write_docs.filled(text, "explanations", table) == text, (
+        "stale; run: python tools/write_docs.py"
+    )
+
+
+def test_the_table_of_explanations_averages_models(tmp_path):
+    rows = [
+        {"problem": "window", "seed": seed, "method": "occlusion", "hit": hit, "hit_time": 1.0}
+        | {"inside": 0.5, "change": 2.0, "missed": 0.1, "uneven": 0.5}
+        for seed, hit in enumerate((0.5, 1.0))
+    ]
+    rows += [{**rows[0], "problem": "absent"}]
+    pd.DataFrame(rows).to_csv(tmp_path / "known.csv", index=False)
+    assert write_docs.explanations_table(tmp_path / "known.csv").splitlines()[2:] == [
+        "| window | `occlusion` | 0.75 | 1.00 | 0.50 | 2.00 | 0.10 | 0.50 |",
+        "| absent | `occlusion` | – | – | – | 2.00 | 0.10 | 0.50 |",
+    ]

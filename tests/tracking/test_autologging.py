@@ -21,6 +21,7 @@ from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
     TSTransformerRegressor,
 )
 from tsformer.tracking import MLflowTracker, RunStore
@@ -131,6 +132,28 @@ def test_a_regressor(italy: tuple[Any, Any]) -> None:
     assert np.allclose(load_registered(artifacts(run)["model"]).predict(X), regressor.predict(X))
     model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
     assert np.allclose(model.predict({"series": X[:3]})["prediction"], regressor.predict(X[:3]))
+
+
+def test_an_encoder_and_what_starts_from_it() -> None:
+    X = np.random.default_rng(0).normal(size=(12, 1, 20))
+    tsformer.autolog(pictures=False)
+    before = runs()
+    encoder = TSTransformerEncoder(**SMALL, max_epochs=2).fit(X, X_val=X[:4])
+    run = new_run(before)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["objective"] == "masked"
+    losses = mlflow.MlflowClient().get_metric_history(run.info.run_id, "train/loss")
+    assert [point.value for point in losses] == [row["loss"] for row in encoder.history_]
+    assert "val/loss" in run.data.metrics
+    assert len(run.inputs.dataset_inputs) == 2
+    loaded = tsformer.load(artifacts(run)["encoder"])
+    assert np.array_equal(loaded.transform(X), encoder.transform(X))
+    # What is pretrained inside a fit is a part of it, and no run of its own.
+    tsformer.autolog(**PLAIN)
+    before = runs()
+    source = TSTransformerEncoder(**SMALL, max_epochs=1)
+    TSTransformerClassifier(**SMALL, max_epochs=1, init_from=source).fit(X, [0, 1] * 6)
+    assert new_run(before).data.params["estimator"] == "TSTransformerClassifier"
 
 
 def test_random_convolutions(italy: tuple[Any, Any]) -> None:

@@ -135,7 +135,7 @@ class Evil:
 def test_a_registered_stranger_runs_no_code(
     serialization: str | None, store: RunStore, address: str, tmp_path: Path
 ) -> None:
-    """What `MLmodel` asks for is not done, and MLflow itself does it: the README says so."""
+    """What `MLmodel` asks for is not done, and MLflow itself does it: the guide says so."""
     folder, ran = tmp_path / "model", tmp_path / "ran"
     shutil.copytree(model_folder(store, address), folder)
     (folder / "model.skops").write_bytes(pickle.dumps(Evil(ran)))
@@ -150,7 +150,7 @@ def test_a_registered_stranger_runs_no_code(
     assert not ran.exists()
     if serialization == "pickle":
         mlflow.sklearn.load_model(str(folder))
-        assert ran.exists(), "the README says that MLflow runs it"
+        assert ran.exists(), "the guide says that MLflow runs it"
 
 
 @pytest.mark.slow

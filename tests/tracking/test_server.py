@@ -49,9 +49,19 @@ def test_pages_have_views_made_where_there_were_none(uri: str) -> None:
     for address in pages.values():
         key = address.partition("viewStateShareKey=")[2].partition("&")[0]
         assert f"mlflow.sharedViewState.{key}" in tags
-    with store.start("encoding", kind="encoding"):
-        pass
+    with store.start("none", kind="encoding") as run:
+        run.params({"encoding": "none"})
     assert "viewStateShareKey=encodings" in pages_of(store, "http://x")["encodings side by side"]
+
+
+def test_pages_of_a_study_of_methods_say_so(uri: str) -> None:
+    store = prepare_store(uri, "methods")
+    with store.start("encoding of an earlier study", kind="encoding") as run:
+        run.params({"encoding": "none", "study": "earlier"})
+    with store.start("rocket", kind="encoding") as run:
+        run.params({"method": "rocket", "study": "field"})
+    pages = pages_of(store, "http://x")
+    assert list(pages) == ["methods side by side", "fits by method", "all fits"]
 
 
 def test_a_port_in_use_is_said_before_a_server_starts(store: RunStore) -> None:

@@ -277,6 +277,8 @@ def test_methods_are_told_apart_by_their_names_and_fits_of_no_study_by_their_enc
         "fit_seconds",
     }
     assert grouped_by(store) == ["method"]
+    assert view(store, "grouped")[0] == "Fits grouped by method"
     fit(store, encoding="none")
     make_views(store, study="s")
     assert grouped_by(store) == ["method", "encoding"]
+    assert view(store, "grouped")[0] == "Fits grouped by method and encoding"

@@ -66,6 +66,7 @@ def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None
     assert process.exitcode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ragged", "validated"), [(False, False), (True, False), (True, True)])
 def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(ragged, validated, tmp_path):
     options = {"n_iter_no_change": 2} if validated else {}

@@ -29,8 +29,10 @@ app = typer.Typer(
 )
 for command in (
     models.fit,
+    models.pretrain,
     models.predict,
     models.evaluate,
+    models.explain,
     studies.compare,
     demonstration.demo,
     statistics.statistics,

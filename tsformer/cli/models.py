@@ -1,4 +1,4 @@
-"""One model: fit, predict, evaluate."""
+"""One model: fit, predict, evaluate, explain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tsformer.data.table import TableSchema
     from tsformer.tracking.model_run import ModelRun
 
-__all__ = ["Set", "evaluate", "fit", "predict"]
+__all__ = ["Set", "evaluate", "explain", "fit", "predict", "pretrain"]
 
 Set = Annotated[
     list[str],
@@ -59,6 +59,10 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
     ] = False,
+    init_from: Annotated[
+        Path | None,
+        typer.Option(help="A folder to start from, written by `tsformer pretrain` or `fit`."),
+    ] = None,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
@@ -81,62 +85,188 @@ def fit(
       tsformer fit ECG200 --encoding tape+erpe --max-epochs 100 --set n_layers=1
       tsformer fit NATOPS --set stem=patch --set encoding_params.d_hidden=32
       tsformer fit FordA --checkpoint state --resume
+      tsformer fit FordA --init-from encoder --set n_epochs_frozen=10
       torchrun --nproc-per-node=2 -m tsformer fit FordA --checkpoint state
     """
     from tsformer import TSTransformerClassifier
-    from tsformer.data.sources import is_file, read_source
+    from tsformer.data.sources import is_file
+
+    asked: dict[str, Any] = {"encoding": encoding, "random_state": seed, "max_epochs": max_epochs}
+    if init_from is not None:
+        asked["init_from"] = str(init_from)
+    options = _options(TSTransformerClassifier, asked, checkpoint, resume, set_)
+    where = Where.asked(no_track, tracking_uri, experiment, run_name)
+    classifier = TSTransformerClassifier(**options)
+    X, run = _trained(classifier, dataset, columns, out, where, labelled=True)
+    if X is None:
+        return
+    new = f"predict {out} new{Path(dataset).suffix}"
+    following = new if is_file(dataset) else f"evaluate {out} {dataset}"
+    _report(classifier, dataset, len(X), out, following, run)
+
+
+@with_columns
+def pretrain(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a data set; or a table (CSV, Parquet) or .ts file; or a folder of "
+            "these, as in series/. Labels are ignored."
+        ),
+    ],
+    columns: TableSchema,
+    encoding: Annotated[
+        str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
+    ] = "lspe",
+    objective: Annotated[
+        str, typer.Option(help="What is learned: masked or contrastive.")
+    ] = "masked",
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("encoder"),
+    max_epochs: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of epochs; by default chosen from the size of the data."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder for checkpoints during training.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
+    ] = False,
+    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    no_track: NoTrack = False,
+    tracking_uri: TrackingUri = None,
+    experiment: Experiment = None,
+    run_name: RunName = None,
+) -> None:
+    """Pretrain an encoder on series without labels, for fit --init-from, and save it.
+
+    Of a data set the train split is read. What is reported at last is the loss of the
+    objective; for masked it is the squared error of the hidden values, of about 1 without
+    any learning.
+
+    [bold]Examples[/bold]
+
+      tsformer pretrain FordA --out encoder
+      tsformer fit FordA --init-from encoder --set freeze=backbone
+      tsformer pretrain long.csv --case id --time t --value a,b,c
+      tsformer pretrain series/ --objective contrastive --set d_model=32
+    """
+    from tsformer import TSTransformerEncoder
+    from tsformer.data.sources import is_folder
+
+    asked = {
+        "encoding": encoding,
+        "objective": objective,
+        "random_state": seed,
+        "max_epochs": max_epochs,
+    }
+    options = _options(TSTransformerEncoder, asked, checkpoint, resume, set_)
+    where = Where.asked(no_track, tracking_uri, experiment, run_name)
+    encoder = TSTransformerEncoder(**options)
+    X, run = _trained(encoder, dataset, columns, out, where, labelled=False)
+    if X is not None:
+        labelled = "LABELLED" if is_folder(dataset) else dataset
+        following = f"fit {labelled} --init-from {out}{_alike(encoder)}"
+        _report(encoder, dataset, len(X), out, following, run)
+
+
+def _alike(encoder: Any) -> str:
+    """Return the options that give a classifier the blocks of an encoder."""
+    from tsformer import TSTransformerClassifier
+
+    usual, own = TSTransformerClassifier().get_params(), encoder.get_params()
+    said = "" if own["encoding"] == usual["encoding"] else f" --encoding {own['encoding']}"
+    for name in ("stem", "d_model", "n_heads", "n_layers", "d_ff", "norm_first"):
+        if own[name] != usual[name]:
+            said += f" --set {name}={own[name]}"
+    return said
+
+
+def _options(
+    kind: type[Any],
+    asked: dict[str, Any],
+    checkpoint: Path | None,
+    resume: bool,
+    set_: list[str],
+) -> dict[str, Any]:
+    """Return the parameters of an estimator from the options of a command."""
+    given = {name: value for name, value in asked.items() if name != "max_epochs"}
+    options = {"verbose": 1, **given, **parsing.settings(set_)}
+    if checkpoint is not None:
+        options |= {"checkpoint_dir": str(checkpoint), "resume": resume}
+    elif resume:
+        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
+    if asked["max_epochs"] is not None:
+        options["max_epochs"] = asked["max_epochs"]
+    known = kind().get_params()
+    for name in options:
+        if name not in known:
+            raise ValueError(unknown("parameter", name, known))
+    return options
+
+
+def _trained(
+    estimator: Any,
+    dataset: str,
+    columns: TableSchema,
+    out: Path,
+    where: Where | None,
+    *,
+    labelled: bool,
+) -> tuple[Any, ModelRun | None]:
+    """Fit an estimator to a data set or a file and save it; return the series and the run.
+
+    The series are None in a process that does not lead.
+    """
+    from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings.registry import find
     from tsformer.estimators.parameters import check_parameters
     from tsformer.persistence import check_destination, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
 
-    options = {"encoding": encoding, "random_state": seed, **parsing.settings(set_)}
-    if checkpoint is not None:
-        options |= {"checkpoint_dir": str(checkpoint), "resume": resume}
-    elif resume:
-        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
-    if max_epochs is not None:
-        options["max_epochs"] = max_epochs
-    known = TSTransformerClassifier().get_params()
-    for name in options:
-        if name not in known:
-            raise ValueError(unknown("parameter", name, known))
-    where = Where.asked(no_track, tracking_uri, experiment, run_name)
     check_destination(out)  # fail before training rather than after it
-    classifier = TSTransformerClassifier(**{"verbose": 1, **options})
-    check_parameters(classifier.get_params(deep=False))  # `fit` does so when there is a run already
-    for part in str(classifier.encoding).split("+"):
+    check_parameters(estimator.get_params(deep=False))  # `fit` does so when there is a run already
+    for part in str(estimator.encoding).split("+"):
         find(part.strip())
-    with process_group(resolve_device(classifier.device)) as ranks:
+    with process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
-            source = read_source(dataset, columns)
+            if not labelled and is_folder(dataset):
+                source = read_folder(dataset, columns)
+            else:
+                source = read_source(dataset, columns, labelled=labelled or None)
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
-        X, y = source.X, source.y
+        X, y = source.X, source.y if labelled else None
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()
         if where is not None and ranks.leads:
             from tsformer.tracking.model_run import tracked_fit
 
             tracked = tracked_fit(
-                classifier, X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
+                estimator, X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
             )
         with tracked as run:
-            classifier.fit(X, y)
+            estimator.fit(X, y)
         if source.schema is not None:
-            classifier.table_schema_ = source.schema
+            estimator.table_schema_ = source.schema
         if not ranks.leads:
-            return
-        save_or_rescue(classifier.save, out)
-    history = classifier.history_
-    n_parameters = sum(w.numel() for model in classifier.models_ for w in model.parameters())
+            return None, None
+        save_or_rescue(estimator.save, out)
+    return X, run
+
+
+def _report(
+    estimator: Any, dataset: str, n_series: int, out: Path, following: str, run: ModelRun | None
+) -> None:
+    """Say what was trained, and what to do next."""
+    history = estimator.history_
+    n_parameters = sum(w.numel() for model in estimator.models_ for w in model.parameters())
     typer.echo(
-        f"{classifier.encoding} on {dataset}: {len(X)} series, {classifier.n_iter_} epochs in "
+        f"{estimator.encoding} on {dataset}: {n_series} series, {estimator.n_iter_} epochs in "
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
         f"loss {history[-1]['loss']:.3f}"
     )
-    new = f"predict {out} new{Path(dataset).suffix}"
-    following = new if is_file(dataset) else f"evaluate {out} {dataset}"
     typer.echo(f"saved in {out}; next: tsformer {following}")
     say_where(run)
     if history.interrupted:
@@ -191,6 +321,12 @@ def evaluate(
         ),
     ],
     columns: TableSchema,
+    explanations: Annotated[
+        int,
+        typer.Option(
+            min=0, help="How many series of each class the run shows with what speaks for them."
+        ),
+    ] = 0,
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
     experiment: Experiment = None,
@@ -235,9 +371,129 @@ def evaluate(
         own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
         y = np.array([own.get(label, label) for label in np.asarray(found.y).tolist()])
         tracked = track_evaluation(
-            classifier, found.X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
+            classifier,
+            found.X,
+            y,
+            dataset=dataset,
+            loader=_loader(dataset),
+            explanations=explanations,
+            **asdict(where),
         )
         say_where(tracked)
+
+
+@with_columns
+def explain(
+    model: Model,
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="A data set, of whose test split the series is; or a table (CSV, Parquet) or .ts "
+            "file."
+        ),
+    ],
+    columns: TableSchema,
+    case: Annotated[
+        str, typer.Option(help="The series: its name in a table, or its number, from 0.")
+    ] = "0",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="integrated_gradients, occlusion, gradient_x_input, shapley_sampling or "
+            "attention_rollout."
+        ),
+    ] = "integrated_gradients",
+    target: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="The class; by default the predicted one.")
+    ] = None,
+    baseline: Annotated[
+        str, typer.Option(help="What stands for an absent value: mean, zero or a number.")
+    ] = "mean",
+    out: Annotated[Path, typer.Option(metavar="FILE.png", help="The file to write.")] = Path(
+        "why.png"
+    ),
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="An option of the method; can be repeated."
+        ),
+    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+) -> None:
+    """Draw a series coloured by what each of its values says for a class.
+
+    A table is read as the one that the model was trained on; its labels are ignored.
+
+    [bold]Examples[/bold]
+
+      tsformer explain model BasicMotions --case 3 --out why.png
+      tsformer explain model new.csv --case patient-7 --method occlusion --set window=10
+    """
+    import numpy as np
+
+    from tsformer.explain import BASELINES, most_relevant_windows
+    from tsformer.plots import plot_relevance
+
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder; name a file, as in --out {out / 'why.png'}")
+    classifier, found = _read_for(model, dataset, columns, labelled=False)
+    if not hasattr(classifier, "explain"):
+        raise ValueError(
+            f"{model} is a {type(classifier).__name__}, which has no explanations; "
+            "TSTransformerClassifier has"
+        )
+    row = _row(case, found, dataset)
+    series = classifier._read(found.X, reset=False)
+    series = series.take(np.arange(len(series)) == row)
+    labels = {str(label): label for label in classifier.classes_.tolist()}
+    if target is not None and target not in labels:
+        raise ValueError(unknown("class", target, labels))
+    probabilities = classifier.predict_proba(series)[0]
+    predicted = str(classifier.classes_[probabilities.argmax()])
+    asked = predicted if target is None else target
+    relevance = classifier.explain(
+        series,
+        method,
+        labels[asked],
+        parsing.number("--baseline", baseline, *BASELINES),
+        method_params=parsing.settings(set_),
+    )[0]
+    said = "" if found.y is None else f", labelled {found.y[row]}"
+    title = (
+        f"{dataset}, series {case}{said}: predicted {predicted} ({probabilities.max():.0%}); "
+        f"{method.replace('_', ' ')} for {asked}"
+    )
+    length = int(series.lengths[0])
+    figure = plot_relevance(
+        series.values[0, :length].T,
+        relevance,
+        times=None if series.times is None else series.times[0, :length],
+        channels=series.channels,
+        title=title,
+    )
+    out = out if out.suffix else out.with_suffix(".png")
+    figure.savefig(out)
+    typer.echo(title)
+    for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance[:, :length]), 1):
+        share = relevance[channel, begin:end].sum()
+        name = channel if series.channels is None else series.channels[channel]
+        typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {share:+.3f}")
+    typer.echo(f"drawn to {out}")
+
+
+def _row(case: str, found: Source, dataset: str) -> int:
+    """Return the row of the series of that name or number."""
+    names = [] if found.cases is None else [str(name) for name in found.cases]
+    if case in names:
+        return names.index(case)
+    if not case.isdecimal():
+        raise ValueError(
+            unknown("series", case, names) if names else f"--case takes a number; got {case!r}"
+        )
+    if int(case) >= len(found.X):
+        raise ValueError(
+            f"--case {case}: {dataset} has {len(found.X)} series, from 0 to {len(found.X) - 1}"
+        )
+    return int(case)
 
 
 def _loader(dataset: str) -> str:
@@ -250,11 +506,17 @@ def _loader(dataset: str) -> str:
 def _read_for(
     model: Path, source: str, columns: TableSchema, *, labelled: bool
 ) -> tuple[Any, Source]:
-    """Load a model, and read series as those that it was trained on."""
+    """Load a classifier, and read series as those that it was trained on."""
     import tsformer
     from tsformer.data.sources import read_source
 
     classifier = tsformer.load(model)
+    if not hasattr(classifier, "classes_"):
+        start = f"; train a classifier from it: tsformer fit DATA --init-from {model}"
+        raise ValueError(
+            f"{model} is a {type(classifier).__name__}, which has no classes to predict"
+            + (start if hasattr(classifier, "transform") else "; use it from Python")
+        )
     trained = getattr(classifier, "table_schema_", None)
     return classifier, read_source(
         source, columns, trained=trained, split="test", labelled=labelled

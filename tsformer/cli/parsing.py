@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-__all__ = ["columns", "names", "seeds", "settings", "varied"]
+__all__ = ["columns", "names", "number", "seeds", "settings", "varied"]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -16,6 +16,17 @@ def names(text: str) -> tuple[str, ...]:
 def columns(lists: list[str]) -> list[str] | None:
     """Read lists of column names, ``["a,b", "c"]``; None if there is none."""
     return [name for text in lists for name in names(text)] if lists else None
+
+
+def number(option: str, text: str, *names: str) -> float | str:
+    """Read a number, or one of these names; `option` is what errors call it."""
+    if text in names:
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        allowed = ", ".join((*names, "a number"))
+        raise ValueError(f"{option} takes {allowed}; got {text!r}") from error
 
 
 def seeds(text: str) -> tuple[int, ...]:

@@ -31,18 +31,23 @@ _HELP = {
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about columns, in the place of its parameter `columns`."""
+    """Give a command the options about columns, in the place of its parameter `columns`.
+
+    An option that the command has itself, under the same name, is the command's.
+    """
+    own = inspect.signature(command).parameters
+    names = [name for name in _HELP if name not in own]
 
     @functools.wraps(command)
     def with_schema(**arguments: Any) -> None:
-        command(columns=_schema({name: arguments.pop(name) for name in _HELP}), **arguments)
+        command(columns=_schema({name: arguments.pop(name) for name in names}), **arguments)
 
     # Typer reads the signature, in which the annotations of the commands are text.
     hints = get_type_hints(command, localns={"TableSchema": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
+    for parameter in own.values():
         if parameter.name == "columns":
-            parameters += map(_option, _HELP)
+            parameters += map(_option, names)
         else:
             parameters.append(parameter.replace(annotation=hints[parameter.name]))
     with_schema.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -88,31 +93,52 @@ def described(source: str, found: Source) -> str:
 
 @with_columns
 def convert(
-    source: Annotated[
-        str, typer.Argument(help="A table (CSV, Parquet), a .ts file, or the name of a data set.")
-    ],
-    target: Annotated[
-        Path, typer.Argument(help="The file to write: .ts, or .csv or .parquet for a long table.")
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE... [TARGET]",
+            help="Tables (CSV, Parquet), .ts files, or names of data sets; without --out the last "
+            "is the file to write: .ts, or .csv or .parquet for a long table.",
+        ),
     ],
     columns: TableSchema,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A folder to write all series to, for large data."),
+    ] = None,
     split: Annotated[
         str, typer.Option(help="Which part of a data set to convert: train or test.")
     ] = "train",
 ) -> None:
-    """Convert series between tables and .ts files.
+    """Convert series between tables and .ts files, or to a folder.
 
     A data set of your own is data/NAME/NAME_TRAIN.ts and
     data/NAME/NAME_TEST.ts: every command knows it by NAME. A .ts file has no
     times, and neither blanks nor colons in its labels.
+
+    A folder holds series that need not fit into memory, and their labels; fit
+    and pretrain read it where it is. It has float32 and no times. One file at
+    a time is in memory while it is made.
 
     [bold]Examples[/bold]
 
       tsformer convert long.csv data/My/My_TRAIN.ts --case id --time t --label y
       tsformer convert wide.csv data/My/My_TEST.ts --label y
       tsformer convert BasicMotions motions.csv --split test
+      tsformer convert part1.parquet part2.parquet --label y --out series/
     """
-    from tsformer.data.sources import read_source, write_series
+    from tsformer.data.sources import convert_to_folder, read_source, write_series
 
+    if out is not None:
+        n, labelled = convert_to_folder(files, out, columns, split=split)
+        typer.echo(f"{n} series with{'' if labelled else 'out'} labels written to {out}")
+        return
+    if len(files) != 2:
+        raise ValueError(
+            f"name one file to read and one to write, or a folder with --out; got {len(files)} "
+            f"name{'s' * (len(files) > 1)}"
+        )
+    source, target = files[0], Path(files[1])
     found = read_source(source, columns, split=split, labelled=None)
     write_series(target, found, comment=f"Converted by tsformer from {source}.")
     typer.echo(f"{described(source, found)}; written to {target}")

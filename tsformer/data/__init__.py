@@ -11,6 +11,7 @@ _PUBLIC = {
     "list_datasets": "tsformer.data.archive",
     "load_dataset": "tsformer.data.archive",
     "make_order_task": "tsformer.data.synthetic",
+    "make_window_task": "tsformer.data.synthetic",
     "read_ts": "tsformer.data.tsfile",
     "to_long": "tsformer.data.long",
     "write_ts": "tsformer.data.tsfile",
@@ -23,6 +24,7 @@ __all__ = [
     "list_datasets",
     "load_dataset",
     "make_order_task",
+    "make_window_task",
     "read_ts",
     "to_long",
     "write_ts",
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from tsformer.data.archive import list_datasets, load_dataset
     from tsformer.data.layout import LayoutWarning
     from tsformer.data.long import from_long, to_long
-    from tsformer.data.synthetic import make_order_task
+    from tsformer.data.synthetic import make_order_task, make_window_task
     from tsformer.data.tsfile import DatasetError, read_ts, write_ts
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ import pandas as pd
 import torch
 
 from tsformer._names import shortened
+from tsformer.data.folder import FolderRows, is_series_folder
 from tsformer.data.panel import Floats, Padded
+from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered, parts_of
+from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced, open_npy
 from tsformer.data.times import pad_times
 
-__all__ = ["to_arrays", "to_items", "to_padded"]
+__all__ = ["to_arrays", "to_items", "to_padded", "to_source"]
 
 #: One series, with its times where it has a pandas index.
 Item = np.ndarray | pd.DataFrame | pd.Series
@@ -29,16 +33,31 @@ def to_padded(
     index: bool = False,
     check: Callable[[Any], npt.NDArray[Any]] = np.asarray,
 ) -> Padded:
-    """Convert a container of series to padded values, without changing the caller's data.
+    """Convert a container of series to padded values in memory; see `to_source`."""
+    return to_source(X, times, index=index, check=check).padded()
+
+
+def to_source(
+    X: Any,
+    times: Any = None,
+    *,
+    index: bool = False,
+    check: Callable[[Any], npt.NDArray[Any]] = np.asarray,
+) -> SeriesSource:
+    """Make a container of series readable in parts, without changing the caller's data.
+
+    An array is read through once, for what must be known of all series, and not copied.
 
     Parameters
     ----------
     X : object
-        One array, tensor or table ``(n, length)`` or ``(n, channels, length)``; a list of arrays
-        or tensors ``(length,)`` or ``(channels, length)``, of pandas Series, or of DataFrames
-        ``(length, channels)``; a DataFrame whose cells are series, one column per channel; or a
-        DataFrame with two index levels, series and step, and one column per channel; or a pandas
-        Series of series.
+        One array, tensor or table ``(n, length)`` or ``(n, channels, length)``, in memory or not:
+        `numpy.memmap`, what is read by slices, such as arrays of h5py and zarr, and the path of a
+        ``.npy`` file or of a folder that ``tsformer convert`` made; a data set with `__len__` and
+        `__getitem__`, such as those of PyTorch and Hugging Face; a list of arrays or tensors
+        ``(length,)`` or ``(channels, length)``, of pandas Series, or of DataFrames ``(length,
+        channels)``; a DataFrame whose cells are series, one column per channel; or a DataFrame with
+        two index levels, series and step, and one column per channel; or a pandas Series of series.
     times : optional
         As in `pad_times`.
     index : bool
@@ -48,7 +67,7 @@ def to_padded(
 
     Returns
     -------
-    Padded
+    SeriesSource
 
     Raises
     ------
@@ -58,9 +77,18 @@ def to_padded(
         message names the first offending series.
     TypeError
         If `X` is not a container of series.
+    FileNotFoundError
+        If there is no such ``.npy`` file.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
+    if isinstance(X, SeriesSource):
+        return X
+    if isinstance(X, (str, os.PathLike)):
+        if Path(X).suffix.lower() == ".npy":
+            X = open_npy(X)
+        elif is_series_folder(X):
+            return _stored(FolderRows(X), times)
     _refuse_no_container(X)
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
@@ -77,10 +105,25 @@ def to_padded(
             f"a single {type(X).__name__} of all series has none. Pass a list of DataFrames, or "
             "times= and timestamps=None"
         )
-    return _pad_array(check(_as_array(X)), times)
+    if is_sliced(X):
+        _check_shape(X)
+        check(X[:1])
+        return _stored(ArrayRows(X), times)
+    if _is_dataset(X):
+        return _stored(DatasetRows(X), times)
+    array = check(_as_array(X))
+    _check_shape(array)
+    return _stored(ArrayRows(array), times)
 
 
 def _refuse_no_container(X: Any) -> None:
+    if isinstance(X, (str, os.PathLike)) and Path(X).is_dir():
+        FolderRows(X)  # says what it lacks
+    if hasattr(X, "__getitem__") and not any(hasattr(X, way) for way in ("__len__", "__array__")):
+        raise TypeError(
+            f"X is a {type(X).__name__} without __len__, so that the number of its series is not "
+            "known; pass a data set with __len__, or collect its series in a list"
+        )
     not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
     if not not_a_container and any(hasattr(X, way) for way in ("__getitem__", "__array__")):
         return
@@ -225,23 +268,113 @@ def _pad(items: Sequence[Item], times: Any, *, index: bool) -> Padded:
     return _finish(values, lengths, times, channels)
 
 
-def _pad_array(X: npt.NDArray[Any], times: Any) -> Padded:
-    if X.ndim not in (2, 3):
+def _check_shape(X: Any) -> None:
+    """Raise ValueError for an array that does not hold series of numbers."""
+    shape = tuple(X.shape)
+    if len(shape) not in (2, 3):
         raise ValueError(
             "X must be (n, length), (n, channels, length), or a list of (channels, length) "
-            f"arrays; got an array with {X.ndim} dimensions and shape {X.shape}"
+            f"arrays; got an array with {len(shape)} dimensions and shape {shape}"
         )
     _refuse_other_types(X, "X")
-    if X.shape[0] == 0:
+    if shape[0] == 0:
         raise ValueError("X holds no series: Found array with 0 sample(s)")
-    X = X[:, None, :] if X.ndim == 2 else X
-    if X.shape[1] == 0 or X.shape[2] == 0:
+    shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
+    if 0 in shape:
         raise ValueError(
-            f"X contains empty series: 0 feature(s) in an array of shape {X.shape}, while a "
+            f"X contains empty series: 0 feature(s) in an array of shape {shape}, while a "
             "minimum of 1 is required for channels and time steps"
         )
-    values = np.array(X.transpose(0, 2, 1), dtype=np.float64, order="C")
-    return _finish(values, np.full(len(values), values.shape[1], dtype=np.int64), times)
+
+
+def _is_dataset(X: Any) -> bool:
+    """Whether this is a data set as those of PyTorch and Hugging Face, of one series after another.
+
+    They are known by what they have and lack: items by number, and no way to be an array.
+    """
+    arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
+    by_number = hasattr(X, "__getitem__") and hasattr(X, "__len__")
+    return by_number and not isinstance(X, (list, tuple)) and not any(hasattr(X, a) for a in arrays)
+
+
+class DatasetRows:
+    """The items of a data set with `__len__` and `__getitem__`, one series each.
+
+    An item is a series ``(length,)`` or ``(channels, length)``, a tuple that begins with one, or a
+    dict of nothing else. Several are read at once where there is a method for it, `__getitems__`.
+
+    Parameters
+    ----------
+    dataset : object
+        The data set; lengths may differ.
+    """
+
+    def __init__(self, dataset: Any):
+        self.dataset = dataset
+        if len(dataset) == 0:
+            raise ValueError("X holds no series: Found array with 0 sample(s)")
+        first = _item(dataset[0], 0)
+        _check_channels([first])
+        self.n_channels, self.n_steps = first.shape
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
+        numbers = index.tolist()
+        several = getattr(self.dataset, "__getitems__", None)
+        items = [self.dataset[i] for i in numbers] if several is None else several(numbers)
+        series = [_item(item, i) for item, i in zip(items, numbers, strict=True)]
+        for x, number in zip(series, numbers, strict=True):
+            if len(x) != self.n_channels or not x.size:
+                raise ValueError(
+                    f"all series must have the {self.n_channels} channels of series 0, and a time "
+                    f"step; series {number} is (channels, length) = {x.shape}"
+                )
+        rows = np.full((len(series), self.n_channels, max(x.shape[1] for x in series)), np.nan)
+        for row, x in zip(rows, series, strict=True):
+            row[:, : x.shape[1]] = x
+        return rows
+
+
+def _item(item: Any, number: int) -> Floats:
+    """Return the series of an item of a data set, as (channels, length)."""
+    if isinstance(item, Mapping):
+        if len(item) != 1:
+            raise ValueError(
+                f"the items of X have the columns {list(item)[:10]}, of which one is the series: "
+                "leave the others out, as with X.select_columns('series'), and pass the labels as y"
+            )
+        item = next(iter(item.values()))
+    elif isinstance(item, tuple) and item:
+        item = item[0]
+    return _as_channels(_one(item, f"series {number}"), f"series {number}")
+
+
+def _stored(rows: Rows, times: Any) -> StoredSeries:
+    """Read all rows once, for lengths and gaps, and to refuse what `_finish` refuses."""
+    n = len(rows)
+    steps = np.zeros(n, dtype=np.int64)
+    lengths = np.zeros(n, dtype=np.int64)
+    gaps: list[Gaps | None] = []
+    sizes: list[int] = []
+    for index in parts_of(n, rows.n_steps * rows.n_channels):
+        values = gathered(rows, index)
+        steps[index] = values.shape[1]
+        with numbered(index):
+            part = _finish(values, steps[index], None)
+        lengths[index] = part.lengths
+        gaps.append(part.gaps)
+        sizes.append(len(part))
+    # Those of one array are as many as its steps, whose last may have no values.
+    steps = steps if isinstance(rows, ArrayRows) else lengths
+    padded_times, clock = (None, None) if times is None else pad_times(times, steps)
+    if padded_times is not None:
+        padded_times = padded_times[:, : int(lengths.max())]
+    return StoredSeries(
+        rows, lengths, gaps=Gaps.joined(gaps, sizes), times=padded_times, clock=clock
+    )
 
 
 def _finish(
@@ -253,10 +386,11 @@ def _finish(
     """Refuse infinite values, cut each series after its last value, and add the times."""
     if np.isinf(values).any():
         case, step, channel = (int(i) for i in np.argwhere(np.isinf(values))[0])
-        raise ValueError(
-            f"Input X contains infinity at series {case}, channel {channel}, step {step}; "
+        raise SeriesError(
+            case,
+            f"Input X contains infinity at series {{case}}, channel {channel}, step {step}; "
             "infinite values are not accepted: replace them by NaN, which marks missing values, or "
-            "drop them"
+            "drop them",
         )
     padded_times, clock = (None, None) if times is None else pad_times(times, lengths)
     observed: npt.NDArray[np.bool_] = ~np.isnan(values)
@@ -265,8 +399,9 @@ def _finish(
     with_value = np.asarray(observed.any(axis=-1))
     if not with_value.any(axis=1).all():
         case = int(np.flatnonzero(~with_value.any(axis=1))[0])
-        raise ValueError(
-            f"series {case} has no value at all: Input X contains NaN in all of its steps; drop it"
+        raise SeriesError(
+            case,
+            "series {case} has no value at all: Input X contains NaN in all of its steps; drop it",
         )
     # Trailing missing steps are a common way to store a shorter series.
     lengths = values.shape[1] - np.argmax(with_value[:, ::-1], axis=1).astype(np.int64)
@@ -379,7 +514,7 @@ def _as_channels(x: Item, what: str) -> Floats:
     return x
 
 
-def _refuse_other_types(x: npt.NDArray[Any], what: str) -> None:
+def _refuse_other_types(x: Any, what: str) -> None:
     if x.dtype.kind not in "fiub":
         raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}")
 

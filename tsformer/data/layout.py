@@ -15,7 +15,8 @@ import pandas as pd
 import torch
 
 from tsformer._warnings import warn_caller
-from tsformer.data.panel import Floats, Padded
+from tsformer.data.panel import Floats
+from tsformer.data.series import SeriesSource
 
 __all__ = ["LayoutWarning", "layout_is_checked", "swapped_axes", "warn_of_layout"]
 
@@ -76,14 +77,14 @@ def layout_is_checked() -> Iterator[None]:
         _is_checked.reset(token)
 
 
-def warn_of_layout(X: Any, series: Padded, *, flat: bool) -> None:
+def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X` was probably meant otherwise than it was read.
 
     Parameters
     ----------
     X : object
         The container.
-    series : Padded
+    series : SeriesSource
         What it was read as.
     flat : bool
         Whether `X` is a single array or table ``(n, length)``.
@@ -91,9 +92,9 @@ def warn_of_layout(X: Any, series: Padded, *, flat: bool) -> None:
     if _is_checked.get():
         return
     if flat:
-        n, length, _ = series.values.shape
+        n, length = len(series), series.n_steps
         names = list(getattr(X, "column_names", getattr(X, "columns", range(length))))
-        found = _case_and_time(series.values[..., 0], names)
+        found = _case_and_time(_corner(series), names)
         if found is not None:
             case, time = found
             values = [name for name in names if name not in found]
@@ -105,7 +106,7 @@ def warn_of_layout(X: Any, series: Padded, *, flat: bool) -> None:
                 LayoutWarning,
             )
     elif not isinstance(X, pd.DataFrame) and series.channels is None and _may_be_swapped(series):
-        n, length, channels = series.values.shape
+        n, length, channels = len(series), series.n_steps, series.n_channels
         warn_caller(
             f"X is read as {n} series of {channels} channels and {length} steps; if it is "
             f"(n, length, channels), pass {swapped_axes(X)}; {_SILENCE}",
@@ -122,12 +123,12 @@ def swapped_axes(X: Any) -> str:
     return "np.transpose(X, (0, 2, 1))"
 
 
-def _may_be_swapped(series: Padded) -> bool:
-    n, length, channels = series.values.shape
+def _may_be_swapped(series: SeriesSource) -> bool:
+    n, length, channels = len(series), series.n_steps, series.n_channels
     # Lengths that differ are lengths.
     if channels <= length or (series.lengths < length).any():
         return False
-    values = series.values[:: -(-n // _MOST_SERIES)]
+    values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
     with np.errstate(invalid="ignore", over="ignore"):
         return not _change(values, axis=1) < _SMOOTH * _change(values, axis=2)
 
@@ -138,9 +139,18 @@ def _change(values: Floats, axis: int) -> np.float64:
     return np.float64(np.nansum(differences)) / np.count_nonzero(~np.isnan(differences))
 
 
+def _corner(series: SeriesSource) -> Floats:
+    """Return what is looked at of a table."""
+    rows: list[Floats] = []
+    for index in series.parts():
+        if index[0] >= _MOST_ROWS:
+            break
+        rows.append(series.read(index).values[:, :_MOST_COLUMNS, 0].copy())
+    return np.concatenate(rows)[:_MOST_ROWS]
+
+
 def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
     """Return the columns of a table that look like the case and the time of an observation."""
-    table = table[:_MOST_ROWS, :_MOST_COLUMNS]
     repeated: dict[int, npt.NDArray[np.intp]] = {}  # columns whose values come again
     whole = set()
     for i, column in enumerate(table.T):

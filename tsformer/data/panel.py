@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +15,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tsformer.data.series import Gaps, SeriesSource
+
 __all__ = ["Floats", "Padded", "Panel", "same_device", "send"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
-class Padded:
+class Padded(SeriesSource):
     """Series as one array, whatever their original container.
 
     Parameters
@@ -43,18 +46,60 @@ class Padded:
     clock: str | None = None
     channels: tuple[str, ...] | None = None
 
-    def __len__(self) -> int:
-        return len(self.values)
-
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """True at steps that are not padding, ``[n, L]``."""
         return np.arange(self.values.shape[1]) < self.lengths[:, None]
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Padded:
-        """Return the series that a boolean mask ``[n]`` selects."""
-        times = None if self.times is None else self.times[chosen]
-        return Padded(self.values[chosen], self.lengths[chosen], times, self.clock, self.channels)
+    @property
+    def n_steps(self) -> int:
+        """Time steps of the array."""
+        return self.values.shape[1]
+
+    @property
+    def n_channels(self) -> int:
+        """Channels."""
+        return self.values.shape[2]
+
+    @property
+    def gaps(self) -> Gaps | None:
+        """Where values are missing."""
+        missing = np.isnan(self.values) & self.mask[..., None]
+        if not missing.any():
+            return None
+        nothing = np.asarray(missing.all(axis=2))
+        return Gaps(np.asarray(missing.any(axis=1)), nothing[:, 0], np.asarray(nothing.any(axis=1)))
+
+    def read(self, index: npt.NDArray[np.int64]) -> Padded:
+        """Return series by their indices."""
+        times = None if self.times is None else self.times[index]
+        return Padded(self.values[index], self.lengths[index], times, self.clock, self.channels)
+
+    def part(self, index: npt.NDArray[np.int64]) -> Padded:
+        """Return series by their indices."""
+        return self.read(index)
+
+    def padded(self) -> Padded:
+        """Return all of them."""
+        return self
+
+    def intervals(self) -> Floats:
+        """Return the times between all steps."""
+        assert self.times is not None
+        return np.diff(self.times, axis=1)[self.mask[:, 1:]]
+
+    def joined(self, other: Padded) -> Padded:
+        """Return these series and then others, taken from the same panel."""
+        times = None
+        if self.times is not None and other.times is not None:
+            times = np.concatenate([self.times, other.times])
+        return Padded(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.lengths, other.lengths]),
+            times,
+            self.clock,
+            self.channels,
+        )
 
 
 @dataclass(frozen=True)
@@ -87,6 +132,11 @@ class Panel:
         return len(self.values)
 
     @property
+    def device(self) -> torch.device:
+        """Where all but the lengths are."""
+        return self.values.device
+
+    @property
     def n_bytes(self) -> int:
         """Memory of the tensors in bytes."""
         held = (self.values, self.mask, self.times)
@@ -99,6 +149,32 @@ class Panel:
     def pinned(self) -> Panel:
         """Return the panel in page-locked memory, for asynchronous copies to a GPU."""
         return self._each(Tensor.pin_memory)
+
+    def part(self, index: Tensor) -> Panel:
+        """Return a panel of some of the series, by their indices on the CPU."""
+        rows = send(index, self.device)
+        return replace(self._each(lambda tensor: tensor[rows]), lengths=self.lengths[index])
+
+    def parts(self) -> Iterator[Panel]:
+        """Yield the whole of it; where series are not in memory, there are several parts."""
+        yield self
+
+    def like(self, lengths: Tensor) -> Panel:
+        """Return a panel of series with these lengths, whose tensors are yet to be written."""
+        empty = self._each(lambda tensor: tensor.new_empty((len(lengths), *tensor.shape[1:])))
+        return replace(empty, lengths=lengths)
+
+    def put(self, start: int, part: Panel) -> None:
+        """Write a part of the series into this panel, from this one on."""
+        rows = slice(start, start + len(part))
+        for name in ("values", "mask", "times"):
+            held = getattr(self, name)
+            if held is not None:
+                held[rows] = getattr(part, name)
+
+    def ahead(self, batches: Iterable[Tensor]) -> AbstractContextManager[Iterable[Tensor]]:
+        """Return the batches that `take` is going to be called with, as they are."""
+        return nullcontext(batches)
 
     def with_mask(self) -> Panel:
         """Return the panel with an explicit mask if lengths differ.
@@ -144,7 +220,7 @@ class Panel:
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())
-        here = self.values.device
+        here = self.device
         rows = send(index, here) if rows is None else rows
         values = self.values[rows, :longest]
         times = None if self.times is None else self.times[rows, :longest]

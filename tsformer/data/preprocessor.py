@@ -8,15 +8,19 @@ steps, `C` channels.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tsformer._names import unknown
+from tsformer.data.moments import Moments
 from tsformer.data.panel import Padded, Panel
+from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered
+from tsformer.data.stored_panel import AnyPanel, StoredPanel
 from tsformer.data.views import make_difference, views_in
 
 __all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary"]
@@ -26,6 +30,10 @@ GAPS = ("interpolate", "mask")
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
 #: no information; see experiments/accuracy/missing_values.py.
 GAP_FLAG = -0.1
+#: Most bytes of preprocessed series that are kept in memory; more are preprocessed batch by batch.
+_KEPT = 2**26
+
+_Result = TypeVar("_Result")
 
 
 class Preprocessor(nn.Module):
@@ -60,18 +68,28 @@ class Preprocessor(nn.Module):
         """Return the stem options that depend on the training series."""
         return {}
 
-    def fit(self, series: Padded) -> Self:
-        """Learn what `transform` needs."""
+    def fit(self, series: SeriesSource) -> Self:
+        """Learn what `transform` needs, from one part of the series after another."""
         self.time_step = _time_step(series)
-        times = None if series.times is None else torch.from_numpy(series.times)
-        self._learn(
-            torch.from_numpy(series.values), None if times is None else self._elapsed(times)
-        )
+        self._learn(series)
         return self
 
-    def _learn(self, x: Tensor, elapsed: Tensor | None) -> None:
-        """Learn from values ``[n, L, C]`` and the times since the first step, in median steps."""
+    def _learn(self, series: SeriesSource) -> None:
         raise NotImplementedError
+
+    def _over(
+        self, series: SeriesSource, function: Callable[[Tensor, Tensor | None], _Result]
+    ) -> Iterator[_Result]:
+        """Yield what a function returns for one part of the series after another.
+
+        It is called with values ``[m, L, C]`` and the times since the first step, in median steps.
+        """
+        for index in series.parts():
+            part = series.read(index)
+            elapsed = None if part.times is None else self._elapsed(torch.from_numpy(part.times))
+            with numbered(index):
+                result = function(torch.from_numpy(part.values), elapsed)
+            yield result
 
     def forward(
         self, x: Tensor, times: Tensor | None = None
@@ -106,17 +124,41 @@ class Preprocessor(nn.Module):
         raise NotImplementedError
 
     @torch.no_grad()
-    def transform(self, series: Padded) -> Panel:
+    def transform(self, series: SeriesSource) -> Panel:
         """Convert series to a panel; warn about gaps or codes that training did not have."""
-        x = torch.from_numpy(series.values)
-        self._warn_of_unseen(x, torch.from_numpy(series.mask))
-        times = None if series.times is None else torch.from_numpy(series.times)
-        values, mask, times = self(x, times)
-        with_gaps = not np.array_equal(mask.numpy(), series.mask)
-        lengths = torch.from_numpy(series.lengths)
-        return Panel(values, lengths, mask if with_gaps else None, times, self.symbolic)
+        self._warn_of_unseen(series)
+        return self._stored(series).kept()
 
-    def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
+    @torch.no_grad()
+    def panel(self, series: SeriesSource) -> AnyPanel:
+        """Do what `transform` does; beyond 64 MiB, for each batch when it is taken.
+
+        Either way a batch is the same, bit for bit.
+        """
+        self._warn_of_unseen(series)
+        stored = self._stored(series)
+        return stored if stored.n_bytes > _KEPT else stored.kept()
+
+    def _stored(self, series: SeriesSource) -> StoredPanel:
+        return StoredPanel(
+            series,
+            self._batch,
+            n_inputs=self.n_inputs,
+            masked=series.gaps is not None and self._masks(series.gaps),
+            timed=series.clock is not None,
+            symbolic=self.symbolic,
+        )
+
+    def _batch(self, series: Padded) -> tuple[Tensor, Tensor, Tensor | None]:
+        times = None if series.times is None else torch.from_numpy(series.times)
+        outputs: tuple[Tensor, Tensor, Tensor | None] = self(torch.from_numpy(series.values), times)
+        return outputs
+
+    def _masks(self, gaps: Gaps) -> bool:
+        """Whether `forward` masks any step that is not past the end of a series."""
+        return bool(gaps.empty.any())
+
+    def _warn_of_unseen(self, series: SeriesSource) -> None:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
@@ -249,19 +291,29 @@ class Scaler(Preprocessor):
         flagged[self.gap_channels] = True
         return flagged
 
-    def fit(self, series: Padded) -> Self:
+    def fit(self, series: SeriesSource) -> Self:
         """Learn means, standard deviations, which channels have gaps, and the time unit."""
-        missing = np.isnan(series.values) & series.mask[..., None]
-        self.n_channels = series.values.shape[2]
-        self.gap_channels = torch.from_numpy(np.flatnonzero(missing.any(axis=(0, 1))))
+        self.n_channels = series.n_channels
+        gaps = series.gaps
+        self.gap_channels = torch.zeros(0, dtype=torch.long)
+        if gaps is not None:
+            self.gap_channels = torch.from_numpy(np.flatnonzero(gaps.missing.any(axis=0)))
         return super().fit(series)
 
-    def _learn(self, x: Tensor, elapsed: Tensor | None) -> None:
+    def _learn(self, series: SeriesSource) -> None:
         if self.scaling == "channel":
-            mean, std = _moments(x, ~x.isnan(), dim=(0, 1))
-            self.mean, self.std = mean[0, 0], std[0, 0]
+            moments = Moments()
+            for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):
+                moments.add(x, observed)
+                _refuse_overflow(x, observed, moments.std)
+            self.mean, self.std = moments.mean, _positive(moments.mean, moments.std)
         if self.difference is not None:
-            self.difference.fit(self._scaled(x, ~x.isnan()), elapsed)
+            self.difference.fit(
+                self._over(series, lambda x, elapsed: (self._scaled(x, ~x.isnan()), elapsed))
+            )
+
+    def _masks(self, gaps: Gaps) -> bool:
+        return bool((gaps.late if self.gaps == "interpolate" else gaps.empty).any())
 
     def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
         observed = ~x.isnan()
@@ -303,19 +355,47 @@ class Scaler(Preprocessor):
 
     def _scaled(self, x: Tensor, observed: Tensor) -> Tensor:
         scaled = x
-        if self.mean is not None and self.std is not None:
-            scaled = (x - self.mean) / self.std
-        elif self.scaling == "series":
-            mean, std = _moments(x, observed, dim=(1,))
+        if self.scaling is not None:
+            mean, std = self.moments(x, observed)
             scaled = (x - mean) / std
         if not torch.compiler.is_compiling():
             _refuse_too_large(scaled)
         return scaled
 
-    def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
-        if self.gaps == "interpolate" and self.gap_flag is None:
-            return  # a gap is filled and means nothing
-        missing = (x.isnan() & mask[..., None]).any(dim=1).any(dim=0)
+    def moments(self, x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean and the standard deviation that `forward` scales values by.
+
+        Parameters
+        ----------
+        x : Tensor [B, L, C] of float64
+            Series.
+        observed : Tensor [B, L, C] of bool
+            True where `x` has a value.
+
+        Returns
+        -------
+        mean, std : Tensor of float64
+            ``[C]`` if they are those of the training series, ``[B, 1, C]`` if each series has its
+            own; 0 and 1 without scaling.
+        """
+        if self.mean is not None and self.std is not None:
+            return self.mean, self.std
+        if self.scaling == "series":
+            return _moments(x, observed, dim=(1,))
+        return x.new_zeros(self.n_channels), x.new_ones(self.n_channels)
+
+    def without_scaling(self) -> Scaler:
+        """Return a preprocessor that does to scaled values all that this one does after scaling."""
+        rest = deepcopy(self)
+        rest.scaling = None
+        rest.mean = rest.std = None
+        return rest
+
+    def _warn_of_unseen(self, series: SeriesSource) -> None:
+        gaps = series.gaps
+        if gaps is None or (self.gaps == "interpolate" and self.gap_flag is None):
+            return  # without a flag a gap is filled and means nothing
+        missing = torch.from_numpy(gaps.missing.any(axis=0))
         new = (missing & ~self.flagged).nonzero()[:, 0]
         if len(new):
             warnings.warn(
@@ -371,9 +451,17 @@ class Vocabulary(Preprocessor):
         """Return the number of codes, for the stem's embedding table."""
         return {"n_codes": self.n_codes}
 
-    def _learn(self, x: Tensor, elapsed: Tensor | None) -> None:
-        _check_codes(x)
-        self.known = x[~x.isnan()].unique().long()
+    def _learn(self, series: SeriesSource) -> None:
+        self.known = self._codes(series)
+
+    def _codes(self, series: SeriesSource) -> Tensor:
+        """Return the codes of series, in ascending order."""
+
+        def codes(x: Tensor, _: Tensor | None) -> Tensor:
+            _check_codes(x)
+            return x[~x.isnan()].unique().long()
+
+        return torch.cat(list(self._over(series, codes))).unique()
 
     def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
         if not torch.compiler.is_compiling():
@@ -394,9 +482,8 @@ class Vocabulary(Preprocessor):
         if known.dim() != 1 or not len(known) or not bool((known.diff() > 0).all()):
             raise ValueError("tensor codes.known must be distinct codes, ascending")
 
-    def _warn_of_unseen(self, x: Tensor, mask: Tensor) -> None:
-        _check_codes(x)
-        codes = x[~x.isnan()].unique().long()
+    def _warn_of_unseen(self, series: SeriesSource) -> None:
+        codes = self._codes(series)
         new = codes[~torch.isin(codes, self.known)].tolist()
         if new:
             few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
@@ -441,22 +528,32 @@ def _moments(x: Tensor, observed: Tensor, dim: tuple[int, ...]) -> tuple[Tensor,
     mean = x.where(observed, 0.0).sum(dim=dim, keepdim=True) / count
     squares = (x - mean).square().where(observed, 0.0)
     std = (squares.sum(dim=dim, keepdim=True) / count).sqrt()
-    if not torch.compiler.is_compiling() and not bool(std.isfinite().all()):
+    if not torch.compiler.is_compiling():
+        _refuse_overflow(x, observed, std)
+    return mean, _positive(mean, std)
+
+
+def _refuse_overflow(x: Tensor, observed: Tensor, std: Tensor) -> None:
+    if not bool(std.isfinite().all()):
         raise ValueError(
             f"X has values as large as {float(x.where(observed, 0.0).abs().max()):.3g}, whose "
             "squares overflow float64; divide X by a constant first"
         )
-    # The deviation of a constant is rounding error; dividing by it would amplify that to noise.
-    return mean, std.where(std > 1e-12 * mean.abs().clamp(min=1.0), 1.0)
+
+
+def _positive(mean: Tensor, std: Tensor) -> Tensor:
+    """Return 1 for the deviation of a constant, which is rounding error: it would amplify that."""
+    return std.where(std > 1e-12 * mean.abs().clamp(min=1.0), 1.0)
 
 
 def _refuse_too_large(x: Tensor) -> None:
     too_large = x.abs() > torch.finfo(torch.float32).max
     if bool(too_large.any()):
         case, step, channel = too_large.nonzero()[0].tolist()
-        raise ValueError(
+        raise SeriesError(
+            case,
             f"X is too large for float32 after scaling: {float(x[case, step, channel]):.3g} at "
-            f"series {case}, channel {channel}, step {step}"
+            f"series {{case}}, channel {channel}, step {step}",
         )
 
 
@@ -469,17 +566,18 @@ def _check_codes(x: Tensor) -> None:
     wrong = ((x.round() != x) & ~x.isnan()) | (x.abs() > 2**53)
     if bool(wrong.any()):
         case, step, _ = wrong.nonzero()[0].tolist()
-        raise ValueError(
+        raise SeriesError(
+            case,
             "stem='embedding' needs codes that are integers; got "
-            f"{float(x[case, step, 0]):g} at series {case}, step {step}. For measurements use "
-            "stem='conv' or 'linear', or discretise them first"
+            f"{float(x[case, step, 0]):g} at series {{case}}, step {step}. For measurements use "
+            "stem='conv' or 'linear', or discretise them first",
         )
 
 
-def _time_step(series: Padded) -> float | None:
+def _time_step(series: SeriesSource) -> float | None:
     """Return the median nonzero interval between steps; None without times."""
-    if series.times is None:
+    if series.clock is None:
         return None
-    apart = np.diff(series.times, axis=1)[series.mask[:, 1:]]
+    apart = series.intervals()
     apart = apart[apart > 0]
     return float(np.median(apart)) if len(apart) else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,11 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer.data.archive import load_dataset
+from tsformer.data.containers import to_padded, to_source
+from tsformer.data.folder import is_series_folder, read_labels, write_folder
 from tsformer.data.long import to_long
 from tsformer.data.table import PARQUET, TEXT, TableSchema, read_table, write_table
 from tsformer.data.tsfile import DatasetError, read_ts, writable_labels, write_ts
 
-__all__ = ["Source", "is_file", "read_source", "write_series"]
+__all__ = [
+    "Source",
+    "convert_to_folder",
+    "is_file",
+    "is_folder",
+    "read_folder",
+    "read_source",
+    "write_series",
+]
 
 
 class Source(NamedTuple):
@@ -42,7 +53,43 @@ class Source(NamedTuple):
 
 def is_file(source: str) -> bool:
     """Return whether a source is a file: it has an ending, and the name of a data set has none."""
-    return Path(source).suffix != ""
+    return Path(source).suffix != "" and not is_series_folder(source)
+
+
+def is_folder(source: str) -> bool:
+    """Return whether a source is a folder: its path has a separator, as in ``series/``."""
+    return "/" in source.replace("\\", "/") and Path(source).is_dir()
+
+
+def read_folder(source: str, schema: TableSchema | None = None) -> Source:
+    """Read the series of all tables and ``.ts`` files in a folder, by file name; labels are left.
+
+    Those of a folder that `convert_to_folder` made stay where they are.
+
+    Parameters
+    ----------
+    source : str
+        The path of the folder.
+    schema : TableSchema, optional
+        Which column of the tables holds what.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no such file, or one cannot be read; the message says where and why.
+    """
+    if is_series_folder(source):
+        return read_source(source, schema, labelled=False)
+    endings = (".ts", *TEXT, *PARQUET)
+    files = sorted(each for each in Path(source).iterdir() if each.suffix.lower() in endings)
+    if not files:
+        raise ValueError(f"{source} has no file of series, ending in one of {', '.join(endings)}")
+    parts = [
+        read_source(str(file), None if file.suffix.lower() == ".ts" else schema, labelled=None)
+        for file in files
+    ]
+    series = [one for part in parts for one in part.X]
+    return Source(series, None, schema=next((part.schema for part in parts if part.schema), None))
 
 
 def read_source(
@@ -58,7 +105,8 @@ def read_source(
     Parameters
     ----------
     source : str
-        The path of a table or a ``.ts`` file, or the name of a data set.
+        The path of a table or a ``.ts`` file, or of a folder that `convert_to_folder` made, whose
+        series stay where they are; or the name of a data set.
     schema : TableSchema, optional
         Which column of a table holds what.
     trained : TableSchema, optional
@@ -92,6 +140,11 @@ def read_source(
             + ", ".join(f"--{name.replace('_', '-')}" for name in schema.as_dict())
             + f", or name a file that ends in one of {', '.join((*TEXT, *PARQUET))}"
         )
+    if is_series_folder(source):
+        labels = None if labelled is False else read_labels(source)
+        if labelled and labels is None:
+            raise DatasetError(f"the series in {source} have no labels: it has no labels.npy")
+        return Source(to_source(source), labels)
     if suffix != ".ts":
         return Source(*load_dataset(source, split))
     X, y = read_ts(path)
@@ -138,6 +191,47 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
         label=schema.label or "label",
     )
     write_table(path, table)
+
+
+def convert_to_folder(
+    sources: Sequence[str], folder: Path, schema: TableSchema | None = None, *, split: str = "train"
+) -> tuple[int, bool]:
+    """Write the series of several sources to a new folder, one source in memory at a time.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        As `read_source` takes them.
+    folder : Path
+        As `write_folder` makes it. It has no times, and no names of series and channels.
+    schema : TableSchema, optional
+        Which column of the tables holds what.
+    split : {"train", "test"}
+        Which part of a data set.
+
+    Returns
+    -------
+    n : int
+        Number of the series.
+    labelled : bool
+        Whether they have labels.
+
+    Raises
+    ------
+    ValueError
+        If a source cannot be read, or they do not go together.
+    FileExistsError
+        If there is something in the folder.
+    """
+
+    def parts() -> Iterator[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.str_] | None]]:
+        for source in sources:
+            of_table = Path(source).suffix.lower() in (*TEXT, *PARQUET)
+            found = read_source(source, schema if of_table else None, split=split, labelled=None)
+            yield to_padded(found.X).values.transpose(0, 2, 1), found.y
+
+    n = write_folder(folder, parts())
+    return n, read_labels(folder) is not None
 
 
 def _ending(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Synthetic problems whose two classes have the same values in a different order."""
+"""Synthetic problems of which it is known what tells the classes apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tsformer._names import unknown
 
-__all__ = ["ORDER_TASKS", "make_order_task"]
+__all__ = ["ORDER_TASKS", "make_order_task", "make_window_task"]
 
 ORDER_TASKS = ("order", "lag", "direction")
 
@@ -85,6 +85,76 @@ def make_order_task(
         X, classes = _direction(rng, forward, length), ("rising", "falling")
     X = X + noise * rng.standard_normal(X.shape)
     return X, np.where(forward, *classes)
+
+
+def make_window_task(
+    n_cases: int = 200,
+    length: int = 32,
+    *,
+    n_channels: int = 3,
+    window: int = 8,
+    noise: float = 0.3,
+    random_state: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.str_], NDArray[np.bool_]]:
+    """Make series of two classes that differ in one window of one channel, whose place is random.
+
+    The window holds one period of a sine, which begins upwards in one class and downwards in the
+    other. All else is Gaussian noise, so that what a right prediction rests on is known.
+
+    Parameters
+    ----------
+    n_cases : int, default=200
+        Number of series; class sizes differ by at most one.
+    length : int, default=32
+        Number of steps.
+    n_channels : int, default=3
+        Number of channels. The window is in the first.
+    window : int, default=8
+        Steps of the window, which begins anywhere that leaves it whole.
+    noise : float, default=0.3
+        Standard deviation of the noise, which the window has as well. The sine's amplitude is 1.
+    random_state : int, optional
+        Seed of all random draws. With None every call gives different data.
+
+    Returns
+    -------
+    X : ndarray (n_cases, n_channels, length)
+        The series.
+    y : ndarray (n_cases,) of str
+        Their classes, "up first" and "down first".
+    decisive : ndarray (n_cases, n_channels, length) of bool
+        True in the window.
+
+    Raises
+    ------
+    ValueError
+        If the window does not fit, or a size or the noise is impossible.
+
+    Examples
+    --------
+    >>> X, y, decisive = make_window_task(4, random_state=0)
+    >>> X.shape, decisive.sum(axis=(1, 2)).tolist(), decisive[:, 1:].any()
+    ((4, 3, 32), [8, 8, 8, 8], np.False_)
+    """
+    if n_cases < 2:
+        raise ValueError(f"n_cases must be at least 2, one for each class; got {n_cases}")
+    if n_channels < 1:
+        raise ValueError(f"n_channels must be at least 1; got {n_channels}")
+    if not 2 <= window <= length:
+        raise ValueError(f"window must be from 2 to the length, {length}; got {window}")
+    if not noise >= 0:
+        raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
+    rng = np.random.default_rng(random_state)
+    up = rng.permutation(n_cases) % 2 == 0
+    begin = rng.integers(length - window + 1, size=n_cases)
+    X = noise * rng.standard_normal((n_cases, n_channels, length))
+    step = np.arange(length) - begin[:, None]
+    within = (step >= 0) & (step < window)
+    sine = np.sin(2 * np.pi * (step + 0.5) / window) * within
+    X[:, 0] += np.where(up, 1.0, -1.0)[:, None] * sine
+    decisive = np.zeros(X.shape, dtype=np.bool_)
+    decisive[:, 0] = within
+    return X, np.where(up, "up first", "down first"), decisive
 
 
 def _order(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tsformer._names import unknown
+from tsformer.data.moments import Moments
 
 __all__ = ["VIEWS", "Difference", "make_difference", "views_in"]
 
@@ -71,15 +72,14 @@ class Difference(nn.Module):
         self.scale = scale
         self.register_buffer("std", torch.ones(0, dtype=torch.float64))
 
-    def fit(self, x: Tensor, elapsed: Tensor | None) -> None:
-        """Learn `std`; arguments as in `forward`."""
-        difference = _difference(x, elapsed)[:, 1:]
-        known = ~difference.isnan()
-        count = known.sum(dim=(0, 1)).clamp(min=1)
-        mean = difference.where(known, 0.0).sum(dim=(0, 1)) / count
-        squares = (difference - mean).where(known, 0.0).square().sum(dim=(0, 1)) / count
+    def fit(self, parts: Iterable[tuple[Tensor, Tensor | None]]) -> None:
+        """Learn `std`, from the arguments of `forward` for part after part of the series."""
+        moments = Moments()
+        for x, elapsed in parts:
+            difference = _difference(x, elapsed)[:, 1:]
+            moments.add(difference, ~difference.isnan())
+        mean, std = moments.mean, moments.std
         # That of a line is rounding error.
-        std = squares.sqrt()
         self.std = std.where(std > 1e-9 * mean.abs().clamp(min=1e-3), 1.0)
 
     def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
@@ -122,5 +122,6 @@ def _difference(x: Tensor, elapsed: Tensor | None) -> Tensor:
     if elapsed is None:
         return difference
     step = torch.cat([torch.zeros_like(elapsed[:, :1]), elapsed[:, 1:] - elapsed[:, :-1]], dim=1)
-    step = step.where(step > 0, float("nan"))
-    return difference / step[..., None]
+    forward = (step > 0)[..., None]
+    # Dividing by NaN would make the gradient NaN, also where it is multiplied by 0 afterwards.
+    return (difference / step[..., None].where(forward, 1.0)).where(forward, float("nan"))

@@ -1,6 +1,7 @@
 """Estimators with the interfaces of scikit-learn, sktime and aeon."""
 
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
@@ -9,5 +10,6 @@ __all__ = [
     "RandomConvolutionClassifier",
     "TSEnsembleClassifier",
     "TSTransformerClassifier",
+    "TSTransformerEncoder",
     "TSTransformerRegressor",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,9 @@ from tsformer._deprecation import renamed_attribute
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.augmentation import find as find_augmentation
 from tsformer.augmentation import names as augmentation_names
-from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
+from tsformer.data.series import SeriesSource
+from tsformer.data.stored_panel import AnyPanel
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
@@ -32,6 +33,13 @@ from tsformer.estimators.parameters import (
     check_parameters,
     make_augmentation,
     resolve_recipe,
+)
+from tsformer.estimators.pretrained import (
+    fitted_source,
+    is_fitted,
+    source_of,
+    take_over,
+    warn_of_left,
 )
 from tsformer.estimators.saved import (
     HISTORY,
@@ -54,6 +62,7 @@ from tsformer.training import (
 from tsformer.training.ensemble import train_ensemble
 from tsformer.training.memory import batch_for
 from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
+from tsformer.training.pretrained import Pretrained
 from tsformer.training.seeds import seeded
 
 __all__ = ["TrainingJob", "TransformerEstimator"]
@@ -61,6 +70,8 @@ __all__ = ["TrainingJob", "TransformerEstimator"]
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
+#: Tells the seed of what is pretrained in a fit from those of further members.
+_PRETRAINING = 2**20
 #: ``max_epochs="auto"``: this many passes over the data...
 AUTO_EPOCHS = 60
 #: ...but no fewer optimizer steps and no more than these...
@@ -76,7 +87,7 @@ class TrainingJob:
     """The arguments of `train_ensemble` that depend on the data."""
 
     models: list[TSTransformer]
-    panel: Panel
+    panel: AnyPanel
     targets: Tensor
     plans: list[TrainingPlan]
     weights: Tensor | None
@@ -112,6 +123,7 @@ class TransformerEstimator(SeriesEstimator):
     scaler_: ClassVar[property] = renamed_attribute("scaler_", "preprocessor_")
     _not_saved: ClassVar[dict[str, Any]] = {
         "callbacks": None,
+        "init_from": None,
         "device": "auto",
         "checkpoint_dir": None,
         "resume": False,
@@ -136,6 +148,10 @@ class TransformerEstimator(SeriesEstimator):
     timestamps: str | None
     augmentation: AugmentationSpec | None
     augmentation_params: Any
+    init_from: Any
+    freeze: str | None
+    n_epochs_frozen: int
+    pretrained_lr_scale: float
     max_epochs: int | str
     batch_size: int | str
     learning_rate: float
@@ -156,6 +172,13 @@ class TransformerEstimator(SeriesEstimator):
     resume: bool
     random_state: Any
     verbose: int
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy with the same `init_from`: a fitted one stays fitted."""
+        twin = super().__sklearn_clone__()
+        if is_fitted(self.init_from):
+            twin.init_from = self.init_from
+        return twin
 
     # What a subclass defines: its targets and outputs.
 
@@ -203,10 +226,13 @@ class TransformerEstimator(SeriesEstimator):
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
             Series; those of a list may differ in length. Tensors, lists of (length, channels)
             DataFrames, DataFrames with two index levels (series, step) and DataFrames whose cells
-            are series are accepted as well. NaN marks a missing value: gaps are interpolated
-            linearly and, if `fit` saw any, flagged in an additional channel; steps before the
-            first value and after the last are masked. What looks like ``(n, length, channels)``,
-            or like a long table, gives a `tsformer.data.LayoutWarning`.
+            are series are accepted as well. Series need not be in memory: a `numpy.memmap`, the
+            path of a ``.npy`` file or of a folder that ``tsformer convert`` made, an array that is
+            read by slices and a data set of items are read where they are, see
+            ``docs/guide/large_data.md``. NaN marks a missing value: gaps are interpolated linearly
+            and, if `fit` saw any, flagged in an additional channel; steps before the first value
+            and after the last are masked. What looks like ``(n, length, channels)``, or like a long
+            table, gives a `tsformer.data.LayoutWarning`.
         y : array-like (n,)
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
             numbers.
@@ -258,13 +284,18 @@ class TransformerEstimator(SeriesEstimator):
     ) -> TrainingJob:
         """Do all of `fit` except training: check, read, encode, hold out, make the models."""
         check_parameters(self.get_params(deep=False))
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
+        self._check_given("y", y)
         reset = not (self.warm_start and hasattr(self, "models_"))
+        source = source_of(self.init_from, TransformerEstimator) if reset else None
 
-        series = self._read(X, times, reset=reset)
-        targets = self._targets(y, "y", reset=reset)
-        check_length(len(series), targets, "y")
+        series = self._source(X, times, reset=reset)
+        targets = self._targets_of(series, y, "y", reset=reset)
+        labelled = self._labelled(targets)
+        unlabelled = None
+        if not labelled.all():
+            unlabelled, series = series.take(~labelled), series.take(labelled)
+            targets, sample_weight = targets[labelled], _of(sample_weight, labelled)
+            source = self._pretraining() if source is None and reset else source
         weights = self._weights(sample_weight, targets)
         seeds = self._seeds()
 
@@ -280,18 +311,21 @@ class TransformerEstimator(SeriesEstimator):
                 weights, val_weights = weights[~chosen], weights[chosen]
 
         if reset:
-            self.preprocessor_ = self._make_preprocessor().fit(series)
-            max_len = int(series.lengths.max())
+            seen = series if unlabelled is None else series.joined(unlabelled)
+            self.preprocessor_ = self._make_preprocessor().fit(seen)
+            max_len = int(seen.lengths.max())
             models = [
-                _drawn_model(self._model_config(max_len, member), weights_seed)
+                self._drawn_model(self._model_config(max_len, member), weights_seed)
                 for member, (weights_seed, _, _) in enumerate(seeds)
             ]
             histories = [History() for _ in models]
+            pretrained = self._initialise(models, source, seen, seeds[0][0])
             self._warn_if_blind(models[0])
         else:
             self._check_same_shape()
             models = list(self.models_)
             histories = [History(earlier) for earlier in self.histories_]
+            pretrained = [frozenset()] * len(models)
 
         plan = self._training_plan(
             n_cases=len(series),
@@ -302,8 +336,15 @@ class TransformerEstimator(SeriesEstimator):
         counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
         augmentations = self._make_augmentations(series.take(counted), targets[counted])
         plans = [
-            replace(plan, seed=training_seed, augmentation=augmentation)
-            for augmentation, (_, training_seed, _) in zip(augmentations, seeds, strict=True)
+            replace(
+                plan,
+                seed=training_seed,
+                augmentation=augmentation,
+                pretrained=self._pretrained(names, plan.n_epochs),
+            )
+            for augmentation, names, (_, training_seed, _) in zip(
+                augmentations, pretrained, seeds, strict=True
+            )
         ]
         validation = None
         if held_out is not None:
@@ -312,7 +353,7 @@ class TransformerEstimator(SeriesEstimator):
         self.augmentations_ = augmentations
         return TrainingJob(
             models=models,
-            panel=self.preprocessor_.transform(series),
+            panel=self.preprocessor_.panel(series),
             targets=torch.from_numpy(targets),
             plans=plans,
             weights=_normalised(weights),
@@ -320,6 +361,40 @@ class TransformerEstimator(SeriesEstimator):
             callbacks=self._member_callbacks(plan),
             histories=histories,
         )
+
+    def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
+        """Return which series have a target to train on; the others are pretrained on."""
+        return np.ones(len(targets), dtype=bool)
+
+    def _pretraining(self) -> Any:
+        """Return what is fitted first if series without targets are there and no source is."""
+        raise NotImplementedError  # only a classifier has series without targets
+
+    def _initialise(
+        self, models: list[TSTransformer], source: Any, series: SeriesSource, seed: int
+    ) -> list[frozenset[str]]:
+        """Take over the weights of a source, if there is one; return the names of those taken."""
+        if source is None:
+            return [frozenset()] * len(models)
+        fitted = fitted_source(source, series, _derived(seed, _PRETRAINING))
+        taken = [
+            take_over(
+                model,
+                self.preprocessor_,
+                fitted.models_[member % len(fitted.models_)],
+                fitted.preprocessor_,
+            )
+            for member, model in enumerate(models)
+        ]
+        warn_of_left({left for _, left in taken}, stacklevel=5)
+        return [names for names, _ in taken]
+
+    def _pretrained(self, names: frozenset[str], n_epochs: int) -> Pretrained | None:
+        """Return how the parameters of these names are trained."""
+        if not names:
+            return None
+        frozen = n_epochs if self.freeze == "backbone" else int(self.n_epochs_frozen)
+        return Pretrained(names, float(self.pretrained_lr_scale), frozen)
 
     def _train(self, job: TrainingJob) -> None:
         """Do the rest of `fit`: train what `_prepare` returned."""
@@ -339,24 +414,36 @@ class TransformerEstimator(SeriesEstimator):
 
     def _given_validation(
         self, X_val: Any, y_val: Any, times_val: Any
-    ) -> tuple[Padded, Targets] | None:
-        if (X_val is None) != (y_val is None):
-            raise ValueError(
-                f"X_val and y_val go together; {'y_val' if y_val is None else 'X_val'} is missing"
-            )
+    ) -> tuple[SeriesSource, Targets] | None:
         if X_val is None:
+            if y_val is not None:
+                raise ValueError("X_val and y_val go together; X_val is missing")
             if times_val is not None:
                 raise ValueError("times_val are the times of X_val, which is missing")
             return None
-        series = self._read(X_val, times_val, reset=False)
-        targets = self._targets(y_val, "y_val", reset=False)
-        check_length(len(series), targets, "y_val", of="X_val")
-        return series, targets
+        self._check_given("y_val", y_val)
+        series = self._source(X_val, times_val, reset=False)
+        return series, self._targets_of(series, y_val, "y_val", of="X_val", reset=False)
+
+    def _check_given(self, name: str, y: Any) -> None:
+        """Raise ValueError if targets are missing."""
+        if y is None and name == "y":
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        if y is None:
+            raise ValueError(f"X_val and y_val go together; {name} is missing")
+
+    def _targets_of(
+        self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
+    ) -> Targets:
+        """Return the target of each series; arguments as those of `_targets`."""
+        targets = self._targets(y, name, reset=reset)
+        check_length(len(series), targets, name, of=of)
+        return targets
 
     def _validation(
-        self, series: Padded, targets: Targets, weights: Targets | None, device: torch.device
+        self, series: SeriesSource, targets: Targets, weights: Targets | None, device: torch.device
     ) -> Validation:
-        panel = self.preprocessor_.transform(series).to(device)
+        panel = self.preprocessor_.panel(series).to(device)
         # The validation loss is weighted like the training loss.
         loss_weights = _normalised(weights)
         if loss_weights is not None:
@@ -377,7 +464,9 @@ class TransformerEstimator(SeriesEstimator):
         views = resolve_recipe(self.get_params(deep=False))["views"]
         return Scaler(self.scaling, views=views, view_params=self.view_params)
 
-    def _make_augmentations(self, series: Padded, targets: Targets) -> list[Augmentation | None]:
+    def _make_augmentations(
+        self, series: SeriesSource, targets: Targets
+    ) -> list[Augmentation | None]:
         """Return what each member is trained with; "auto" is fitted to the data."""
         suited: dict[Augmentation, Augmentation | None] = {}
         augmentations = []
@@ -398,7 +487,7 @@ class TransformerEstimator(SeriesEstimator):
         self,
         augmentation: Augmentation,
         params: Mapping[str, Any],
-        series: Padded,
+        series: SeriesSource,
         targets: Targets,
     ) -> Augmentation | None:
         """Return what is left of an augmentation that was not asked for by name, for these data.
@@ -431,6 +520,14 @@ class TransformerEstimator(SeriesEstimator):
             pooling=self.pooling,
             head_norm=self.head_norm,
         )
+
+    def _make_model(self, config: ModelConfig) -> TSTransformer:
+        return TSTransformer(config)
+
+    def _drawn_model(self, config: ModelConfig, seed: int) -> TSTransformer:
+        """Return a model with initial weights drawn from `seed`."""
+        with seeded(seed, torch.device("cpu")):
+            return self._make_model(config)
 
     def _member_parameters(self, member: int) -> dict[str, Any]:
         """Return the parameters that train a member alone, apart from `random_state`."""
@@ -637,7 +734,7 @@ class TransformerEstimator(SeriesEstimator):
             check_fields(fields, MODEL, of="model")
             config = ModelConfig(**fields)
             self._check_config(config)
-            models.append(_restored_model(config, own))
+            models.append(_restored_model(config, own, self._drawn_model))
         return [model.eval() for model in models]
 
     def _check_config(self, config: ModelConfig) -> None:
@@ -657,6 +754,17 @@ class TransformerEstimator(SeriesEstimator):
                 raise ValueError(f"model.stem_params.{name} must be {value}, by its codes")
 
 
+def _of(sample_weight: npt.ArrayLike | None, chosen: npt.NDArray[np.bool_]) -> Any:
+    """Return the weights of the chosen series."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 1:  # what is none is refused where weights are read
+        check_length(len(chosen), weights, "sample_weight")
+        weights = weights[chosen]
+    return weights
+
+
 def _normalised(weights: Targets | None) -> Tensor | None:
     """Scale weights to mean 1 over the data set; per batch, that would undo class weights."""
     if weights is None or not weights.any():
@@ -664,17 +772,15 @@ def _normalised(weights: Targets | None) -> Tensor | None:
     return torch.from_numpy(weights / weights.mean()).float()
 
 
-def _drawn_model(config: ModelConfig, seed: int) -> TSTransformer:
-    """Return a model with initial weights drawn from `seed`."""
-    with seeded(seed, torch.device("cpu")):
-        return TSTransformer(config)
-
-
-def _restored_model(config: ModelConfig, saved: Mapping[str, Tensor]) -> TSTransformer:
+def _restored_model(
+    config: ModelConfig,
+    saved: Mapping[str, Tensor],
+    draw: Callable[[ModelConfig, int], TSTransformer],
+) -> TSTransformer:
     """Return a model with saved weights; raise ValueError if they are not those of `config`."""
     known = all(part.strip() in names() for part in str(config.encoding).split("+"))
     try:
-        model = made_as_saved(partial(_drawn_model, config, 0), saved)
+        model = made_as_saved(partial(draw, config, 0), saved)
     except ValueError as error:
         if known:
             raise
@@ -686,8 +792,8 @@ def _restored_model(config: ModelConfig, saved: Mapping[str, Tensor]) -> TSTrans
         # An encoding of one's own may compute with values, which are not there on the meta device.
         plain = replace(config, encoding="none", encoding_params={})
         rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
-        made_as_saved(partial(_drawn_model, plain, 0), rest)
-        model = _drawn_model(config, 0)
+        made_as_saved(partial(draw, plain, 0), rest)
+        model = draw(config, 0)
     load_checked(model, saved)
     return model
 

@@ -17,14 +17,18 @@ from torch import Tensor
 
 from tsformer.augmentation import Augmentation, CutMix, Sum
 from tsformer.data.panel import Padded
+from tsformer.data.series import SeriesSource
 from tsformer.estimators.base import TrainingJob, TransformerEstimator
+from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import ClassifierParameters
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import Targets
-from tsformer.estimators.targets import check_length
+from tsformer.estimators.targets import check_length, split_unlabelled
+from tsformer.explain.attention import AttentionMaps, attention_maps
+from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
 
 __all__ = ["MIXED", "MIXED_TEMPERATURE", "MOST_MIXED", "TSTransformerClassifier"]
@@ -109,6 +113,22 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         ten classes (a share of five divided by their number) or 200 series (100 in an epoch).
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
+    init_from : path, fitted or unfitted estimator, or None, default=None
+        What the weights of stem, encoding and blocks start from: a fitted `TSTransformerEncoder`,
+        or another transformer of this package, or the folder that one was saved in. What does not
+        fit, such as the first layer for another number of channels, is drawn anew, with a warning
+        that lists it. An encoder that is not fitted is fitted first, to the series of each `fit`:
+        so cross-validation pretrains inside the fold. One that is fitted must not have seen the
+        test series of a fold. A clone keeps a fitted one; what scikit-learn clones by itself, such
+        as the values of a parameter grid, it makes unfitted, unless it is a path or wrapped in
+        `sklearn.frozen.FrozenEstimator`. It is not saved.
+    freeze : {None, "backbone"}, default=None
+        "backbone" keeps what came from `init_from` as it is, with the averages of its batch norms,
+        and trains the rest, which is the head.
+    n_epochs_frozen : int, default=0
+        The same for the first epochs only.
+    pretrained_lr_scale : float > 0, default=0.1
+        Factor of the learning rate for what came from `init_from`. It has not been tuned.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
         most 2500 optimizer steps; large data are passed over at least 20 times.
@@ -124,13 +144,19 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     temperature : float > 0 or "auto", default="auto"
-        What logits are divided by before the softmax [2]_: below 1, probabilities are more
+        What logits are divided by before the softmax [1]_: below 1, probabilities are more
         confident. A single model predicts the same classes at any temperature. "auto" is 0.75 for
         members trained on mixed series, whose targets are less certain than unmixed series are, and
         1 for others. `calibrate` fits it to data.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn. The batch norm before the head sees all series
         alike: to give a class next to no weight, use ``head_norm=None`` too.
+    unlabelled : {None, "use"}, default=None
+        "use" takes the label -1, as scikit-learn's semi-supervised estimators do, the string "-1",
+        None and NaN for an unknown label: `fit` pretrains on all series, as an unfitted `init_from`
+        would, or with objective "masked" and this classifier's own parameters if there is none, and
+        then trains on the labelled ones. With a fitted `init_from`, which is trained already,
+        unlabelled series only count for the scaling. With None every label is a class, -1 too.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer falls, and restore the best epoch. The
         validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
@@ -222,6 +248,11 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     ``experiments/accuracy/recipe_study.py``. ``docs/accuracy.md`` says what each is for, and
     ``experiments/results`` how far to trust the comparisons.
 
+    References
+    ----------
+    .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+       https://arxiv.org/abs/1706.04599
+
     Examples
     --------
     >>> from tsformer import TSTransformerClassifier, load_dataset
@@ -237,7 +268,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         self,
         augmentation: Augmentation,
         params: Mapping[str, Any],
-        series: Padded,
+        series: SeriesSource,
         targets: Targets,
     ) -> Augmentation | None:
         parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
@@ -253,6 +284,34 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             if agreement_kept(everywhere, series, targets, scaling=self.scaling) >= LEAST_KEPT:
                 suited.append(part)
         return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
+
+    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
+        if self.unlabelled is None or name != "y":
+            return super()._targets(y, name, reset=reset)
+        column, known = split_unlabelled(y)
+        if not known.any():
+            raise ValueError(
+                f"all {len(known)} labels of y are unknown; label some series, or pretrain on them "
+                "with a TSTransformerEncoder"
+            )
+        targets: Targets = np.full(len(known), -1, dtype=np.int64)
+        labels = column[known]
+        # A list gets a dtype that fits what is left of it.
+        labels = labels.tolist() if labels.dtype == object else labels
+        targets[known] = super()._targets(labels, name, reset=reset)
+        return targets
+
+    def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
+        labelled: npt.NDArray[np.bool_] = targets >= 0
+        return labelled
+
+    def _pretraining(self) -> TSTransformerEncoder:
+        own = self._member_parameters(0)
+        names = TSTransformerEncoder().get_params(deep=False).keys() & own.keys()
+        # An augmentation that was chosen for labels is no part of it, nor is what follows one run.
+        left = {"augmentation", "augmentation_params", "callbacks", "head_norm", "warm_start"}
+        left |= {"freeze", "n_epochs_frozen", "random_state"}
+        return TSTransformerEncoder(**{name: own[name] for name in names - left})
 
     def _prepare(self, *args: Any, **kwargs: Any) -> TrainingJob:
         job = super()._prepare(*args, **kwargs)
@@ -278,7 +337,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         times: Any = None,
         cv: Any = None,
     ) -> Self:
-        """Fit the temperature [2]_ to series that the model was not trained on.
+        """Fit the temperature [1]_ to series that the model was not trained on.
 
         The temperatures of all members are multiplied by the one factor, between .05 and 20, with
         the least log loss of `predict_proba`; at either end of that, with a warning. It is saved
@@ -311,7 +370,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
 
         References
         ----------
-        .. [2] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+        .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
            https://arxiv.org/abs/1706.04599
 
         Examples
@@ -330,7 +389,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         series = self._read(X, times, reset=False)
         targets = self._targets(y, "y", reset=False)
         check_length(len(series), targets, "y")
-        weights = _check_sample_weight(sample_weight, series.values)
+        weights = _check_sample_weight(sample_weight, np.empty((len(series), 0)))
         scores = (
             self._scores(series) if cv is None else self._out_of_fold(series, targets, cv, weights)
         )
@@ -389,19 +448,45 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             )
         return scores
 
-    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, times: Any = None, *, out: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any]:
         """Compute the probability of each class, in the order of `classes_`.
 
         Parameters
         ----------
         X, times : as in `transform`
+        out : ndarray (n, n_classes) of floating point, optional
+            What is written to, 65,536 series at a time: a `numpy.memmap`, where the probabilities
+            do not fit into memory.
 
         Returns
         -------
-        ndarray (n, n_classes) of float64, rows sum to 1
+        ndarray (n, n_classes), rows sum to 1
+            `out`, or else a new array of float64.
+
+        Raises
+        ------
+        TypeError
+            If `out` is no array.
+        ValueError
+            If it has another shape, or cannot hold fractions.
         """
-        proba: npt.NDArray[np.float64] = self.predict_proba_members(X, times).mean(axis=0)
-        return proba
+        check_is_fitted(self)
+        series = self._source(X, times, reset=False)
+        shape = len(series), self._n_outputs()
+        if out is None:
+            out = np.empty(shape)
+        elif not isinstance(out, np.ndarray):
+            raise TypeError(f"out must be a NumPy array of shape {shape}; got {out!r:.80}")
+        elif out.shape != shape or out.dtype.kind != "f":
+            raise ValueError(
+                f"out must be an array of floating point numbers of shape {shape}, for series and "
+                f"classes; got {out.dtype} of shape {out.shape}"
+            )
+        for rows, proba in self._in_chunks(series, self.predict_proba_members):
+            out[rows] = proba.mean(axis=0)
+        return out
 
     def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class according to each member.
@@ -428,6 +513,137 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             return scores[0].float().numpy()
         # Logarithms throughout: a probability may underflow, its logarithm does not.
         return (scores.log_softmax(dim=-1).logsumexp(dim=0) - log(len(scores))).numpy()
+
+    def explain(
+        self,
+        X: Any,
+        method: str = "integrated_gradients",
+        target: Any = None,
+        baseline: Any = "mean",
+        *,
+        times: Any = None,
+        method_params: Mapping[str, Any] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Compute the relevance of every value of series to the logit of a class.
+
+        The logit is that of the model, divided by its temperature; of several members, the mean of
+        theirs. Relevance is of the values as given: gap filling and views are differentiated
+        through. The mean and deviation of ``scaling="series"`` are held fixed at those of each
+        series. ``docs/explanations.md`` says where each method fails. Needs the extra ``explain``.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+        method : str, default="integrated_gradients"
+            - "integrated_gradients": the gradient, averaged on the way from the baseline, times
+              the difference from it. Adds up to the change of the logit from the baseline, to
+              within 1 % of that, or .01 if it is less than 1.
+            - "occlusion": how much the logit falls when a window of a channel is replaced by the
+              baseline.
+            - "gradient_x_input": the gradient times the difference from the baseline.
+            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Adds
+              up to the change of the logit, to within the rounding of float32.
+            - "attention_rollout": how much of each token attention passes on, whatever the class,
+              the channel and the baseline. Adds up to 1.
+        target : label or array-like (n,) of labels, optional
+            The class whose logit is explained; by default the predicted class of each series.
+        baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
+            What stands for an absent value. "mean" is the mean of each channel over the training
+            series with ``scaling="channel"``, and over the series itself otherwise; of codes, the
+            mean of their vectors. "zero" is 0; of codes, an unknown code.
+        method_params : dict, optional
+            Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
+            `tsformer.explain.methods`.
+
+        Returns
+        -------
+        ndarray (n, channels, length) of float64
+            Zero where `X` has no value and past the end of a series; length is that of the longest.
+            Positive values speak for the class, with every method but "attention_rollout", whose
+            values are never negative.
+
+        Raises
+        ------
+        ValueError
+            For an unknown method, option, label or baseline.
+        ImportError
+            If captum is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tsformer import TSTransformerClassifier
+        >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
+        >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
+        >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
+        >>> clf.explain(X[:3], "gradient_x_input").shape
+        (3, 2, 30)
+        """
+        check_is_fitted(self)
+        made = make_method(method, method_params)
+        series = self._read(X, times, reset=False)
+        return relevance(
+            self.models_,
+            self.preprocessor_,
+            series,
+            self._explained_classes(series, target),
+            method=made,
+            baseline=baseline,
+            temperatures=self.temperatures_,
+        )
+
+    def _explained_classes(self, series: Padded, target: Any) -> Targets:
+        """Return the index of the class of each series whose logit is explained."""
+        if target is None:
+            predicted: Targets = self._logits(series, None).argmax(axis=1)
+            return predicted
+        labels = np.asarray(target)
+        if labels.ndim == 0:
+            labels = np.full(len(series), target)
+        check_length(len(series), labels, "target")
+        return self._targets(labels, "target", reset=False)
+
+    def attention(self, X: Any, times: Any = None, *, member: int = 0) -> AttentionMaps:
+        """Compute the attention weights of every block and head.
+
+        They are computed beside the fused kernel, which never forms them. What an encoding adds
+        after the softmax, as "erpe" does, is not in them.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+            The weights take ``4 * n * n_layers * n_heads * N**2`` bytes.
+        member : int, default=0
+            Which of several members: their heads have nothing in common.
+
+        Returns
+        -------
+        AttentionMaps
+            ``weights`` (n, n_layers, n_heads, N, N), ``times`` (n, N) of the tokens since the first
+            step of each series, and ``mask`` (n, N), False at padding.
+
+        Raises
+        ------
+        ValueError
+            If there is no such member.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tsformer import TSTransformerClassifier
+        >>> X, y = np.random.default_rng(0).normal(size=(12, 1, 30)), [0, 1] * 6
+        >>> clf = TSTransformerClassifier(max_epochs=2, random_state=0).fit(X, y)
+        >>> clf.attention(X[:3]).weights.shape
+        (3, 2, 4, 30, 30)
+        """
+        check_is_fitted(self)
+        if not 0 <= member < len(self.models_):
+            raise ValueError(
+                f"member must be from 0 to {len(self.models_) - 1}, as there are "
+                f"{len(self.models_)} members; got {member}"
+            )
+        panel = self.preprocessor_.transform(self._source(X, times, reset=False))
+        return attention_maps(self.models_[member], panel, self.preprocessor_.time_step)
 
     @property
     def estimators_(self) -> list[Self]:

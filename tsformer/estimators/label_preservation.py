@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from tsformer.augmentation import Augmentation, Batch
-from tsformer.data.panel import Floats, Padded, Panel
+from tsformer.data.panel import Floats, Panel
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import SeriesSource
 from tsformer.estimators.series import Targets
 from tsformer.features.random_convolutions import RandomConvolutions
 from tsformer.features.regular import regular
@@ -35,7 +36,7 @@ _CPU = torch.device("cpu")
 
 
 def agreement_kept(
-    augmentation: Augmentation, series: Padded, targets: Targets, *, scaling: str | None
+    augmentation: Augmentation, series: SeriesSource, targets: Targets, *, scaling: str | None
 ) -> float:
     r"""Return how much of a classifier's agreement with the labels is left on augmented series.
 
@@ -52,7 +53,7 @@ def agreement_kept(
     ----------
     augmentation : Augmentation
         Should change every series.
-    series : Padded
+    series : SeriesSource
         Training series, `n` of them.
     targets : ndarray [n] of int
         Class of each.

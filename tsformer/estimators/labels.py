@@ -11,16 +11,17 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from tsformer.estimators.saved import described_labels, restored_labels
-from tsformer.estimators.series import Targets
+from tsformer.estimators.series import SeriesReader, Targets
 from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.weights import series_weights
 
 __all__ = ["LabelClassifier"]
 
 
-class LabelClassifier(ClassifierMixin):
+class LabelClassifier(ClassifierMixin, SeriesReader):
     """Base of the classifiers; in their bases it precedes `SeriesEstimator`.
 
     Attributes
@@ -63,7 +64,11 @@ class LabelClassifier(ClassifierMixin):
         -------
         ndarray (n,) of labels
         """
-        best = self._logits(X, times).argmax(axis=1)  # first: it says if nothing is fitted
+        check_is_fitted(self)
+        series = self._source(X, times, reset=False)
+        best = np.empty(len(series), dtype=np.int64)
+        for rows, logits in self._in_chunks(series, lambda chunk: self._logits(chunk, None)):
+            best[rows] = logits.argmax(axis=1)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 

@@ -9,6 +9,7 @@ import torch
 
 from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.regressor import TSTransformerRegressor
@@ -23,6 +24,7 @@ _CLASSES: dict[str, type[SeriesReader]] = {
     for cls in (
         TSTransformerClassifier,
         TSTransformerRegressor,
+        TSTransformerEncoder,
         RandomConvolutionClassifier,
         TSEnsembleClassifier,
     )

@@ -19,6 +19,8 @@ from tsformer.estimators.named_parameters import NamedParameters, names_its_para
 from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
+from tsformer.objectives import Objective, ObjectiveSpec
+from tsformer.objectives import resolve as resolve_objective
 from tsformer.training import Callback
 from tsformer.training.plan import PRECISIONS
 
@@ -28,6 +30,7 @@ __all__ = [
     "check_number",
     "check_parameters",
     "make_augmentation",
+    "make_objective",
 ]
 
 
@@ -60,6 +63,10 @@ class ClassifierParameters(NamedParameters):
         timestamps: str | None = None,
         augmentation: AugmentationSpec | None = "auto",
         augmentation_params: Mapping[str, Any] | None = None,
+        init_from: Any = None,
+        freeze: str | None = None,
+        n_epochs_frozen: int = 0,
+        pretrained_lr_scale: float = 0.1,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.002,
@@ -67,6 +74,7 @@ class ClassifierParameters(NamedParameters):
         label_smoothing: float = 0.1,
         temperature: float | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
+        unlabelled: str | None = None,
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -102,6 +110,10 @@ class ClassifierParameters(NamedParameters):
         self.timestamps = timestamps
         self.augmentation = augmentation
         self.augmentation_params = augmentation_params
+        self.init_from = init_from
+        self.freeze = freeze
+        self.n_epochs_frozen = n_epochs_frozen
+        self.pretrained_lr_scale = pretrained_lr_scale
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -109,6 +121,7 @@ class ClassifierParameters(NamedParameters):
         self.label_smoothing = label_smoothing
         self.temperature = temperature
         self.class_weight = class_weight
+        self.unlabelled = unlabelled
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -131,6 +144,8 @@ class ClassifierParameters(NamedParameters):
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError for the first invalid parameter of an estimator."""
     for name, allowed in _CHOICES.items():
+        if name not in parameters:  # only a classifier has unlabelled series
+            continue
         value = parameters[name]
         if not any(value is choice or value == choice for choice in allowed):
             raise ValueError(unknown(name, value, allowed))
@@ -138,16 +153,19 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         if name not in parameters:  # a regressor has no label_smoothing, no temperature
             continue
         check_number(name, parameters[name], kind, low, high, also)
-    for name in ("encoding_params", "stem_params", "view_params", "augmentation_params"):
-        value = parameters[name]
+    for name in _MAPPINGS:
+        value = parameters.get(name)  # only an encoder has an objective
         if value is not None and not isinstance(value, Mapping):
             raise TypeError(f"{name} must be a dict or None; got {value!r}")
     recipe = resolve_recipe(parameters)
     views_in(recipe["views"])
     make_difference(parameters["view_params"])
     make_augmentation(recipe["augmentation"], parameters["augmentation_params"])
+    if "objective" in parameters:
+        make_objective(parameters["objective"], parameters["objective_params"])
     if parameters["stem"] == "embedding" and "n_codes" in (parameters["stem_params"] or {}):
         raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
+    _check_frozen(parameters)
     checkpoint_dir = parameters["checkpoint_dir"]
     if checkpoint_dir is not None and not isinstance(checkpoint_dir, (str, Path)):
         raise TypeError(f"checkpoint_dir must be a path or None; got {checkpoint_dir!r}")
@@ -161,6 +179,19 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise TypeError(
                 f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
             )
+
+
+def _check_frozen(parameters: Mapping[str, Any]) -> None:
+    freeze, n_epochs = parameters["freeze"], parameters["n_epochs_frozen"]
+    if freeze is not None and n_epochs:
+        raise ValueError(
+            f"freeze={freeze!r} freezes for all epochs, and n_epochs_frozen={n_epochs} for the "
+            "first ones; set one of them"
+        )
+    comes = parameters["init_from"] is not None or parameters.get("unlabelled") is not None
+    if (freeze is not None or n_epochs) and not comes:
+        asked = f"n_epochs_frozen={n_epochs}" if n_epochs else f"freeze={freeze!r}"
+        raise ValueError(f"{asked} freezes what init_from brings, but init_from is None")
 
 
 def resolve_recipe(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,12 +238,26 @@ def make_augmentation(
     return resolve(augmentation, **(params or {}))
 
 
+def make_objective(objective: ObjectiveSpec, params: Mapping[str, Any] | None) -> Objective:
+    """Return the objective that these two parameters ask for."""
+    return resolve_objective(objective, **(params or {}))
+
+
+_MAPPINGS = (
+    "encoding_params",
+    "stem_params",
+    "view_params",
+    "augmentation_params",
+    "objective_params",
+)
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "stem": tuple(STEMS),
     "pooling": tuple(POOLINGS),
     "head_norm": (*HEAD_NORMS, None),
     "scaling": SCALINGS,
     "timestamps": (None, "index"),
+    "freeze": (None, "backbone"),
+    "unlabelled": (None, "use"),
     "norm_first": (True, False),
     "early_stopping": ("auto", True, False),
     "members": MEMBERS,
@@ -230,6 +275,8 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
     "n_layers": (Integral, 0, None, ()),
     "d_ff": (Integral, 1, None, (None,)),
     "dropout": (Real, 0, 1, (0,)),
+    "n_epochs_frozen": (Integral, 0, None, ()),
+    "pretrained_lr_scale": (Real, 0, None, ()),
     "max_epochs": (Integral, 1, None, ("auto",)),
     "batch_size": (Integral, 1, None, ("auto",)),
     "learning_rate": (Real, 0, None, ()),

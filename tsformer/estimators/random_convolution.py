@@ -14,6 +14,7 @@ from torch import Tensor
 from tsformer._names import unknown
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
+from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.observers import observed
@@ -196,8 +197,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         self.preprocessor_ = scalers[int(np.argmin(losses))]
         self.models_ = [model(self.preprocessor_, 1.0).to(self.device_).eval()]
 
-    def _panel(self, preprocessor: Preprocessor, series: Padded) -> Panel:
-        return regular(super()._panel(preprocessor, series))
+    def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:
+        return regular(preprocessor.transform(series))
 
     def _scalers(self, series: Padded) -> list[Scaler]:
         """Return the fitted scalings to choose from."""

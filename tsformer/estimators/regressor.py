@@ -30,7 +30,7 @@ _SMALLEST_STD = 1e-150
 
 
 class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimator):
-    r"""Time-series extrinsic regression: predict one number from each series.
+    """Time-series extrinsic regression: predict one number from each series.
 
     The model is that of `TSTransformerClassifier` with a single output. It minimises the squared
     error of the targets after scaling them to mean 0 and standard deviation 1.
@@ -42,7 +42,8 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         encoding of your own.
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
     pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
-    augmentation_params, max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
+    augmentation_params, init_from, freeze, n_epochs_frozen, pretrained_lr_scale, \
+    max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
     validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
@@ -95,6 +96,10 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         timestamps: str | None = None,
         augmentation: AugmentationSpec | None = None,
         augmentation_params: Mapping[str, Any] | None = None,
+        init_from: Any = None,
+        freeze: str | None = None,
+        n_epochs_frozen: int = 0,
+        pretrained_lr_scale: float = 0.1,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.002,
@@ -134,6 +139,10 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         self.timestamps = timestamps
         self.augmentation = augmentation
         self.augmentation_params = augmentation_params
+        self.init_from = init_from
+        self.freeze = freeze
+        self.n_epochs_frozen = n_epochs_frozen
+        self.pretrained_lr_scale = pretrained_lr_scale
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate

@@ -34,6 +34,7 @@ __all__ = [
     "MEMBERS",
     "MODEL",
     "PREPROCESSOR",
+    "PRETEXT",
     "REGRESSION",
     "TEMPERATURES",
     "TRACKED_RUN",
@@ -131,6 +132,7 @@ TEMPERATURES: dict[str, Field] = {
     "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
 REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
+PRETEXT: dict[str, Field] = {"name": _TEXT, "params": _MAPPING}
 #: ...of those with models of their own...
 PREPROCESSOR: dict[str, Field] = {
     "scaling": _choice(*SCALINGS),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tsformer import persistence
-from tsformer.data.containers import to_padded
+from tsformer.data.containers import to_source
 from tsformer.data.layout import swapped_axes, warn_of_layout
-from tsformer.data.panel import Padded, Panel
+from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor
+from tsformer.data.series import SeriesError, SeriesSource, numbered
+from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
 from tsformer.estimators.saved import (
     ESTIMATOR,
@@ -36,12 +38,17 @@ from tsformer.estimators.saved import (
     restored_weights,
 )
 from tsformer.training.inference import forward
+from tsformer.training.memory import place
 from tsformer.training.plan import resolve_device
 
 __all__ = ["SeriesEstimator", "SeriesReader", "Targets", "drawn_seed"]
 
 #: One number per series [n]: the index of its class, or the target of a regression.
 Targets = npt.NDArray[Any]
+#: Series whose outputs are in memory at a time.
+_CHUNK = 2**16
+
+_Result = TypeVar("_Result")
 
 
 class SeriesReader(BaseEstimator):
@@ -126,9 +133,11 @@ class SeriesReader(BaseEstimator):
     # Reading.
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
-        """Check and convert `X`; with `reset`, learn what later calls must agree with."""
-        if isinstance(X, Padded) and not reset:
-            return X  # read by the estimator that this one is a part or a copy of
+        """Check `X` and read all of it into memory; see `_source`."""
+        return self._source(X, times, reset=reset).padded()
+
+    def _source(self, X: Any, times: Any = None, *, reset: bool) -> SeriesSource:
+        """Check `X`; with `reset`, learn what later calls must agree with."""
         columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
 
         def check(array: Any) -> npt.NDArray[Any]:
@@ -145,10 +154,10 @@ class SeriesReader(BaseEstimator):
 
         series = (
             X
-            if isinstance(X, Padded)
-            else to_padded(X, times, index=self.timestamps == "index", check=check)
+            if isinstance(X, SeriesSource)
+            else to_source(X, times, index=self.timestamps == "index", check=check)
         )
-        n_channels = series.values.shape[2]
+        n_channels = series.n_channels
         if reset:
             self.n_channels_, self._clock = n_channels, series.clock
             self._columns_are_steps = columns == [True]
@@ -159,7 +168,7 @@ class SeriesReader(BaseEstimator):
             warn_of_layout(X, series, flat=columns == [True])
         elif n_channels != self.n_channels_:
             alone = columns == [True] and len(series) == self.n_channels_
-            swapped = columns != [True] and series.values.shape[1] == self.n_channels_
+            swapped = columns != [True] and series.n_steps == self.n_channels_
             raise ValueError(
                 f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
                 f"{self.n_channels_}; "
@@ -172,9 +181,21 @@ class SeriesReader(BaseEstimator):
                 f"{type(self).__name__} was fitted with {_kind(self._clock)}, but X comes with "
                 f"{_kind(series.clock)}; give times of the same kind to both"
             )
-        if not columns:
+        # Without `reset`, a source was read by the estimator that this one is a part or a copy of.
+        if not columns and (reset or not isinstance(X, SeriesSource)):
             self._check_channel_names(series.channels, reset=reset)
         return series
+
+    def _in_chunks(
+        self, series: SeriesSource, function: Callable[[SeriesSource], _Result]
+    ) -> Iterator[tuple[slice, _Result]]:
+        """Yield what a function returns for 65,536 series at a time, and which these are."""
+        n = len(series)
+        for start in range(0, n, _CHUNK):
+            index = np.arange(start, min(start + _CHUNK, n))
+            with numbered(index):
+                result = function(series if len(index) == n else series.part(index))
+            yield slice(start, start + len(index)), result
 
     def _check_channel_names(self, channels: tuple[str, ...] | None, *, reset: bool) -> None:
         """Let scikit-learn compare channel names: a different order would go unnoticed."""
@@ -323,12 +344,16 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
     ) -> npt.NDArray[np.float32]:
         """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
         check_is_fitted(self)
-        series = self._read(X, times, reset=False)
-        panel = self._panel(self.preprocessor_, series).to(self.device_)
+        series = self._source(X, times, reset=False)
+        panel = place(self._panel(self.preprocessor_, series), self.device_)
         outputs = np.stack(
             [
                 forward(
-                    model, panel, bfloat16=self._autocast(), function=getattr(model, function)
+                    model,
+                    panel,
+                    bfloat16=self._autocast(),
+                    function=getattr(model, function),
+                    device=self.device_,
                 ).numpy()
                 for model in self.models_
             ]
@@ -336,16 +361,18 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         finite = np.isfinite(outputs).all(axis=(0, 2))
         if not finite.all():
             case = int(np.flatnonzero(~finite)[0])
-            raise ValueError(
-                f"the model's outputs for series {case} are not finite: after scaling, its values "
-                f"reach {float(panel.values[case].abs().max()):.3g}, far beyond the training data; "
-                "check X for wrong units and for numbers that mark missing values"
+            read = panel.part(torch.tensor([case])).values
+            raise SeriesError(
+                case,
+                "the model's outputs for series {case} are not finite: after scaling, its values "
+                f"reach {float(read.abs().max()):.3g}, far beyond the training data; "
+                "check X for wrong units and for numbers that mark missing values",
             )
         return outputs
 
-    def _panel(self, preprocessor: Preprocessor, series: Padded) -> Panel:
+    def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> AnyPanel:
         """Return the input of the modules, on the CPU."""
-        return preprocessor.transform(series)
+        return preprocessor.panel(series)
 
     def _autocast(self) -> bool:
         """Whether the modules run in bf16 autocast."""

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from sklearn.utils.validation import column_or_1d
 
-__all__ = ["check_length", "read_targets"]
+__all__ = ["check_length", "read_targets", "split_unlabelled"]
 
 
 def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
@@ -53,6 +53,39 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
             f"[str(label) for label in {name}]"
         )
     return column
+
+
+def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Tell labels from what says that there is none: -1, "-1", None, NaN, NaT or pandas.NA.
+
+    Parameters
+    ----------
+    y : array-like (n,) or (n, 1)
+        Labels.
+
+    Returns
+    -------
+    labels : ndarray (n,)
+        What was given.
+    known : ndarray (n,) of bool
+        Which of them are labels.
+
+    Examples
+    --------
+    >>> split_unlabelled(["a", None, "-1"])[1]
+    array([ True, False, False])
+    """
+    if isinstance(y, torch.Tensor):
+        y = y.detach().cpu().numpy()
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.ma.filled(y.astype(object), np.nan)
+    _refuse_columns(y, "y")
+    if isinstance(y, (list, tuple)):
+        y = pd.Series(y, dtype=object)
+    labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
+    minus_one = np.array([label in (-1, "-1") for label in labels.tolist()], dtype=bool)
+    known: npt.NDArray[np.bool_] = ~(pd.isna(labels) | minus_one)
+    return labels, known
 
 
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:

@@ -47,13 +47,7 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
     rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()
     history = train(
         deepcopy(job.models[0]),
-        replace(
-            panel,
-            values=panel.values[rows],
-            lengths=panel.lengths[rows],
-            mask=None if panel.mask is None else panel.mask[rows],
-            times=None if panel.times is None else panel.times[rows],
-        ),
+        panel.part(rows),
         job.targets[rows],
         loss,
         replace(plan, n_epochs=2, n_iter_no_change=None, checkpoint_dir=None, resume=False),

@@ -4,7 +4,8 @@ The program contains the preprocessor and takes raw series, in float32. ``X``
 ``[n, channels, length]`` is NaN where a value is missing and past the end of a shorter series.
 ``times`` ``[n, length]``, needed if the estimator was fitted with times, are numbers in the same
 unit, or seconds for dates; they are ignored past the end. The output is ``probabilities``
-``[n, n_classes]`` in the order of the classes, or a regressor's ``prediction`` ``[n]`` in float64.
+``[n, n_classes]`` in the order of the classes, a regressor's ``prediction`` ``[n]`` in float64, or
+the ``embeddings`` ``[n, D]`` of an encoder.
 
 A program cannot warn or raise errors as the estimator does: a series without any value gives NaN,
 and anything that is not a known code is read as the unknown code. Precision is always float32, in
@@ -118,7 +119,7 @@ def to_onnx(estimator: SeriesReader, path: str | os.PathLike[str]) -> Path:
         written = torch.onnx.export(
             program,
             input_names=list(graph.inputs),
-            output_names=["probabilities" if graph.classifies else "prediction"],
+            output_names=[graph.output],
             dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
             dynamo=True,
             verbose=False,

@@ -15,6 +15,7 @@ from tsformer.estimators import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
 )
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.export.operators import Traced
@@ -53,6 +54,8 @@ class Graph(nn.Module):
         Example inputs for tracing, of sizes that do not occur in the model.
     classifies : bool
         Whether it returns probabilities.
+    output : str
+        Name of what it returns.
     encoding : object
         The encoding of the model, or None.
     described : dict
@@ -62,6 +65,7 @@ class Graph(nn.Module):
     exports: ClassVar[type[Any]]
     inputs: dict[str, Tensor]
     classifies = True
+    output = "probabilities"
     encoding: Any = None
     described: dict[str, Any]
 
@@ -97,6 +101,9 @@ class TransformerGraph(Graph):
                     f"is {largest}: renumber the codes, then fit and export again"
                 )
         self.classifies = isinstance(estimator, TSTransformerClassifier)
+        self.embeds = isinstance(estimator, TSTransformerEncoder)
+        if not self.classifies:
+            self.output = "embeddings" if self.embeds else "prediction"
         self.temperatures = list(getattr(estimator, "temperatures_", ()))
         self.target_mean = getattr(estimator, "target_mean_", 0.0)
         self.target_std = getattr(estimator, "target_std_", 1.0)
@@ -108,10 +115,14 @@ class TransformerGraph(Graph):
             self.inputs["times"] = torch.zeros(3, config.max_len + 5)
 
     def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
-        """Compute class probabilities ``[n, K]``, or a prediction ``[n]``."""
+        """Compute class probabilities ``[n, K]``, a prediction ``[n]`` or embeddings ``[n, D]``."""
         if times is not None:
             times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes equal those of X
         values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
+        if self.embeds:
+            models: Any = self.models
+            embeddings = [model.embed(values, mask, times) for model in models]
+            return _where_observed(torch.cat(embeddings, dim=1), mask)
         outputs = [model(values, mask, times).double() for model in self.models]
         if self.classifies:
             outputs = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tsformer.encodings.base import Hooks
-from tsformer.model.functional import attend
+from tsformer.model.functional import attend, visible_keys
 
 __all__ = ["SelfAttention"]
 
@@ -39,14 +39,40 @@ class SelfAttention(nn.Module):
         `mask` ``[B, N]`` is True for valid tokens and False at padding; None if all are valid.
         """
         B, N, D = x.shape
-        E = D // self.n_heads
-        q, k, v = self.qkv(x).view(B, N, 3, self.n_heads, E).permute(2, 0, 3, 1, 4)
-        bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
-        q, k = encoding.rotate(q, k, t)
-        # The scale is that of E, however wide a rotation made q.
-        out = attend(q, k, v, bias, mask, scale=E**-0.5, causal=self.causal)
+        q, k, v, bias, scale = self._encoded(x, t, encoding)
+        out = attend(q, k, v, bias, mask, scale, causal=self.causal)
         mixed = encoding.mix(v if mask is None else v * mask[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed
         y: Tensor = self.out(out.transpose(1, 2).reshape(B, N, D))
         return y
+
+    def weights(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
+        """Compute the attention weights of `forward`, which the fused kernel does not return.
+
+        Arguments are those of `forward`. What the hook `mix` adds after the softmax is not in them.
+
+        Returns
+        -------
+        Tensor [B, H, N, N]
+            How much each token (row) attends to each token (column). Rows sum to 1.
+        """
+        q, k, _, bias, scale = self._encoded(x, t, encoding)
+        scores = q @ k.mT * scale
+        if bias is not None:
+            scores = scores + bias
+        visible = visible_keys(mask, x.shape[1], x.device, causal=self.causal)
+        if visible is not None:
+            scores = scores.masked_fill(~visible, float("-inf"))
+        return scores.softmax(dim=-1)
+
+    def _encoded(
+        self, x: Tensor, t: Tensor, encoding: Hooks
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, float]:
+        """Return queries, keys, values, the bias and the scale of the scores."""
+        B, N, D = x.shape
+        E = D // self.n_heads
+        q, k, v = self.qkv(x).view(B, N, 3, self.n_heads, E).permute(2, 0, 3, 1, 4)
+        bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
+        q, k = encoding.rotate(q, k, t)
+        return q, k, v, bias, E**-0.5  # the scale is that of E, however wide a rotation made q

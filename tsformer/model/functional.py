@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["attend"]
+__all__ = ["attend", "visible_keys"]
 
 #: Scores held at a time while a bias's gradient is computed: 4 MiB of float32, about one core's
 #: cache.
@@ -58,11 +58,7 @@ def attend(
     if bias is None and mask is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
         return out[..., :E]
-    visible = None if mask is None else mask[:, None, None, :]
-    if causal:
-        N = q.shape[-2]
-        earlier = torch.ones(N, N, dtype=torch.bool, device=q.device).tril()[None, None]
-        visible = earlier if visible is None else visible & earlier
+    visible = visible_keys(mask, q.shape[-2], q.device, causal=causal)
     if bias is not None and _gradient_is_ours(q, bias):
         function: Any = _TrainedBias  # torch leaves `apply` without types
         out = function.apply(q, k, v, bias, visible, scale)
@@ -70,6 +66,17 @@ def attend(
         attn_mask = visible if bias is None else _masked(bias, visible)
         out = F.scaled_dot_product_attention(q, k, v, attn_mask, scale=scale)
     return out[..., :E]
+
+
+def visible_keys(
+    mask: Tensor | None, n_tokens: int, device: torch.device, *, causal: bool
+) -> Tensor | None:
+    """Return which keys a query sees, ``[1 | B, 1, 1 | N, N]`` of bool; None if it sees all."""
+    visible = None if mask is None else mask[:, None, None, :]
+    if causal:
+        earlier = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).tril()[None, None]
+        visible = earlier if visible is None else visible & earlier
+    return visible
 
 
 def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:

@@ -23,6 +23,11 @@ class MeanPooling(nn.Module):
         weight = mask[..., None].to(x.dtype)
         return (x * weight).sum(dim=1) / weight.sum(dim=1)
 
+    def shares(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return how much of the pooled vector is of each token, ``[B, N]``; rows sum to 1."""
+        there = torch.ones_like(x[..., 0]) if mask is None else mask.to(x.dtype)
+        return there / there.sum(dim=1, keepdim=True)
+
 
 class MaxPooling(nn.Module):
     """The maximum of each feature over the valid tokens."""
@@ -32,7 +37,15 @@ class MaxPooling(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
-        return (x if mask is None else x.masked_fill(~mask[..., None], float("-inf"))).amax(dim=1)
+        return self._valid(x, mask).amax(dim=1)
+
+    def shares(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the share of features whose maximum each token has, ``[B, N]``."""
+        holder = self._valid(x, mask).argmax(dim=1)
+        return nn.functional.one_hot(holder, x.shape[1]).to(x.dtype).mean(dim=1)
+
+    def _valid(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return x if mask is None else x.masked_fill(~mask[..., None], float("-inf"))
 
 
 class AttentionPooling(nn.Module):
@@ -49,10 +62,15 @@ class AttentionPooling(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, N, D]`` to ``[B, D]``; `mask` ``[B, N]`` is True for valid tokens."""
+        return torch.sum(self.shares(x, mask)[..., None] * x, dim=1)
+
+    def shares(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the weight of each token, ``[B, N]``; rows sum to 1."""
         score = self.score(x)
         if mask is not None:
             score = score.masked_fill(~mask[..., None], float("-inf"))
-        return torch.sum(score.softmax(dim=1) * x, dim=1)
+        weights: Tensor = score.softmax(dim=1)[..., 0]
+        return weights
 
 
 POOLINGS = {"mean": MeanPooling, "attention": AttentionPooling, "max": MaxPooling}

@@ -74,8 +74,11 @@ class TSTransformer(TransformerEncoder):
         self.head_norm = (
             None if config.head_norm is None else make_norm(config.head_norm, D, HEAD_NORMS)
         )
-        self.head = nn.Linear(D, config.n_outputs)
+        self.head = self._make_head(config)
         self._add_encoding(config, self.stem.n_tokens(config.max_len))
+
+    def _make_head(self, config: ModelConfig) -> nn.Module:
+        return nn.Linear(config.d_model, config.n_outputs)
 
     def forward(
         self,

@@ -1,4 +1,4 @@
-"""Figures of encodings, training curves, confusion and calibration; `docs/pictures.md` has all.
+"""Figures of encodings, training, predictions and explanations; `docs/pictures.md` has all.
 
 Each function returns a matplotlib Figure made without pyplot: no global state, no window.
 ``figure.savefig("x.png")`` writes it. One of a single panel draws into ``ax=``, one of several
@@ -9,6 +9,7 @@ into ``axes=``, if given. Matplotlib is imported by the first call. The figures 
 from tsformer._deprecation import renamed_in_module
 from tsformer.plots.calibration import plot_reliability
 from tsformer.plots.encodings import plot_encoding, plot_encoding_change
+from tsformer.plots.explanations import plot_attention, plot_class_relevance, plot_relevance
 from tsformer.plots.figures import ENCODING_COLORS, encoding_color
 from tsformer.plots.learning_curves import plot_learning_curves
 from tsformer.plots.results import plot_confusion, plot_history
@@ -16,11 +17,14 @@ from tsformer.plots.results import plot_confusion, plot_history
 __all__ = [
     "ENCODING_COLORS",
     "encoding_color",
+    "plot_attention",
+    "plot_class_relevance",
     "plot_confusion",
     "plot_encoding",
     "plot_encoding_change",
     "plot_history",
     "plot_learning_curves",
+    "plot_relevance",
     "plot_reliability",
 ]
 

@@ -201,7 +201,7 @@ def scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
     ax.set_xlim(low / 1.4, 1.4 * high)
     least = 2 if high > 100 * low else 3
     for steps in ((1,), (1, 3), (1, 2, 5)):
-        numbers = [step * 10**power for power in range(12) for step in steps]
+        numbers = [step * 10**power for power in range(-6, 12) for step in steps]
         ticks = [number for number in numbers if low / 1.2 <= number <= 1.2 * high]
         if len(ticks) >= least:
             break

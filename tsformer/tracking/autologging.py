@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 
 from tsformer._optional import require
-from tsformer.data.containers import to_padded
+from tsformer.data.containers import to_source
 from tsformer.estimators.ensemble import QUALITIES
 from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
@@ -40,6 +40,8 @@ from tsformer.training.distributed import Ranks
 __all__ = ["autolog", "log_scores", "padded_array", "use"]
 
 _N_EXAMPLES = 2
+#: Values that are described of the data: 256 MiB of float64. Of more, the first series are.
+_MOST_VALUES = 2**25
 
 
 def autolog(
@@ -59,7 +61,8 @@ def autolog(
     Each fit gives a run: the parameters, loss and validation score by epoch, scores on the training
     data, and with `X_val` on the validation data, the confusion matrix, the encoding before and
     after training, seconds, peak memory and number of parameters, the data by name, shape and
-    digest, and the model, which `mlflow.pyfunc.load_model` loads. Where the run is follows what
+    digest, and the model, which `mlflow.pyfunc.load_model` loads; an encoder, which predicts
+    nothing, is stored as the folder that `tsformer.load` reads. Where the run is follows what
     MLflow has been told: see `tsformer.tracking.context`. Fits whose callbacks include a
     `tsformer.tracking.MLflowTracker` are tracked by that alone.
 
@@ -183,9 +186,10 @@ class _FitLog:
         given = {"X": self.fit.X, "y": self.fit.y, **self.fit.data}
         for part, names in parts.items():
             X, y, times = (given.get(name) for name in names)
-            if X is None or y is None:
+            if X is None:
                 continue
-            self._attempt(f"the scores on {names[0]}", partial(self._score, part, X, y, times))
+            if y is not None:  # an encoder has no targets, and its loss is among the curves
+                self._attempt(f"the scores on {names[0]}", partial(self._score, part, X, y, times))
             if self.settings.log_datasets:
                 self._attempt(f"the data {names[0]}", partial(self._data, part, X, y, times))
         if self.settings.log_models and not self.brief:
@@ -234,19 +238,26 @@ class _FitLog:
     def _data(self, part: str, X: Any, y: Any, times: Any) -> None:
         context = {"train": "train", "val": "validation"}[part]
         fitted_in = sys.argv[0] or "an interactive session"
+        series = padded_array(self.fit.estimator, X, times)
         self.run.dataset(
-            padded_array(self.fit.estimator, X, times),
-            np.asarray(y),
+            series,
+            None if y is None else np.asarray(y)[: len(series)],
             name=context,
             context=context,
             loader=f"passed to {type(self.fit.estimator).__name__}.fit in {fitted_in}",
         )
 
     def _model(self) -> None:
+        if not hasattr(self.fit.estimator, "predict"):  # MLflow's models answer by `predict`
+            with tempfile.TemporaryDirectory() as folder:
+                self.fit.estimator.save(Path(folder) / "encoder")
+                self.run.folder(Path(folder) / "encoder", "encoder")
+            return
         example = None
         if self.settings.log_input_examples:
-            example = padded_array(self.fit.estimator, self.fit.X, self.fit.data.get("times"))
-            example = example[:_N_EXAMPLES]
+            example = padded_array(
+                self.fit.estimator, self.fit.X, self.fit.data.get("times"), most=_N_EXAMPLES
+            )
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
             # Importing mlflow.pyfunc warns of a type hint of its own.
             warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
@@ -314,7 +325,12 @@ def _count(modules: list[Any]) -> int:
     return sum(each.numel() for module in modules for each in module.parameters())
 
 
-def padded_array(estimator: Any, X: Any, times: Any) -> npt.NDArray[Any]:
-    """Return series as one array [n, C, L], shorter ones padded with NaN."""
-    padded = to_padded(X, times, index=estimator.timestamps == "index")
-    return padded.values.swapaxes(1, 2)
+def padded_array(
+    estimator: Any, X: Any, times: Any, *, most: int | None = None
+) -> npt.NDArray[Any]:
+    """Return series as one array [n, C, L], shorter ones padded with NaN; of many the first."""
+    series = to_source(X, times, index=estimator.timestamps == "index")
+    if most is None:
+        most = max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)
+    values = series.read(np.arange(min(len(series), most))).values
+    return values.swapaxes(1, 2)

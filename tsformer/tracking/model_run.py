@@ -14,6 +14,7 @@ import numpy as np
 from tsformer.tracking.autologging import log_scores, padded_array, use
 from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.explanations import log_explanations
 from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.parameters import name_of, parameters_of
 from tsformer.tracking.run import TrackedRun, reason, warn, warn_untracked
@@ -112,6 +113,7 @@ def track_evaluation(
     tracking_uri: str | None = None,
     experiment: str | None = None,
     run_name: str | None = None,
+    explanations: int = 0,
 ) -> ModelRun:
     """Add the scores on test data, and the data by name and digest, to the run of the model.
 
@@ -126,6 +128,8 @@ def track_evaluation(
         The model.
     X, y, dataset, loader, tracking_uri, experiment, run_name
         As in `tracked_fit`; `loader` is by default that of the official test split.
+    explanations : int, default=0
+        How many series of each class are drawn with what their prediction rests on.
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:
@@ -145,6 +149,10 @@ def track_evaluation(
             log_scores(run, "test", estimator, X, y, None, pictures=True)
         except Exception as error:  # tracking never fails what is tracked
             warn(f"the scores could not be tracked {reason(error)}")
+        try:
+            log_explanations(run, estimator, X, y, explanations)
+        except Exception as error:  # tracking never fails what is tracked
+            warn(f"the explanations could not be tracked {reason(error)}")
         _log_data(run, "test", estimator, X, y, dataset, loader)
     return own
 
@@ -154,7 +162,8 @@ def _log_data(
 ) -> None:
     try:
         series = padded_array(estimator, X, None)
-        run.dataset(series, np.asarray(y), name=name, context=context, loader=loader)
+        targets = None if y is None else np.asarray(y)[: len(series)]
+        run.dataset(series, targets, name=name, context=context, loader=loader)
     except Exception as error:  # tracking never fails what is tracked
         warn(f"the data could not be tracked {reason(error)}")
 

@@ -213,7 +213,7 @@ class TrackedRun:
     def dataset(
         self,
         X: np.ndarray | Sequence[np.ndarray],
-        y: np.ndarray,
+        y: np.ndarray | None,
         *,
         name: str,
         context: str,
@@ -231,7 +231,7 @@ class TrackedRun:
         described = data.from_numpy(
             _dense(X),
             source=sources.CodeDatasetSource({"code": loader}),
-            targets=np.asarray(y),
+            targets=None if y is None else np.asarray(y),
             name=name,
         )
         used = entities.DatasetInput(

@@ -12,7 +12,7 @@ from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.run import reason
 from tsformer.tracking.store import RunStore, resolve_uri
-from tsformer.tracking.views import make_views, variant_of, view_address, view_of_study
+from tsformer.tracking.views import axis_of, make_views, variant_of, view_address, view_of_study
 
 __all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
 
@@ -81,17 +81,17 @@ def pages_of(store: RunStore, server: str) -> dict[str, str]:
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
     newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
     study = newest.data.params.get("study", "") if newest is not None else ""
-    variants = dict.fromkeys(
-        variant_of(run) for run in summaries if run.data.params.get("study", "") == study
-    )
+    summaries = [run for run in summaries if run.data.params.get("study", "") == study]
+    variants = dict.fromkeys(map(variant_of, summaries))
+    axis = axis_of(summaries)
     views = {label: view_of_study(study, which) for which, label in variants}
     if not all(f"mlflow.sharedViewState.{view}" in tags for view in ["fits", *views.values()]):
         make_views(store, study=study)
     pages: dict[str, str] = {}
     for label, view in views.items():
-        shown = f"encodings, {label}" if pages else "encodings side by side"
+        shown = f"{axis}s, {label}" if pages else f"{axis}s side by side"
         pages[shown] = view_address(server, store.experiment_id, view)
-    pages["fits by encoding"] = view_address(server, store.experiment_id, "grouped")
+    pages[f"fits by {axis}"] = view_address(server, store.experiment_id, "grouped")
     pages["all fits"] = view_address(server, store.experiment_id, "fits")
     return pages
 

@@ -38,18 +38,20 @@ __all__ = [
     "PLACE_TAG",
     "VARIANT_TAG",
     "VIEWS",
+    "axis_of",
     "make_views",
     "variant_of",
     "view_address",
     "view_of_study",
 ]
 
-#: Views by id; the id is the last part of the tag and part of the address. That of a study with
-#: methods has the id of encodings and a title of its own.
+#: Titles of views by id; the id is the last part of the tag and part of the address. That of a
+#: study with methods has the id of encodings and a title of its own; that of groups names the
+#: parameters that tell fits apart.
 VIEWS = {
     "encodings": "Encodings side by side",
     "methods": "Methods side by side",
-    "grouped": "Fits grouped by encoding",
+    "grouped": "Fits grouped by {}",
     "fits": "All fits",
 }
 #: Tag of summary runs with the hash of their variant, ``|hash|``; the study's run has all of them.
@@ -184,13 +186,13 @@ def _views(
     for variant, label in dict.fromkeys(map(variant_of, summaries)) or {("", ""): None}:
         runs = [run for run in summaries if variant_of(run)[0] == variant]
         of = ", ".join(filter(None, (title, label)))
-        shown = VIEWS["encodings" if _axis(runs) == "encoding" else "methods"]
+        shown = VIEWS["encodings" if axis_of(runs) == "encoding" else "methods"]
         shown += f": {of}" if of else ""
         side_by_side[view_of_study(study, variant)] = (shown, _encodings(runs, study, variant))
     return {
         **side_by_side,
         "grouped": (
-            VIEWS["grouped"] + (f", {only}" if only else ""),
+            VIEWS["grouped"].format(" and ".join(_axes(fits))) + (f", {only}" if only else ""),
             _grouped(fits, which, _groups(fits, varied)),
         ),
         "fits": (VIEWS["fits"], _fits(fits, varied)),
@@ -198,7 +200,7 @@ def _views(
 
 
 def _encodings(summaries: Sequence[Run], study: str, variant: str) -> dict[str, Any]:
-    axis = _axis(summaries)
+    axis = axis_of(summaries)
     columns = _columns(summaries, axis)
     found = _metrics(summaries)
     datasets = [name for name in found if name.startswith("test/accuracy/")]
@@ -286,7 +288,7 @@ def _fits(fits: Sequence[Run], varied: Sequence[str]) -> dict[str, Any]:
     return _state(_of_fits({}), order, [scores, every, pictures], cards, _metrics(fits), axes[0])
 
 
-def _axis(summaries: Sequence[Run]) -> str:
+def axis_of(summaries: Sequence[Run]) -> str:
     """Return the parameter by which summary runs are told apart."""
     other = any("encoding" not in run.data.params for run in summaries)
     return "method" if other else "encoding"

@@ -13,7 +13,7 @@ from torch import Tensor
 from tsformer.augmentation import Augmentation, Batch
 from tsformer.training.seeds import seeded
 
-__all__ = ["augmented", "mixed"]
+__all__ = ["augmented", "drawing", "mixed"]
 
 
 def augmented(
@@ -62,7 +62,7 @@ def augmented(
             times if times is None or len(times) == 1 else times[own],
             symbolic,
         )
-        with _drawing(seed, step, values.device):
+        with drawing(seed, step, values.device):
             part = augmentation(part)
         if part.partner is not None:
             part = replace(part, partner=part.partner + own.start)
@@ -79,11 +79,13 @@ def augmented(
     )
 
 
-def _drawing(seed: int, step: int, device: torch.device) -> AbstractContextManager[None]:
-    """Seed torch's generators for the draws of one step."""
+def drawing(
+    seed: int, step: int, device: torch.device, *, stream: Sequence[int] = ()
+) -> AbstractContextManager[None]:
+    """Seed torch's generators for the draws of one step; `stream` tells several apart."""
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return nullcontext()  # a replay draws anew by itself, and a captured seed would stay
-    return seeded(int(np.random.SeedSequence([seed, step]).generate_state(1)[0]), device)
+    return seeded(int(np.random.SeedSequence([seed, step, *stream]).generate_state(1)[0]), device)
 
 
 def mixed(losses: Callable[[Tensor], Tensor], rows: Tensor, batch: Batch) -> Tensor:

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer.data.batching import shuffled
-from tsformer.data.panel import Panel
+from tsformer.data.stored_panel import AnyPanel
 from tsformer.training.memory import in_halves
 from tsformer.training.plan import TrainingPlan
 
 __all__ = ["update_bn"]
 
 
-def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
+def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
     """Set the running averages of batch norms to their mean over one more pass without training.
 
     Averages kept during training lag behind the weights: after a short run they are still close to
@@ -30,12 +30,18 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
     ----------
     model : nn.Module
         Changed in place, but only in these averages.
-    panel : Panel
-        The training series, on the plan's device.
+    panel : Panel or StoredPanel
+        The training series.
     plan : TrainingPlan
-        Has the batch size that the weights were trained with.
+        Has the batch size that the weights were trained with. Norms that are frozen to its end
+        keep the averages that they came with.
     """
-    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    frozen = plan.frozen(plan.n_epochs - 1)
+    norms = [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm) and f"{name}.weight" not in frozen
+    ]
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]
@@ -49,8 +55,8 @@ def update_bn(model: nn.Module, panel: Panel, plan: TrainingPlan) -> None:
         with (
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
+            panel.ahead(shuffled(panel.lengths, plan.batch_size, generator)) as batches,
         ):
-            batches = shuffled(panel.lengths, plan.batch_size, generator)
             for count, index in enumerate(batches, start=1):
                 for norm in norms:
                     norm.momentum = 1 / count  # so that the average is the plain mean

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from tsformer._files import replacing
-from tsformer.data.panel import Panel
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.run import Snapshots, TrainingRun
@@ -113,7 +114,7 @@ class Checkpointer:
         Its moments are part of the state.
     at : LoopState
         Where the loop is.
-    panel : Panel
+    panel : Panel or StoredPanel
         Series to train on.
     others : sequence of Tensor or None
         Their targets and weights.
@@ -126,7 +127,7 @@ class Checkpointer:
         run: TrainingRun,
         optimizer: torch.optim.Optimizer,
         at: LoopState,
-        panel: Panel,
+        panel: AnyPanel,
         others: Sequence[Tensor | None],
         ranks: Ranks,
     ):
@@ -141,7 +142,7 @@ class Checkpointer:
             if validation is not None:
                 panels.append(validation.panel)
                 others = (*others, validation.targets, validation.weights)
-            name = fingerprint(plan, run.state.model.state_dict(), panels, others)
+            name = fingerprint(plan, run.state.model.state_dict(), panels, others, run.loss)
             self.file = CheckpointFile(plan.checkpoint_dir, name, plan.checkpoint_minutes)
 
     def resume(self) -> None:
@@ -281,8 +282,9 @@ class CheckpointFile:
 def fingerprint(
     plan: TrainingPlan,
     weights: Mapping[str, Tensor],
-    panels: Iterable[Panel],
+    panels: Iterable[AnyPanel],
     others: Iterable[Tensor | None],
+    loss: object = None,
 ) -> str:
     """Return 16 hex digits that depend on every bit of what determines a training run.
 
@@ -292,28 +294,40 @@ def fingerprint(
         Only what changes the steps or their order counts.
     weights : mapping
         The model's state at the start.
-    panels : iterable of Panel
+    panels : iterable of Panel or StoredPanel
         Series to train and validate on.
     others : iterable of Tensor or None
         Targets and weights of the series.
+    loss : Pretext or other, optional
+        An objective counts with its options.
     """
     digest = hashlib.blake2b(digest_size=8)
     fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
+    if plan.pretrained is None:  # as before there was the choice
+        del fields["pretrained"]
     digest.update(repr({k: v for k, v in fields.items() if k not in _IRRELEVANT}).encode())
+    if isinstance(loss, Pretext):
+        digest.update(repr(loss).encode())
     for name, tensor in weights.items():
         digest.update(name.encode())
-        _add(digest, tensor)
+        _add(digest, [tensor])
     for panel in panels:
-        for part in (panel.values, panel.lengths, panel.mask, panel.times):
-            _add(digest, part)
+        _add(digest, (part.values for part in panel.parts()), len(panel))
+        _add(digest, [panel.lengths])
+        _add(digest, (part.mask for part in panel.parts()), len(panel))
+        _add(digest, (part.times for part in panel.parts()), len(panel))
     for other in others:
-        _add(digest, other)
+        _add(digest, [other])
     return digest.hexdigest()
 
 
-def _add(digest: Any, tensor: Tensor | None) -> None:
-    if tensor is None:
-        digest.update(b"none")
-        return
-    digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-    digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+def _add(digest: Any, parts: Iterable[Tensor | None], n: int | None = None) -> None:
+    """Add a tensor, or one of length `n` that comes part by part."""
+    for number, part in enumerate(parts):
+        if part is None:
+            digest.update(b"none")
+            return
+        if number == 0:
+            shape = tuple(part.shape) if n is None else (n, *part.shape[1:])
+            digest.update(f"{part.dtype} {shape}".encode())
+        digest.update(part.detach().cpu().contiguous().numpy())

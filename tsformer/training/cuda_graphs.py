@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tsformer.data.panel import Panel, same_device
+from tsformer.data.stored_panel import AnyPanel
 from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import TrainingStep, clip_and_update
@@ -36,6 +37,7 @@ class GraphedStep(TrainingStep):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
+        assert isinstance(self.panel, Panel)  # `step_class` sees to it
         self.panel = self.panel.with_mask()  # a captured step cannot reread the host
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
@@ -83,13 +85,13 @@ class GraphedStep(TrainingStep):
         return total
 
 
-def step_class(plan: TrainingPlan, panel: Panel, ranks: Ranks) -> type[TrainingStep]:
+def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
     """Return the kind of step that the plan asks for; warn if steps cannot be captured here."""
     if plan.compile != "cuda-graphs":
         return TrainingStep
     if ranks.size > 1:
         reason = "several processes share each of them"
-    elif not same_device(panel.values.device, plan.device):
+    elif not same_device(panel.device, plan.device):
         reason = f"the data do not fit on {plan.device} and are sent batch by batch"
     else:
         return GraphedStep

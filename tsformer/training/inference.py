@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.data.batching import in_order
-from tsformer.data.panel import Panel
+from tsformer.data.panel import send
+from tsformer.data.stored_panel import AnyPanel
 from tsformer.training.memory import in_halves
 
 __all__ = ["forward"]
@@ -21,7 +22,7 @@ _TOKENS_ELSEWHERE = 2**17
 
 def forward(
     model: nn.Module,
-    panel: Panel,
+    panel: AnyPanel,
     *,
     bfloat16: bool = False,
     function: Callable[..., Tensor] | None = None,
@@ -36,7 +37,7 @@ def forward(
     ----------
     model : nn.Module
         On `device`.
-    panel : Panel
+    panel : Panel or StoredPanel
         All series, ``n`` of them.
     bfloat16 : bool, default=False
         Whether to run in bf16 autocast.
@@ -56,25 +57,29 @@ def forward(
         output: Tensor = function(*panel.take(part, device=device)).float()
         return output
 
-    device = panel.values.device if device is None else device
+    device = panel.device if device is None else device
     was_training = model.training
     model.eval()
-    outputs: list[Tensor] = []
-    order: list[Tensor] = []
+    outputs: Tensor | None = None
     try:
-        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            for index in in_order(panel.lengths, _steps_at_once(model, panel, device)):
+        with (
+            torch.inference_mode(),
+            torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
+            panel.ahead(in_order(panel.lengths, _steps_at_once(model, device))) as batches,
+        ):
+            for index in batches:
                 for part, output in in_halves(run, index, device, panel.lengths):
-                    outputs.append(output)
-                    order.append(part)
+                    if outputs is None:
+                        with torch.inference_mode(False):  # the caller may change it in place
+                            outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
+                    outputs.index_copy_(0, send(part, device), output)
     finally:
         model.train(was_training)
-    together = torch.cat(outputs).cpu()
-    outputs.clear()  # there may be little memory left for the third copy
-    return torch.empty_like(together).index_copy_(0, torch.cat(order), together)
+    assert outputs is not None  # there is at least one series
+    return outputs.cpu()
 
 
-def _steps_at_once(model: nn.Module, panel: Panel, device: torch.device) -> int:
+def _steps_at_once(model: nn.Module, device: torch.device) -> int:
     """Return how many padded steps make a batch, given the stride of the model's stem."""
     stem: Any = getattr(model, "stem", None)
     stride = 1 if stem is None else stem.stride

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.data.batching import shuffled
-from tsformer.data.panel import Panel, send
+from tsformer.data.panel import send
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Pretext
 from tsformer.training.callbacks import Callback, History, TrainingState
 from tsformer.training.checkpoint import Checkpointer, LoopState
 from tsformer.training.cuda_graphs import step_class
@@ -18,6 +20,7 @@ from tsformer.training.distributed import Ranks
 from tsformer.training.memory import place
 from tsformer.training.optimizer import make_optimizer, set_learning_rate
 from tsformer.training.plan import TrainingPlan
+from tsformer.training.pretrained import set_frozen
 from tsformer.training.run import TrainingRun, supervised
 from tsformer.training.step import Loss
 from tsformer.training.validation import Validation
@@ -27,9 +30,9 @@ __all__ = ["execute", "train"]
 
 def train(
     model: nn.Module,
-    panel: Panel,
+    panel: AnyPanel,
     targets: Tensor,
-    loss: Loss,
+    loss: Loss | Pretext,
     plan: TrainingPlan,
     *,
     weights: Tensor | None = None,
@@ -44,12 +47,14 @@ def train(
     model : nn.Module
         Called as ``model(x [B, L, C], mask [B, L] | None, times [B, L] | None)``; moved to the
         plan's device.
-    panel : Panel
+    panel : Panel or StoredPanel
         All series, ``n`` of them.
     targets : Tensor [n, ...]
         What the outputs are compared with.
-    loss : callable
-        From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss per series, ``[B]``.
+    loss : callable or Pretext
+        From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss per series, ``[B]``; or an
+        objective that needs no targets, which poses a task for each batch and compares the
+        outputs itself.
     plan : TrainingPlan
         Budget, optimizer, schedule, precision and device.
     weights : Tensor [n], optional
@@ -71,12 +76,14 @@ def train(
     ------
     NonFiniteLossError
         If the loss of an epoch is not finite.
+    ValueError
+        If several processes share a training run with an objective, or with frozen parameters.
     """
     state = TrainingState(model, plan, History() if history is None else history)
     return execute(TrainingRun(state, loss, validation, callbacks), panel, targets, weights)
 
 
-def execute(run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None) -> History:
+def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None) -> History:
     """Train the model of `run` in place; see `train`."""
     model, plan = run.state.model, run.state.plan
     model.to(plan.device)
@@ -84,6 +91,16 @@ def execute(run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | N
     weights = None if weights is None else weights.to(plan.device)
     ranks = Ranks.current()
     ranks.check_same(plan.seed, plan.device)
+    if ranks.size > 1 and isinstance(run.loss, Pretext):
+        raise ValueError(
+            f"an objective compares the series of a whole batch, which {ranks.size} processes "
+            "would share; pretrain in one process, and train from its weights in several"
+        )
+    if ranks.size > 1 and plan.frozen(0):
+        raise ValueError(
+            f"parameters cannot be frozen in a training run that {ranks.size} processes share; "
+            "train in one process, or without freeze and n_epochs_frozen"
+        )
     run.callbacks = run.callbacks if ranks.leads else ()
     with supervised([run], panel, plan.seed + ranks.rank), ranks.shared_norms(model):
         _epochs(run, panel, targets, weights, ranks)
@@ -91,7 +108,7 @@ def execute(run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | N
 
 
 def _epochs(
-    run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None, ranks: Ranks
+    run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None, ranks: Ranks
 ) -> None:
     state, model, plan = run.state, run.state.model, run.state.plan
     optimizer = make_optimizer(model, plan)
@@ -107,17 +124,20 @@ def _epochs(
         while state.epoch < state.n_epochs and not state.stop:
             start = perf_counter()
             model.train()
+            if plan.pretrained is not None:
+                set_frozen(model, plan.frozen(state.epoch - state.epochs_before))
             at.begin_epoch()
             batches = list(shuffled(panel.lengths, plan.batch_size, generator))
             ranks.check(min(map(len, batches)))
             # One copy per epoch: one per step would wait for the device each time.
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
-            for i in range(at.batch, len(batches)):
-                set_learning_rate(optimizer, plan.rate(at.step, n_steps))
-                with run.random.drawing():
-                    at.total += step(batches[i], rows[i], number=at.step)
-                at.step, at.batch = at.step + 1, i + 1
-                checkpointer.save_if_due()
+            with panel.ahead(batches[at.batch :]) as coming:
+                for batch in coming:
+                    set_learning_rate(optimizer, plan.rate(at.step, n_steps))
+                    with run.random.drawing():
+                        at.total += step(batch, rows[at.batch], number=at.step)
+                    at.step, at.batch = at.step + 1, at.batch + 1
+                    checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)
             if not math.isfinite(loss):
                 run.raise_non_finite(loss, at.snapshots.kept, panel)
@@ -126,5 +146,7 @@ def _epochs(
             state.stop = ranks.any(state.stop, plan.device) if ranks.size > 1 else state.stop
         checkpointer.save()
     finally:
+        if plan.pretrained is not None:
+            set_frozen(model, frozenset())
         if run.stopping.best_weights is not None:
             model.load_state_dict(run.stopping.best_weights)

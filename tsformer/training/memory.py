@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from tsformer.data.panel import Panel
+from tsformer.data.stored_panel import AnyPanel
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -60,7 +60,7 @@ def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
     return n_bytes > _SHARE_OF_DATA * free
 
 
-def place(panel: Panel, device: torch.device) -> Panel:
+def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
     """Return the panel on `device`, or page-locked on the host if it is too large for it."""
     return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
 

@@ -11,6 +11,7 @@ import torch
 
 from tsformer._names import shortened, unknown
 from tsformer.augmentation import Augmentation
+from tsformer.training.pretrained import Pretrained
 
 __all__ = ["TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
 
@@ -37,6 +38,8 @@ class TrainingPlan:
         Gradients are clipped to this norm.
     augmentation : Augmentation, optional
         Changes the series of each step.
+    pretrained : Pretrained, optional
+        Which parameters are learned more slowly, or frozen for a while.
     n_iter_no_change : int, optional
         With validation data: stop after this many epochs without a lower validation loss and return
         to the best epoch. None trains to the end.
@@ -59,7 +62,7 @@ class TrainingPlan:
     Raises
     ------
     ValueError
-        If steps are to be captured on a device that cannot do that.
+        If steps are to be captured on a device that cannot do that, or while a part is frozen.
     """
 
     n_epochs: int
@@ -69,6 +72,7 @@ class TrainingPlan:
     warmup: float = 0.1
     max_grad_norm: float = 1.0
     augmentation: Augmentation | None = None
+    pretrained: Pretrained | None = None
     n_iter_no_change: int | None = None
     device: torch.device
     bfloat16: bool = False
@@ -84,6 +88,15 @@ class TrainingPlan:
                 f"compile='cuda-graphs' needs a CUDA device; got {self.device}; choose True or "
                 "False"
             )
+        if self.compile == "cuda-graphs" and self.pretrained and self.pretrained.n_epochs_frozen:
+            raise ValueError(
+                "compile='cuda-graphs' captures steps in which all parameters are trained; with "
+                "frozen ones choose True or False"
+            )
+
+    def frozen(self, epoch: int) -> frozenset[str]:
+        """Return the names of the parameters that are frozen in an epoch, counted from 0."""
+        return frozenset() if self.pretrained is None else self.pretrained.frozen(epoch)
 
     def rate(self, step: int, n_steps: int) -> float:
         """Return the learning rate of step number `step` of `n_steps`, from 0."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
-from tsformer.data.panel import Panel
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Pretext
 from tsformer.training.batch_norm import update_bn
 from tsformer.training.callbacks import Callback, History, TrainingState, running
 from tsformer.training.early_stopping import EarlyStopping
@@ -70,8 +71,8 @@ class TrainingRun:
     ----------
     state : TrainingState
         Model, plan and history.
-    loss : callable
-        From outputs and targets to the loss of each series.
+    loss : callable or Pretext
+        From outputs and targets to the loss of each series; or an objective.
     validation : Validation, optional
         Judges each epoch.
     callbacks : sequence of Callback
@@ -87,7 +88,7 @@ class TrainingRun:
     """
 
     state: TrainingState
-    loss: Loss
+    loss: Loss | Pretext
     validation: Validation | None = None
     callbacks: Sequence[Callback] = ()
     stopping: EarlyStopping = field(init=False)
@@ -128,7 +129,7 @@ class TrainingRun:
             callback.on_epoch_end(state)
 
     def raise_non_finite(
-        self, loss: float, kept: Sequence[Snapshot], panel: Panel, member: int | None = None
+        self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel, member: int | None = None
     ) -> NoReturn:
         """Return the model to the newest good weights, and raise NonFiniteLossError.
 
@@ -138,14 +139,17 @@ class TrainingRun:
             The training loss of the epoch that has just ended.
         kept : sequence of Snapshot
             Weights to return to, the newest last.
-        panel : Panel
+        panel : Panel or StoredPanel
             The training series: good weights give finite outputs for all of them.
         member : int, optional
             Which of several models this is.
         """
         state = self.state
         with self.random.drawing():
-            epoch = _return_to_last_finite(state.model, kept, panel, state.plan)
+            # What an objective compares may differ in shape among series; embeddings do not.
+            model: Any = state.model
+            function = model.embed if isinstance(self.loss, Pretext) else None
+            epoch = _return_to_last_finite(state.model, kept, panel, state.plan, function)
         of = "" if member is None else f" of member {member}"
         whose = "the" if member is None else "its"
         others = "" if member is None else ", and those of the others as they are"
@@ -157,22 +161,31 @@ class TrainingRun:
 
 
 def _return_to_last_finite(
-    model: nn.Module, kept: Sequence[Snapshot], panel: Panel, plan: TrainingPlan
+    model: nn.Module,
+    kept: Sequence[Snapshot],
+    panel: AnyPanel,
+    plan: TrainingPlan,
+    function: Callable[..., Tensor] | None,
 ) -> int:
     """Load the newest weights whose outputs are finite; return their epoch.
+
+    The outputs are those of the model, or of its method `function`.
 
     An epoch's last step can spoil the weights after all its losses were computed, so that even an
     epoch with a finite loss may end in weights that are of no use.
     """
     for epoch, weights in reversed(kept):
         model.load_state_dict(weights)
-        if forward(model, panel, bfloat16=plan.bfloat16, device=plan.device).isfinite().all():
+        outputs = forward(
+            model, panel, bfloat16=plan.bfloat16, function=function, device=plan.device
+        )
+        if outputs.isfinite().all():
             return epoch
     return kept[0][0]
 
 
 @contextmanager
-def supervised(runs: Sequence[TrainingRun], panel: Panel, seed: int) -> Iterator[None]:
+def supervised(runs: Sequence[TrainingRun], panel: AnyPanel, seed: int) -> Iterator[None]:
     """Run the epochs of models that train at a time, inside the block.
 
     Around it are the callbacks' begin and end. Ctrl-C ends the block with a warning. After it,
@@ -183,7 +196,7 @@ def supervised(runs: Sequence[TrainingRun], panel: Panel, seed: int) -> Iterator
     ----------
     runs : sequence of TrainingRun
         One for each model.
-    panel : Panel
+    panel : Panel or StoredPanel
         The training series.
     seed : int
         Of all that the models' steps and validation draw.

@@ -5,17 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tsformer.data.panel import Panel, same_device
+from tsformer.augmentation import Batch
+from tsformer.data.panel import same_device
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Pretext
 from tsformer.training.augment import augmented, mixed
 from tsformer.training.distributed import Ranks
 from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
+from tsformer.training.pretext import posed
 
 __all__ = ["Inputs", "Loss", "TrainingStep", "clip_and_update"]
 
@@ -38,12 +43,12 @@ class TrainingStep:
         What learns.
     optimizer : Optimizer
         Over its parameters.
-    panel : Panel
+    panel : Panel or StoredPanel
         All series; on the plan's device, or on the host, from which batches are sent.
     targets, weights : Tensor [n, ...], Tensor [n] or None
         On the plan's device.
-    loss : callable
-        From outputs and targets to one loss per series.
+    loss : callable or Pretext
+        From outputs and targets to one loss per series; or an objective, which needs no targets.
     plan : TrainingPlan
         Device, precision, clipping, and whether the model is compiled.
     ranks : Ranks, optional
@@ -54,7 +59,7 @@ class TrainingStep:
     ----------
     may_cut : bool
         Whether a batch may go in pieces; not among several processes, since pieces bypass what
-        averages their gradients.
+        averages their gradients, and not for an objective, which compares more than pooled series.
     most_at_once : int or None
         Series in a piece; None for whole batches.
     """
@@ -63,10 +68,10 @@ class TrainingStep:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        panel: Panel,
+        panel: AnyPanel,
         targets: Tensor,
         weights: Tensor | None,
-        loss: Loss,
+        loss: Loss | Pretext,
         plan: TrainingPlan,
         ranks: Ranks | None = None,
     ):
@@ -81,7 +86,8 @@ class TrainingStep:
         self.loss = loss
         self.plan = plan
         self.ranks = ranks
-        self.may_cut = ranks.size == 1 and hasattr(model, "forward_stem")
+        plain = ranks.size == 1 and not isinstance(loss, Pretext)
+        self.may_cut = plain and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
@@ -109,7 +115,7 @@ class TrainingStep:
 
     def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Leave the gradient of the batch's mean loss in the parameters."""
-        here = self.panel.values.device
+        here = self.panel.device
         on_device = rows if same_device(here, self.plan.device) else index
         batch = augmented(
             self.panel.take(index, rows=on_device, device=self.plan.device),
@@ -118,21 +124,29 @@ class TrainingStep:
             seeds=[self.plan.seed],
             symbolic=self.panel.symbolic,
         )
-        inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
         self.optimizer.zero_grad(set_to_none=True)
-        if self.most_at_once is None or self.most_at_once >= len(index):
-            with self._autocast():
-                outputs = self.forward(*inputs)
+        if isinstance(self.loss, Pretext):
+            task = posed(self.loss, batch, seed=self.plan.seed, step=number)
+            outputs = self._outputs(task.batch)
+            losses = self._weighted(self.loss.losses(outputs.float(), task), rows)
         else:
-            outputs = self._in_pieces(inputs, self.most_at_once)
-        losses = mixed(
-            lambda rows: self._losses(outputs, self.ranks.part(rows)),
-            rows,
-            replace(batch, share=self._own(batch.share)),
-        )
+            outputs = self._outputs(batch)
+            losses = mixed(
+                partial(self._supervised, self.loss, outputs),
+                rows,
+                replace(batch, share=self._own(batch.share)),
+            )
         # Several processes average their gradients: each divides by its share of the whole batch.
         (losses.sum() * self.ranks.size / len(index)).backward()
         return losses.detach().sum()
+
+    def _outputs(self, batch: Batch) -> Tensor:
+        """Return what the model computes for this process's part of a batch."""
+        inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
+        if self.most_at_once is not None and self.most_at_once < len(batch.values):
+            return self._in_pieces(inputs, self.most_at_once)
+        with self._autocast():
+            return self.forward(*inputs)
 
     def _own(self, x: Tensor | None) -> Tensor | None:
         """Return this process's part of what the batch has for each series, or for all at once."""
@@ -164,8 +178,11 @@ class TrainingStep:
             outputs: Tensor = model.forward_head(torch.cat(parts))
         return outputs
 
-    def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        losses = self.loss(outputs.float(), self.targets[rows])
+    def _supervised(self, loss: Loss, outputs: Tensor, rows: Tensor) -> Tensor:
+        rows = self.ranks.part(rows)
+        return self._weighted(loss(outputs.float(), self.targets[rows]), rows)
+
+    def _weighted(self, losses: Tensor, rows: Tensor) -> Tensor:
         return losses if self.weights is None else losses * self.weights[rows]
 
     def _autocast(self) -> torch.autocast:

@@ -103,3 +103,15 @@ def test_a_fit_that_was_held_up_does_not_make_its_method_dear() -> None:
     rows = rows.assign(fit_seconds=2.0)
     rows.loc[(rows["method"] == "rope") & (rows["seed"] == 1), "fit_seconds"] = 700.0
     assert costs(rows, compare_methods(rows))["fit_seconds"].tolist() == [2.0, 2.0]
+
+
+def test_predictions_cost_too() -> None:
+    rows = scores({"1nn-dtw": [0.1] * 6})
+    seconds = {"none": 0.5, "1nn-dtw": 80.0}
+    table = costs(
+        rows.assign(fit_seconds=1.0, predict_seconds=rows["method"].map(seconds)),
+        compare_methods(rows),
+    ).set_index("method")
+    assert table["predict_seconds"].to_dict() == seconds
+    assert table["front_predict_seconds"].to_dict() == dict.fromkeys(seconds, True)
+    assert table["front_fit_seconds"].to_dict() == {"none": False, "1nn-dtw": True}

@@ -101,8 +101,14 @@ def costs(study: str) -> pd.DataFrame:
     ranks = found(study).ranks
     n = np.arange(len(ranks))
     table = pd.DataFrame({"method": ranks.index, "score": 1 - 0.002 * n, "rank": ranks.to_numpy()})
-    table = table.assign(fit_seconds=2 + 0.11 * n, n_parameters=123_456 + 1_234 * n)
-    return table.assign(front_fit_seconds=n < 1, front_n_parameters=n < 2)
+    table = table.assign(
+        fit_seconds=2 + 0.11 * n,
+        predict_seconds=0.003 * 1.9 ** (n % 23),
+        n_parameters=123_456 + 1_234 * n,
+    )
+    return table.assign(
+        front_fit_seconds=n < 1, front_predict_seconds=n < 1, front_n_parameters=n < 2
+    )
 
 
 @pytest.mark.parametrize("study", CASES)
@@ -161,7 +167,7 @@ DRAWN: dict[str, tuple[int, Any]] = {
     "chances": (1, lambda ax: plot_chances(found("small"), "none", ax=ax[0])),
     "comparison": (2, lambda ax: plot_comparison(results("small"), axes=ax)),
     "mean gains": (1, lambda ax: plot_mean_gains({"": mean_gains("small")}, "none", axes=ax)),
-    "cost": (2, lambda ax: plot_cost(costs("small"), axes=ax)),
+    "cost": (3, lambda ax: plot_cost(costs("small"), axes=ax)),
     "gains": (3, lambda ax: plot_gains(*gains("long names", (9, 99)), "length", "none", axes=ax)),
 }
 

@@ -120,6 +120,26 @@ def test_costs_frame_the_front(tmp_path) -> None:
         plot_cost(table[["method", "score", "rank"]])
 
 
+def test_costs_far_apart_are_on_a_log_scale() -> None:
+    table = pd.DataFrame(
+        {
+            "method": ["majority", "minirocket", "1nn-dtw"],
+            "score": [0.5, 0.9, 0.8],
+            "rank": [3.0, 1.0, 2.0],
+            "fit_seconds": [0.002, 1.0, 0.003],
+            "predict_seconds": [2.0, 3.0, 39.0],
+            "n_parameters": np.nan,
+        }
+    )
+    table = table.assign(**{f"front_{cost}": True for cost in ("fit_seconds", "predict_seconds")})
+    fit, predict = visible(plot_cost(table.drop(columns="n_parameters")))
+    assert (fit.get_xscale(), predict.get_xscale()) == ("log", "linear")
+    assert fit.get_xlabel() == "seconds per fit, mean over data sets (log scale)"
+    assert [label.get_text() for label in fit.get_xticklabels()] == ["0.01", "0.1", "1"]
+    for method in fit.collections:
+        assert fit.get_xlim()[0] < method.get_offsets()[0, 0] < fit.get_xlim()[1]
+
+
 def test_many_methods_are_all_in_the_legend() -> None:
     many = 30
     table = pd.DataFrame(

@@ -23,6 +23,9 @@ from tsformer.tracking import RunStore
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
 image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
 
+# The study that most of them look at takes ten seconds.
+pytestmark = pytest.mark.slow
+
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
 

@@ -251,6 +251,31 @@ def test_other_processes_fit_methods_too(uri: str, experiment: str, tmp_path: Pa
     assert found.results.run_id.nunique() == 3
 
 
+@pytest.mark.processes
+@pytest.mark.timeout(900)  # each worker imports torch and mlflow
+def test_workers_of_a_cluster_fit_methods_too(
+    uri: str, experiment: str, tmp_path: Path, without_report: None
+) -> None:
+    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
+    methods = {name: METHODS[name] for name in ("near", "majority", "raises", "small")}
+    study = Study(("ItalyPowerDemand",), methods=methods, seeds=2)
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    )
+    with cluster:
+        found = compare(
+            study, out=tmp_path / "cluster", tracking_uri=uri, experiment=experiment,
+            scheduler=cluster.scheduler_address,
+        )  # fmt: skip
+    assert found.results.method.tolist() == ["near", "majority", "small"] * 2
+    assert found.failures.error.tolist() == ["ArithmeticError: no such luck"] * 2
+    alone = compare(
+        study, out=tmp_path / "alone", tracking_uri=uri, experiment=f"{experiment} alone"
+    )
+    same = ["method", "seed", "accuracy", "log_loss"]
+    pd.testing.assert_frame_equal(found.results[same], alone.results[same])
+
+
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Two names whose classes compile something in their first fit."""

@@ -195,7 +195,7 @@ def test_pages_and_models_are_served_to_this_machine_only(
     TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(X, y).save(
         tmp_path / "model"
     )
-    page = "README.md"
+    page = "docs/guide/serving.md"
     registering = processes.shell(
         f"{command('export MLFLOW_TRACKING_URI', page)}\n{command('tsformer register', page)}"
     )

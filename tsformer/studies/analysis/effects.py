@@ -13,6 +13,7 @@ from tsformer.data import list_datasets
 from tsformer.studies.analysis.statistics import Statistics, holm
 
 __all__ = [
+    "COSTS",
     "COVARIATES",
     "FEWEST_CORRELATED",
     "FEWEST_RESAMPLED",
@@ -22,6 +23,12 @@ __all__ = [
     "mean_gains",
 ]
 
+#: What a method costs, in the order of tables and figures: the column, and its name in words.
+COSTS = {
+    "fit_seconds": "seconds per fit",
+    "predict_seconds": "seconds to predict",
+    "n_parameters": "parameters",
+}
 #: What a gain may correlate with: the column of `gains`, and its name in words.
 COVARIATES = {"length": "series length", "train_size": "training size"}
 #: Draws of the permutation test and the bootstrap.
@@ -186,7 +193,7 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     Parameters
     ----------
     rows : DataFrame
-        One row per fit of one variant, with `fit_seconds` or `n_parameters` or both.
+        One row per fit of one variant, with some of the columns `COSTS`.
     statistics : Statistics
         The statistics of these rows.
 
@@ -194,11 +201,11 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     -------
     DataFrame
         One row per method, by mean rank: `method`, `score` and `rank`, means over data sets; for
-        each cost that the rows have, `fit_seconds` and `n_parameters`, the mean over data sets of
-        the median over seeds, which a fit that was held up does not shift; and in
-        `front_fit_seconds` and `front_n_parameters` whether the method is on the Pareto front:
-        no other method costs as little, scores as high, and is better in one of the two. A method
-        without fits, a published one, has NaN for its costs and is on no front.
+        each of `COSTS` that the rows have, the mean over data sets of the median over seeds, which
+        a fit that was held up does not shift; and in `front_fit_seconds` and the like whether the
+        method is on the Pareto front: no other method costs as little, scores as high, and is
+        better in one of the two. A method without fits, a published one, has NaN for its costs and
+        is on no front.
     """
     rows = rows[rows["dataset"].isin(statistics.scores.index)]
     names = statistics.ranks.index
@@ -209,7 +216,7 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
             "rank": statistics.ranks.to_numpy(),
         }
     )
-    for cost in ("fit_seconds", "n_parameters"):
+    for cost in COSTS:
         if cost not in rows.columns or rows[cost].isna().all():
             continue
         means = rows.groupby(["method", "dataset"])[cost].median().groupby("method").mean()

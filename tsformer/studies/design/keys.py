@@ -44,10 +44,15 @@ _FIRST = (
 _BEFORE: dict[str, Any] = {
     "augmentation": None,
     "augmentation_params": None,
+    "freeze": None,
     "head_norm": None,
+    "init_from": None,
     "members": "alike",
+    "n_epochs_frozen": 0,
     "n_estimators": 1,
+    "pretrained_lr_scale": 0.1,
     "temperature": 1.0,
+    "unlabelled": None,
     "view_params": None,
     "views": "values",
 }

@@ -12,7 +12,7 @@ import pandas as pd
 from tsformer.data import list_datasets
 from tsformer.plots.learning_curves import can_average, plot_learning_curves
 from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.effects import COVARIATES, FEWEST_CORRELATED
+from tsformer.studies.analysis.effects import COSTS, COVARIATES, FEWEST_CORRELATED
 from tsformer.studies.analysis.plots import (
     plot_chances,
     plot_cost,
@@ -235,20 +235,20 @@ def _chances(pair: Mapping[Hashable, Any]) -> list[str]:
 
 def _cost(found: Findings, stem: str, level: int) -> list[Block]:
     costs = found.costs
-    formats = {"fit_seconds": ("seconds per fit", ",.2f"), "n_parameters": ("parameters", ",.0f")}
-    there = [] if costs is None else [name for name in formats if name in costs.columns]
+    there = [] if costs is None else [name for name in COSTS if name in costs.columns]
     if costs is None or not there:
         return []
     header = ["method", "mean score", "mean rank"]
     for name in there:
-        header += [formats[name][0], "on Pareto front"]
+        header += [COSTS[name], "on Pareto front"]
     rows = []
     for row in costs.to_dict("records"):
         cells = [str(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
         for name in there:
             front = "yes" if row[f"front_{name}"] else "no"
             known = not pd.isna(row[name])
-            cells += [format(row[name], formats[name][1]), front] if known else ["–", "–"]
+            digits = ",.0f" if name == "n_parameters" else ",.2f"
+            cells += [format(row[name], digits), front] if known else ["–", "–"]
         rows.append(cells)
     caption = (
         "Mean score against cost. Methods on the line, outlined in black, form the Pareto front: "

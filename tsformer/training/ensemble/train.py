@@ -9,7 +9,8 @@ import joblib
 import torch
 from torch import Tensor, nn
 
-from tsformer.data.panel import Panel
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Pretext
 from tsformer.training.callbacks import Callback, History, TrainingState
 from tsformer.training.ensemble.vectorized import train_vectorized, why_not_vectorizable
 from tsformer.training.loop import execute
@@ -23,9 +24,9 @@ __all__ = ["train_ensemble"]
 
 def train_ensemble(
     models: Sequence[nn.Module],
-    panel: Panel,
+    panel: AnyPanel,
     targets: Tensor,
-    loss: Loss,
+    loss: Loss | Pretext,
     plans: Sequence[TrainingPlan],
     *,
     weights: Tensor | None = None,
@@ -78,6 +79,7 @@ def train_ensemble(
     --------
     >>> import torch.nn.functional as F
     >>> from tsformer import ModelConfig, TSTransformer
+    >>> from tsformer.data.panel import Panel
     >>> config = ModelConfig(n_channels=1, n_outputs=1, max_len=9, d_model=8, n_heads=2)
     >>> models = [TSTransformer(config) for _ in range(2)]
     >>> panel = Panel(torch.randn(6, 9, 1), torch.full((6,), 9))
@@ -127,7 +129,7 @@ def train_ensemble(
 
 
 def _in_turn(
-    runs: Sequence[TrainingRun], panel: Panel, targets: Tensor, weights: Tensor | None
+    runs: Sequence[TrainingRun], panel: AnyPanel, targets: Tensor, weights: Tensor | None
 ) -> list[History]:
     done: list[History] = []
     for run in runs:
@@ -139,7 +141,7 @@ def _in_turn(
 
 def _in_processes(
     runs: Sequence[TrainingRun],
-    panel: Panel,
+    panel: AnyPanel,
     targets: Tensor,
     weights: Tensor | None,
     n_processes: int,
@@ -168,7 +170,7 @@ def _in_processes(
 
 
 def _in_child(
-    run: TrainingRun, panel: Panel, targets: Tensor, weights: Tensor | None, n_threads: int
+    run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None, n_threads: int
 ) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
     """Train one member in a process of its own."""
     torch.set_num_threads(n_threads)

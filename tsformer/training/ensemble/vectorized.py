@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
 from tsformer.data.batching import shuffled
-from tsformer.data.panel import Panel, send
+from tsformer.data.panel import send
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Pretext
 from tsformer.training.augment import augmented, mixed
 from tsformer.training.callbacks import History
 from tsformer.training.distributed import Ranks
@@ -35,7 +37,7 @@ Share = tuple[list[int], Tensor, Tensor]
 
 
 def train_vectorized(
-    runs: Sequence[TrainingRun], panel: Panel, targets: Tensor, weights: Tensor | None
+    runs: Sequence[TrainingRun], panel: AnyPanel, targets: Tensor, weights: Tensor | None
 ) -> list[History]:
     """Train models of one shape as one, in place; `why_not_vectorizable` says whether they can be.
 
@@ -74,7 +76,7 @@ def train_vectorized(
 class _Data:
     """The training data, on the device."""
 
-    def __init__(self, panel: Panel, targets: Tensor, weights: Tensor | None):
+    def __init__(self, panel: AnyPanel, targets: Tensor, weights: Tensor | None):
         self.panel = panel
         self.targets = targets
         self.weights = weights
@@ -86,7 +88,7 @@ class _Data:
 
         A step is one share, or two if the batches of some members are larger by one.
         """
-        device = self.panel.values.device
+        device = self.panel.device
         epoch = [list(shuffled(self.panel.lengths, batch_size, g)) for g in generators]
         steps: list[list[tuple[list[int], Tensor]]] = []
         for batches in zip(*epoch, strict=True):
@@ -108,6 +110,7 @@ class _VectorizedLoop:
         self.data = data
         self.stack = stack
         self.plan = runs[0].state.plan
+        assert not isinstance(runs[0].loss, Pretext)  # `why_not_vectorizable` says so
         self.loss = runs[0].loss
         self.optimizer = stack.make_optimizer(self.plan)
         self.epochs_before = runs[0].state.epochs_before
@@ -278,7 +281,7 @@ class ModelStack:
 
     def make_optimizer(self, plan: TrainingPlan) -> torch.optim.AdamW:
         """Return one optimizer for all models: AdamW works element by element."""
-        groups = decay_groups(self.models[0])
+        groups = decay_groups(self.models[0], plan.pretrained)
         names = {id(p): name for name, p in self.models[0].named_parameters()}
         for group in groups:
             group["params"] = [self.parameters[names[id(p)]] for p in group["params"]]
@@ -307,20 +310,24 @@ class ModelStack:
         return {name: snapshot[name][member] for name in model.state_dict() if name in snapshot}
 
 
-def why_not_vectorizable(runs: Sequence[TrainingRun], panel: Panel) -> str | None:
+def why_not_vectorizable(runs: Sequence[TrainingRun], panel: AnyPanel) -> str | None:
     """Return why these models cannot be trained as one, or None if they can.
 
     Parameters
     ----------
     runs : sequence of TrainingRun
         One per model.
-    panel : Panel
+    panel : Panel or StoredPanel
         The training series.
     """
     states = [run.state for run in runs]
     plan = states[0].plan
     if any(replace(state.plan, seed=plan.seed) != plan for state in states):
         return "their plans differ in more than the seed"
+    if plan.frozen(0):
+        return "a part of each is frozen"
+    if any(isinstance(run.loss, Pretext) for run in runs):
+        return "an objective poses a task for one model at a time"
     if len({len(state.history) for state in states}) > 1:
         return "some have been trained for longer before"
     if len({_shape(state.model) for state in states}) > 1:
@@ -346,7 +353,7 @@ def _shape(model: nn.Module) -> str:
     return f"{type(model)} {getattr(model, 'config', None)} {shapes}"
 
 
-def _why_no_vmap(models: Sequence[nn.Module], panel: Panel, plan: TrainingPlan) -> str | None:
+def _why_no_vmap(models: Sequence[nn.Module], panel: AnyPanel, plan: TrainingPlan) -> str | None:
     """Try a few series: a user's own encoding may do what vmap cannot."""
     for model in models:
         model.to(plan.device).train()

@@ -19,7 +19,7 @@ from tsformer.plots.figures import (
     widest,
     wrapped,
 )
-from tsformer.studies.analysis.effects import COVARIATES, FEWEST_CORRELATED
+from tsformer.studies.analysis.effects import COSTS, COVARIATES, FEWEST_CORRELATED
 from tsformer.studies.analysis.statistics import p_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_cost", "plot_gains", "plot_mean_gains"]
 
-_COSTS = {"fit_seconds": "seconds per fit", "n_parameters": "parameters"}
+#: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
+#: model, and stay on a linear one; methods differ by orders of magnitude.
+_FAR_APART = 20
 
 
 def plot_mean_gains(
@@ -190,6 +192,8 @@ def plot_gains(
 def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw mean score against cost, one panel per known cost; a line joins the Pareto front.
 
+    A cost of which some methods have more than twenty times that of others has a log scale.
+
     Parameters
     ----------
     costs : DataFrame
@@ -215,10 +219,10 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     >>> plot_cost(table).axes[0].get_xlabel()
     'seconds per fit, mean over data sets'
     """
-    there = [name for name in _COSTS if name in costs.columns]
+    there = [name for name in COSTS if name in costs.columns]
     if not there:
         raise ValueError(
-            f"no cost to draw: the table needs one of the columns {', '.join(_COSTS)}; got "
+            f"no cost to draw: the table needs one of the columns {', '.join(COSTS)}; got "
             f"{', '.join(costs.columns)}"
         )
     costs = costs[costs[there].notna().any(axis=1)]
@@ -226,7 +230,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         axes,
         len(there),
         "cost",
-        n_columns=2,
+        n_columns=len(there),
         # Tall enough for the legend: one line per method and one for the front.
         panel=(4.2, max(4.0, 0.24 * (len(costs) + 2))),
         around=(0.8 + widest(map(shortened, costs["method"]), 8), 0.0),
@@ -257,9 +261,13 @@ def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
             clip_on=False,
             label=shortened(row["method"]),
         )
-    # Encodings share most of a model: their costs are too close for a log scale.
     ax.margins(0.08)
-    ax.set_xlabel(f"{_COSTS[cost]}, mean over data sets")
     ax.grid(alpha=0.3)
+    known = costs[cost].dropna()
+    if 0 < _FAR_APART * known.min() < known.max():
+        ax.set_xlabel(f"{COSTS[cost]}, mean over data sets (log scale)")
+        scale_by_powers(ax, known)
+        return
+    ax.set_xlabel(f"{COSTS[cost]}, mean over data sets")
     fewer_ticks(ax, 5)
     ax.xaxis.set_major_formatter("{x:,.10g}")

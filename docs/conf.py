@@ -1,0 +1,104 @@
+"""The site: `make docs` builds it into docs/_build/html, with warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `tools`, and tsformer of this checkout
+
+import tsformer
+from tools import api_pages, site_pages, site_pictures
+
+# autodoc looks at every attribute, names that were replaced among them.
+warnings.filterwarnings("ignore", category=FutureWarning, module="sphinx")
+
+project = "tsformer"
+author = "tsformer developers"
+copyright = f"2026, {author}"
+version = release = tsformer.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = ["_build", "examples", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json"]
+default_role = "code"  # `x` in docstrings
+smartquotes = False  # quotes in docstrings are code
+toc_object_entries_show_parents = "hide"
+
+# Links into other libraries' documentation need their inventories, which a build without network
+# cannot fetch and no package ships in a version that is used here: with the variable alone.
+if os.environ.get("TSFORMER_DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    "numpy": ("https://numpy.org/doc/stable/", None),
+    "pandas": ("https://pandas.pydata.org/docs/", None),
+    "python": ("https://docs.python.org/3/", None),
+    "sklearn": ("https://scikit-learn.org/stable/", None),
+    "sktime": ("https://www.sktime.net/en/stable/", None),
+    "torch": ("https://docs.pytorch.org/docs/stable/", None),
+}
+intersphinx_timeout = 20
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+
+autodoc_typehints = "none"  # the docstrings have types
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = "sphinx.ext.intersphinx" in extensions
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "image_scrapers": ("tools.site_gallery.figures",),
+    "capture_repr": (),
+    "first_notebook_cell": "%matplotlib inline",  # shows figures that pyplot does not know
+    "within_subsection_order": "tools.site_gallery.InOrder",
+    "reset_modules": ("matplotlib", "tools.site_gallery.one_thread"),
+    "remove_config_comments": True,
+    "show_memory": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+    "thumbnail_size": (400, 280),
+    "download_all_examples": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "tsformer"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options: dict[str, Any] = {
+    "logo": {"text": "tsformer"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "navigation_depth": 2,
+    "show_nav_level": 1,
+    "show_toc_level": 2,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+# Without a section there is nothing to navigate in.
+_ALONE = ("index", "get_started", "encodings", "how_it_works", "faq", "changelog", "contributing")
+html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
+
+
+def setup(app: Any) -> None:
+    # Before Sphinx looks for pages, of which these write some.
+    app.connect("config-inited", lambda app, config: api_pages.write(Path(app.srcdir) / "api"))
+    app.connect("config-inited", lambda app, config: site_pictures.write(Path(app.srcdir)))
+    app.connect("source-read", site_pages.read)

@@ -1,0 +1,41 @@
+"""
+Irregular times
+===============
+
+Observations are not always a fixed time apart. ``times=`` passes the time of each step, and
+encodings then see real time in place of step numbers. Here a bump comes at time 35 in one class and
+at 55 in the other, and each series is observed at other times, so that the number of the step at
+which the bump is says little.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from tsformer import TSTransformerClassifier
+
+rng = np.random.default_rng(0)
+n, length = 240, 40
+y = np.arange(n) % 2
+dense_where = rng.uniform(0.3, 3.0, size=(n, 1))  # early in some series, late in others
+times = 100 * np.sort(rng.uniform(size=(n, length)), axis=1) ** dense_where
+bump = np.exp(-(((times - np.where(y == 0, 35, 55)[:, None]) / 8) ** 2))
+X = (bump + rng.normal(0, 0.1, size=(n, length)))[:, None, :]
+
+small = {"d_model": 16, "n_layers": 1, "max_epochs": 12, "learning_rate": 0.01, "random_state": 0}
+with_times = TSTransformerClassifier("fixed", **small)
+with_times.fit(X[:160], y[:160], times=times[:160])
+without = TSTransformerClassifier("fixed", **small).fit(X[:160], y[:160])
+scores = {
+    "with times": with_times.score(X[160:], y[160:], times=times[160:]),
+    "without": without.score(X[160:], y[160:]),
+}
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+for case, color in ((0, "#0072B2"), (3, "#D55E00")):
+    left.plot(times[case], X[case, 0], "o-", color=color, label=f"class {y[case]}")
+left.set(xlabel="time", ylabel="value")
+left.legend()
+right.bar(list(scores), list(scores.values()))
+right.axhline(0.5, color="0.4", linestyle="--")
+right.set(ylabel="accuracy on new series", ylim=(0, 1))

@@ -1,0 +1,33 @@
+"""
+What did the model look at?
+===========================
+
+``explain`` gives every value of a series a relevance: how much it speaks for the predicted class.
+In this made-up problem the answer is known. The class is in one window of the first channel, a sine
+that begins upwards or downwards, and all else is noise.
+"""
+
+from tsformer import TSTransformerClassifier
+from tsformer.data import make_window_task
+from tsformer.explain import most_relevant_windows
+from tsformer.plots import plot_relevance
+
+X, y, decisive = make_window_task(200, random_state=0)
+classifier = TSTransformerClassifier(
+    d_model=8, n_heads=2, n_layers=1, max_epochs=30, learning_rate=0.01, random_state=0
+)
+classifier.fit(X[:150], y[:150])
+print(f"accuracy {classifier.score(X[150:], y[150:]):.2f}")
+
+# %%
+# Relevance has the shape of the series, and adds up to the change of the class's logit from a
+# series of channel means. :doc:`/explanations` says which method promises what, and where it fails.
+
+case = 151
+relevance = classifier.explain(X[case : case + 1])[0]
+print("most relevant:", most_relevant_windows(relevance, 1, width=8))
+print("the window is at steps", decisive[case, 0].nonzero()[0][[0, -1]])
+
+label = classifier.predict(X[case : case + 1])[0]
+figure = plot_relevance(X[case], relevance, title=f"why the class is {label}")
+figure

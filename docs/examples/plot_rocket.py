@@ -1,0 +1,39 @@
+"""
+Compare with random convolutions: ROCKET and its kin
+====================================================
+
+``RandomConvolutionClassifier`` computes the features of MiniRocket and Hydra, which are drawn and
+never trained, and reads them with a ridge classifier: it fits in seconds and needs no tuning. What
+it does not beat on your data has learned something. ROCKET itself and many others come with
+:doc:`the methods of a study </methods>`::
+
+    tsformer compare --data my.csv --case id --time t --label y --methods tsformer,rocket,minirocket
+
+Here the transformers are trained too briefly to judge them.
+"""
+
+from time import perf_counter
+
+import matplotlib.pyplot as plt
+
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
+
+X, y = load_dataset("ArrowHead", split="train")
+X_test, y_test = load_dataset("ArrowHead", split="test")
+
+small = {"d_model": 16, "n_layers": 1, "random_state": 0}
+classifiers = {
+    "random convolutions": RandomConvolutionClassifier(random_state=0),
+    "transformer, 10 epochs": TSTransformerClassifier(max_epochs=10, **small),
+    "transformer, 60 epochs": TSTransformerClassifier(max_epochs=60, **small),
+}
+
+figure, ax = plt.subplots(layout="constrained")
+for name, classifier in classifiers.items():
+    begun = perf_counter()
+    classifier.fit(X, y)
+    seconds = perf_counter() - begun
+    ax.scatter(seconds, classifier.score(X_test, y_test), s=90, label=name)
+ax.set(xlabel="seconds of fit", ylabel="accuracy", title="ArrowHead", ylim=(0, 1))
+ax.set_xlim(left=0)
+ax.legend(loc="lower right")

@@ -1,0 +1,92 @@
+"""`tsformer pretrain` and `tsformer fit --init-from`, in this process: each import takes time."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
+
+for library in ("typer", "rich"):
+    pytest.importorskip(library, reason='needs the extra "cli"')
+from tsformer.cli import main  # noqa: E402
+
+SMALL = ["--max-epochs", "2", "--set", "d_model=8", "--set", "n_heads=2", "--set", "n_layers=1"]
+QUIET = ["--set", "verbose=0", "--no-track"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in a folder with a table of 12 series of 20 steps; return what it prints."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(0).normal(size=(12, 20))
+    table = pd.DataFrame(values).add_prefix("t")
+    (tmp_path / "series").mkdir()
+    table.assign(y=["a", "b"] * 6).to_csv("labelled.csv", index=False)
+    table[:8].to_csv("series/first.csv", index=False)
+    table[8:].to_csv("series/second.csv", index=False)
+
+    def command(*words: str, exits: int = 0) -> str:
+        with pytest.raises(SystemExit) as stopped:
+            main([*words])
+        said = capsys.readouterr()
+        assert (stopped.value.code or 0) == exits, said.err
+        return said.err if exits else said.out
+
+    return command
+
+
+def test_an_encoder_of_a_folder_and_a_classifier_that_starts_from_it(run):
+    said = run("pretrain", "series/", "--objective", "contrastive", *SMALL, *QUIET)
+    assert "lspe on series/: 12 series, 2 epochs" in said
+    following = "saved in encoder; next: tsformer fit LABELLED --init-from encoder --set d_model=8"
+    assert f"{following} --set n_heads=2 --set n_layers=1" in said
+    encoder = load("encoder")
+    assert type(encoder) is TSTransformerEncoder
+    assert (encoder.objective, encoder.random_state, encoder.n_iter_) == ("contrastive", 0, 2)
+    frozen = ("--init-from", "encoder", "--set", "freeze=backbone")
+    run("fit", "labelled.csv", "--label", "y", *frozen, *SMALL, *QUIET)
+    classifier = load("model")
+    assert type(classifier) is TSTransformerClassifier
+    X = np.random.default_rng(0).normal(size=(12, 20))
+    np.testing.assert_allclose(classifier.transform(X), encoder.transform(X), rtol=1e-5)
+
+
+def test_labels_of_a_table_are_no_values(run):
+    run("pretrain", "labelled.csv", "--label", "y", "--out", "own", *SMALL, *QUIET)
+    assert load("own").n_channels_ == 1
+    assert load("own").objective == "masked"
+
+
+def test_the_command_that_is_suggested_runs(run):
+    said = run("pretrain", "labelled.csv", "--label", "y", "--encoding", "tape", *SMALL, *QUIET)
+    _, _, following = said.strip().partition("next: tsformer ")
+    run(*following.split(), "--label", "y", "--max-epochs", "1", *QUIET)
+    assert load("model").encoding == "tape"
+
+
+def test_an_encoder_has_no_classes_to_predict(run):
+    run("pretrain", "labelled.csv", "--label", "y", *SMALL, *QUIET)
+    for command in ("predict", "evaluate", "explain"):
+        said = run(command, "encoder", "labelled.csv", exits=2)
+        assert "encoder is a TSTransformerEncoder, which has no classes to predict" in said
+        assert "tsformer fit DATA --init-from encoder" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pretrain", "series/", "--objective", "maskd"], "did you mean 'masked'"),
+        (["pretrain", "series/", "--set", "class_weight=balanced"], "unknown parameter"),
+        (["pretrain", "./empty"], r"empty has no file of series, ending in one of \.ts, \.csv"),
+        (["fit", "labelled.csv", "--label", "y", "--init-from", "none"], "no saved estimator at n"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(words, message, run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    said = run(*words, *SMALL, *QUIET, exits=2)
+    assert len(said.splitlines()) == 1
+    assert re.search(message, said), said

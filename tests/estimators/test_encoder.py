@@ -1,0 +1,292 @@
+"""TSTransformerEncoder: embeddings learned without labels."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from marks import slow_except
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tsformer
+from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
+from tsformer.augmentation import Batch
+from tsformer.objectives import Masked
+from tsformer.training import Callback
+from tsformer.training.pretext import posed
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+OBJECTIVES = ["masked", "contrastive"]
+
+
+@pytest.fixture(scope="module")
+def waves() -> np.ndarray:
+    """40 series of 30 steps and two channels, sines of random phase."""
+    rng = np.random.default_rng(0)
+    phase = rng.uniform(0, 6, size=(40, 2, 1))
+    return np.sin(phase + 0.5 * np.arange(30)) + 0.05 * rng.normal(size=(40, 2, 30))
+
+
+def weights(estimator) -> dict[str, torch.Tensor]:
+    return {k: v for model in estimator.models_ for k, v in model.state_dict().items()}
+
+
+def equal(a, b) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_parameters_are_those_of_the_regressor_and_an_objective():
+    ours = inspect.signature(TSTransformerEncoder).parameters
+    theirs = inspect.signature(TSTransformerRegressor).parameters
+    own = ("objective", "objective_params")
+    assert [name for name in ours if name not in own] == list(theirs)
+    for name in theirs:
+        # What embeddings are made of is that of a classifier, so that its weights fit one.
+        changed = {"views": "auto"}.get(name, theirs[name].default)
+        assert str(ours[name]) == str(theirs[name].replace(default=changed))
+    assert set(vars(TSTransformerEncoder())) == set(ours)
+
+
+def test_the_model_is_that_of_a_classifier_but_for_the_head(waves):
+    y = np.arange(40) % 2
+    encoder = TSTransformerEncoder(**SMALL).fit(waves)
+    classifier = TSTransformerClassifier(**SMALL).fit(waves, y)
+    heads = ("head.", "head_norm.")
+    shapes = [
+        {k: tuple(v.shape) for k, v in weights(each).items() if not k.startswith(heads)}
+        for each in (encoder, classifier)
+    ]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
+def test_masked_learns_to_reconstruct(stem, waves):
+    encoder = TSTransformerEncoder(
+        **SMALL | {"max_epochs": 40, "d_model": 16}, stem=stem, learning_rate=5e-3, dropout=0.0
+    )
+    before = clone(encoder).set_params(max_epochs=1, learning_rate=1e-9).fit(waves[:30])
+    encoder.fit(waves[:30])
+    assert encoder.score(waves[30:]) > before.score(waves[30:]) + 0.3
+    assert encoder.history_[-1]["loss"] < 0.7 * encoder.history_[0]["loss"]
+
+
+def test_contrastive_learns_to_recognise(waves):
+    encoder = TSTransformerEncoder(
+        **SMALL | {"max_epochs": 25, "d_model": 16}, objective="contrastive", learning_rate=5e-3
+    )
+    before = clone(encoder).set_params(max_epochs=1, learning_rate=1e-9).fit(waves[:30])
+    encoder.fit(waves[:30])
+    assert encoder.score(waves[30:]) > before.score(waves[30:]) + 0.3
+
+
+def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
+    """All in one batch: the same draws, and the reconstruction compared value by value."""
+    encoder = TSTransformerEncoder(**SMALL).fit(waves[:30])
+    series = encoder._read(waves[30:], reset=False)
+    panel = encoder.preprocessor_.transform(series)
+    pretext = encoder._pretext(encoder.model_)
+    task = posed(pretext, Batch(*panel.take(torch.arange(10))), seed=0, step=0)
+    with torch.no_grad():
+        outputs = encoder.model_(task.batch.values)
+    scaled = (waves[30:] - waves[:30].mean((0, 2))[:, None]) / waves[:30].std((0, 2))[:, None]
+    errors = (outputs.numpy() - scaled.swapaxes(1, 2))[task.counted.numpy()]
+    assert encoder.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_same_seed_same_weights_and_generators_left_alone(objective, waves):
+    fits = []
+    for _ in range(2):
+        torch.randn(3)
+        states = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+        fits.append(TSTransformerEncoder(**SMALL, objective=objective).fit(waves))
+        fits[-1].score(waves)
+        assert torch.equal(torch.random.get_rng_state(), states[0])
+        np.testing.assert_array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
+    assert equal(*map(weights, fits))
+    other = TSTransformerEncoder(**SMALL | {"random_state": 1}, objective=objective).fit(waves)
+    assert not equal(weights(fits[0]), weights(other))
+
+
+class Stopped(Exception):
+    pass
+
+
+class StopsAfter(Callback):
+    def __init__(self, epochs: int):
+        self.epochs = epochs
+
+    def on_epoch_end(self, state):
+        if state.epoch == self.epochs:
+            raise Stopped
+
+
+@pytest.mark.parametrize("objective", slow_except(OBJECTIVES, ["masked"]))
+def test_a_fit_that_was_killed_resumes_bit_for_bit(objective, waves, tmp_path):
+    options = {**SMALL, "max_epochs": 4, "objective": objective}
+    whole = TSTransformerEncoder(**options).fit(waves)
+    checkpoints = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
+    with pytest.raises(Stopped):
+        TSTransformerEncoder(**options, **checkpoints, callbacks=[StopsAfter(2)]).fit(waves)
+    resumed = TSTransformerEncoder(**options, **checkpoints, resume=True).fit(waves)
+    assert len(resumed.history_) == 4
+    assert equal(weights(whole), weights(resumed))
+    # Other options of the objective are another training run.
+    other = {"masked": {"ratio": 0.3}, "contrastive": {"sigma": 0.2}}[objective]
+    with pytest.warns(UserWarning, match="found no checkpoint of this training run"):
+        TSTransformerEncoder(**options, **checkpoints, resume=True, objective_params=other).fit(
+            waves
+        )
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
+def test_unequal_lengths_gaps_times_and_one_series(objective, stem, waves):
+    rng = np.random.default_rng(0)
+    series = [x[:, : rng.integers(12, 31)].copy() for x in waves]
+    for x in series[::3]:
+        x[0, 5:8] = np.nan
+    times = [np.cumsum(rng.uniform(0.5, 2.0, size=x.shape[1])) for x in series]
+    encoder = TSTransformerEncoder("tape+erpe", **SMALL, objective=objective, stem=stem)
+    encoder.fit(series, times=times, X_val=series[:5], times_val=times[:5])
+    embedded = encoder.transform(series, times=times)
+    assert embedded.shape == (40, 8)
+    assert np.isfinite(embedded).all()
+    assert np.isfinite(encoder.score(series, times=times))
+    row = encoder.history_[-1]
+    assert row["val_score"] == -row["val_loss"]
+    alone = clone(encoder).fit(waves[:1])
+    assert np.isfinite(alone.transform(waves[:1])).all()
+
+
+def test_validation_series_stop_and_choose_the_epoch(waves):
+    encoder = TSTransformerEncoder(**SMALL | {"max_epochs": 6}, early_stopping=True).fit(waves)
+    assert encoder.history_.best_epoch is not None
+    losses = [row["val_loss"] for row in encoder.history_]
+    assert encoder.history_.best_epoch == 1 + int(np.argmin(losses))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_save_load_pickle_clone(objective, waves, tmp_path):
+    params = {"masked": {"ratio": 0.2}, "contrastive": {"width": 5}}[objective]
+    encoder = TSTransformerEncoder(
+        **SMALL, objective=objective, objective_params=params, n_estimators=2
+    ).fit(waves)
+    encoder.save(tmp_path / "encoder")
+    for twin in (tsformer.load(tmp_path / "encoder"), pickle.loads(pickle.dumps(encoder))):
+        assert type(twin) is TSTransformerEncoder
+        np.testing.assert_array_equal(twin.transform(waves), encoder.transform(waves))
+        assert twin.score(waves) == encoder.score(waves)
+        assert twin.get_params() == encoder.get_params()
+        assert twin.objective_ == encoder.objective_
+    assert encoder.transform(waves).shape == (40, 16)
+    assert clone(encoder).get_params() == encoder.get_params()
+    assert not hasattr(clone(encoder), "models_")
+
+
+def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tmp_path):
+    encoder = TSTransformerEncoder(**SMALL, objective=Masked(ratio=0.2)).fit(waves)
+    encoder.save(tmp_path / "encoder")
+    loaded = tsformer.load(tmp_path / "encoder")
+    assert (loaded.objective, loaded.objective_params) == ("masked", {"ratio": 0.2, "span": 3.0})
+
+    class Mine(Masked):
+        pass
+
+    encoder = TSTransformerEncoder(**SMALL, objective=Mine).fit(waves)
+    with pytest.raises(ValueError, match="cannot be saved, as its class is not registered"):
+        encoder.save(tmp_path / "mine")
+
+
+def test_warm_start_continues(waves):
+    encoder = TSTransformerEncoder(**SMALL, warm_start=True).fit(waves)
+    before = weights(encoder)
+    before = {name: each.clone() for name, each in before.items()}
+    encoder.fit(waves[:20])
+    assert len(encoder.history_) == 4
+    assert not equal(before, weights(encoder))
+
+
+def test_codes_are_for_contrastive_without_noise():
+    codes = np.random.default_rng(0).integers(5, size=(12, 1, 20)).astype(float)
+    with pytest.raises(ValueError, match="'masked' reconstructs measurements"):
+        TSTransformerEncoder(**SMALL, stem="embedding").fit(codes)
+    encoder = TSTransformerEncoder(**SMALL, stem="embedding", objective="contrastive")
+    with pytest.raises(ValueError, match="adds noise, which codes cannot take"):
+        encoder.fit(codes)
+    encoder.set_params(objective_params={"sigma": 0}).fit(codes)
+    assert encoder.transform(codes).shape == (12, 8)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"objective": "maskd"}, ValueError, "unknown objective 'maskd': did you mean 'masked'"),
+        ({"objective_params": [1]}, TypeError, "objective_params must be a dict or None"),
+        ({"objective_params": {"ratio": 2}}, ValueError, "ratio of masked must be"),
+        ({"pooling": "men"}, ValueError, "unknown pooling 'men'"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters, error, message, waves):
+    encoder = TSTransformerEncoder(**SMALL | parameters)
+    with pytest.raises(error, match=message):
+        encoder.fit(waves)
+    assert not hasattr(encoder, "models_")
+
+
+def test_a_pipeline_pretrains_inside_the_fold(waves):
+    seen: list[int] = []
+
+    class Counting(TSTransformerEncoder):
+        def fit(self, X, y=None, **options):
+            seen.append(len(X))
+            return super().fit(X, y, **options)
+
+    y = (waves[:, 0, 0] > 0).astype(int)
+    pipeline = make_pipeline(Counting(**SMALL), LogisticRegression())
+    assert len(cross_val_score(pipeline, waves, y, cv=4)) == 4
+    assert seen == [30] * 4
+
+
+def test_members_are_concatenated_and_usable_alone(waves):
+    encoder = TSTransformerEncoder(**SMALL, n_estimators=2, members="varied").fit(waves)
+    embedded = encoder.transform(waves)
+    parts = [member.transform(waves) for member in encoder.estimators_]
+    np.testing.assert_array_equal(embedded, np.concatenate(parts, axis=1))
+    assert encoder.score(waves) == pytest.approx(
+        np.mean([member.score(waves) for member in encoder.estimators_])
+    )
+
+
+def test_an_augmentation_that_mixes_mixes_values_alone(waves):
+    encoder = TSTransformerEncoder(**SMALL, augmentation="warp+cutmix").fit(waves)
+    assert np.isfinite(encoder.score(waves))
+
+
+def test_a_loss_that_is_not_finite_keeps_good_weights(waves):
+    ragged = [x[:, : 10 + i % 20] for i, x in enumerate(waves)]
+    encoder = TSTransformerEncoder(**SMALL | {"max_epochs": 30}, learning_rate=1e18)
+    with pytest.raises(tsformer.training.NonFiniteLossError, match="the training loss became"):
+        encoder.fit(ragged)
+    assert np.isfinite(encoder.transform(ragged)).all()
+
+
+@parametrize_with_checks(
+    [TSTransformerEncoder(**SMALL | {"random_state": None})],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "a weight of two is not a repetition: the repeated series are drawn into other batches"
+        ),
+        "check_methods_subset_invariance": "it asks for 1e-7, to which float32 rounds",
+    },
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,384 @@
+"""Series in files and in arrays read by slices: the same model as from memory, bit for bit."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer.data import preprocessor, series
+from tsformer.data.folder import write_folder
+from tsformer.estimators import label_preservation
+from tsformer.estimators import series as estimators_series
+from tsformer.training import inference
+from tsformer.training.step import TrainingStep
+
+N, CHANNELS, LENGTH = 48, 2, 20
+
+
+class Sliced:
+    """An array as h5py and zarr have it: read by slices and ascending indices, never as a whole."""
+
+    def __init__(self, array: np.ndarray, most: int = 20):
+        self._array = array
+        self._most = most
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, which: slice | np.ndarray) -> np.ndarray:
+        if not isinstance(which, slice):
+            assert np.all(np.diff(which) > 0), "indices must be in ascending order"
+        rows = self._array[which]
+        assert len(rows) <= self._most, f"{len(rows)} series were read at once"
+        return rows.copy()
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise AssertionError("the whole array was asked for")
+
+
+@pytest.fixture
+def problem() -> tuple[np.ndarray, np.ndarray]:
+    """Series with gaps, a late start and unequal lengths, in three classes of unequal size."""
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b", "c", "a"])[np.arange(N) % 4]
+    X = rng.normal(5, 3, (N, CHANNELS, LENGTH)).astype(np.float32)
+    X[y == "b"] += np.sin(np.arange(LENGTH)).astype(np.float32)
+    X[3, :, 12:] = X[10, :, 7:] = X[40, :, 15:] = np.nan
+    X[5, 1, 3:6] = X[41, 1, 8] = X[7, :, :2] = np.nan
+    return X, y
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read at most eight series at a time, and keep nothing that was preprocessed."""
+    monkeypatch.setattr(series, "_VALUES", 5 * CHANNELS * LENGTH)
+    monkeypatch.setattr(preprocessor, "_KEPT", 0)
+    monkeypatch.setattr(inference, "_TOKENS", {"cpu": 8 * LENGTH})
+    monkeypatch.setattr(label_preservation, "_SERIES", (5, 8))
+
+
+class Items(torch.utils.data.Dataset):
+    """A data set as in PyTorch: a series of its own length, and a label that is left."""
+
+    def __init__(self, X: np.ndarray):
+        self.series = [torch.from_numpy(x[:, : last_value(x) + 1]) for x in X]
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, str]:
+        return self.series[i], "label"
+
+
+class Columns(Items):
+    """A data set as in Hugging Face: columns by name, lists for arrays, several rows at once."""
+
+    shape = (N, 1)  # rows and columns
+
+    def __getitem__(self, i: int) -> dict[str, list[list[float]]]:
+        return {"series": self.series[i].tolist()}
+
+    def __getitems__(self, several: list[int]) -> list[dict[str, list[list[float]]]]:
+        return [self[i] for i in several]
+
+
+def last_value(x: np.ndarray) -> int:
+    return int(np.flatnonzero(~np.isnan(x).all(axis=0))[-1])
+
+
+def kept_in(how: str, X: np.ndarray, folder: Path) -> Any:
+    path = folder / "X.npy"
+    np.save(path, X)
+    if how == "memmap":
+        return np.load(path, mmap_mode="r")
+    if how == "folder":
+        write_folder(folder / "series", [(part, None) for part in np.split(X, [3, 19])])
+        return folder / "series"
+    return {
+        "path": path,
+        "sliced": Sliced(X, most=8),
+        "float64": X.astype(np.float64),
+        "dataset": Items(X),
+        "columns": Columns(X),
+    }[how]
+
+
+def fitted(X: Any, y: Any, **options: Any) -> TSTransformerClassifier:
+    defaults = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "batch_size": 8}
+    defaults |= {"early_stopping": True, "class_weight": "balanced", "random_state": 0}
+    return TSTransformerClassifier(**defaults | options).fit(X, y)
+
+
+def assert_same(one: Any, other: Any, X: Any, X_other: Any) -> None:
+    ours, theirs = one.model_.state_dict(), other.model_.state_dict()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    keys = ("loss", "val_loss", "val_score")
+    assert [[row[key] for key in keys] for row in one.history_] == [
+        [row[key] for key in keys] for row in other.history_
+    ]
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X_other))
+
+
+@pytest.mark.parametrize(
+    "how", ["memmap", "path", "sliced", "float64", "folder", "dataset", "columns"]
+)
+@pytest.mark.usefixtures("in_parts")
+def test_the_same_model_wherever_series_are(how, problem, tmp_path):
+    X, y = problem
+    stored = kept_in(how, X, tmp_path)
+    assert_same(fitted(X, y), fitted(stored, y), X, stored)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"scaling": "series"}, {"scaling": None, "views": "values"}]
+)
+def test_the_same_model_whether_what_was_preprocessed_is_kept(options, problem, monkeypatch):
+    X, y = problem
+    kept = fitted(X, y, **options)
+    monkeypatch.setattr(preprocessor, "_KEPT", 0)
+    assert_same(kept, fitted(X, y, **options), X, X)
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_times_of_series_that_are_not_in_memory(problem, tmp_path):
+    X, y = problem
+    times = np.cumsum(np.random.default_rng(1).uniform(0.5, 2, X.shape[::2]), axis=1)
+    clf = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+    np.save(tmp_path / "X.npy", X)
+    proba = [
+        TSTransformerClassifier(**clf).fit(each, y, times=times).predict_proba(each, times=times)
+        for each in (X, tmp_path / "X.npy")
+    ]
+    np.testing.assert_array_equal(*proba)
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_symbols_that_are_not_in_memory():
+    X = np.random.default_rng(0).integers(0, 5, (30, 12))
+    y = X[:, 0] > 2
+    options = {"stem": "embedding", "max_epochs": 1, "views": "values"}
+    one, other = (fitted(each, y, **options) for each in (X, Sliced(X)))
+    assert_same(one, other, X, Sliced(X))
+    with pytest.warns(UserWarning, match="1 distinct"):
+        one.predict(Sliced(np.where(X == 3, 9, X)))
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_regressor(problem, tmp_path):
+    X, _ = problem
+    np.save(tmp_path / "X.npy", X)
+    options = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+    y = np.nanmean(X, axis=(1, 2))
+    predicted = [
+        TSTransformerRegressor(**options).fit(each, y).predict(each)
+        for each in (X, tmp_path / "X.npy")
+    ]
+    np.testing.assert_array_equal(*predicted)
+
+
+@pytest.mark.processes
+def test_members_that_train_in_processes_of_their_own(problem, tmp_path, monkeypatch):
+    X, y = problem
+    monkeypatch.setattr(preprocessor, "_KEPT", 0)
+    np.save(tmp_path / "X.npy", X)
+    one = fitted(X, y, n_estimators=2)
+    two = fitted(tmp_path / "X.npy", y, n_estimators=2, n_jobs=2)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, monkeypatch):
+    X, y = problem
+    options = {"checkpoint_dir": tmp_path / "checkpoints", "max_epochs": 1}
+    fitted(Sliced(X), y, **options)
+    monkeypatch.setattr(preprocessor, "_KEPT", 2**26)
+    fitted(X, y, **options)
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 1
+
+
+# What is refused
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.inf, r"infinity at series 33, channel 1, step 4"), (np.nan, "series 33 has no value")],
+)
+def test_errors_name_the_series(value, message, problem):
+    X, y = problem
+    X[33, 1, 4] = value
+    if np.isnan(value):
+        X[33] = value
+    with pytest.raises(ValueError, match=message):
+        fitted(Sliced(X), y)
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_values_beyond_float32_are_refused_by_number(problem):
+    X, y = problem
+    clf = fitted(X, y, scaling=None)
+    with pytest.raises(
+        ValueError, match=r"too large for float32 .* at series 21, channel 0, step 2"
+    ):
+        clf.predict(_with(X.astype(np.float64), (21, 0, 2), 1e39))
+
+
+def _with(X: np.ndarray, where: tuple[int, ...], value: float) -> np.ndarray:
+    X[where] = value
+    return X
+
+
+def test_files_that_hold_no_series(tmp_path, problem):
+    _, y = problem
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*nothing\.npy"):
+        fitted(tmp_path / "nothing.npy", y)
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="does not hold an array of numbers"):
+        fitted(tmp_path / "objects.npy", y)
+    (tmp_path / "text.npy").write_text("hello")
+    with pytest.raises(ValueError, match="does not hold an array of numbers") as caught:
+        fitted(tmp_path / "text.npy", y)
+    assert "pickle" not in str(caught.value), "nobody is advised to run what is in it"
+    np.save(tmp_path / "five.npy", np.zeros((2, 2, 2, 2, 2)))
+    with pytest.raises(ValueError, match="5 dimensions"):
+        fitted(tmp_path / "five.npy", y)
+
+
+def test_what_has_no_number_of_series(problem, tmp_path):
+    _, y = problem
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(problem[0])
+
+    with pytest.raises(TypeError, match="a Stream without __len__"):
+        fitted(Stream(), y)
+    with pytest.raises(FileNotFoundError, match=r"has no index\.json; `tsformer convert"):
+        fitted(tmp_path, y)
+
+
+def test_items_that_are_no_series(problem):
+    _, y = problem
+
+    class Labelled(Columns):
+        def __getitem__(self, i):
+            return {"x": [1.0], "label": 0}
+
+    with pytest.raises(ValueError, match=r"columns \['x', 'label'\], of which one is the series"):
+        fitted(Labelled(problem[0]), y)
+
+    class Uneven(Items):
+        def __getitem__(self, i):
+            return super().__getitem__(i)[0][: 1 if i == 30 else 2]
+
+    with pytest.raises(ValueError, match=r"series 30 is \(channels, length\) = \(1, 20\)"):
+        fitted(Uneven(problem[0]), y)
+
+
+def test_columns_that_are_steps_must_not_change(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(20, 15)), np.arange(20) % 2
+    clf = fitted(X, y)
+    np.save(tmp_path / "short.npy", X[:, :9])
+    with pytest.raises(ValueError, match=r"X has 9 features, but .* is expecting 15 features"):
+        clf.predict(tmp_path / "short.npy")
+
+
+# What is written
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_probabilities_are_written_to_an_array_of_the_callers(problem, tmp_path, monkeypatch):
+    X, y = problem
+    clf = fitted(X, y, n_estimators=2)
+    whole, labels = clf.predict_proba(X), clf.predict(X)
+    monkeypatch.setattr(estimators_series, "_CHUNK", 16)
+    out = np.lib.format.open_memmap(tmp_path / "proba.npy", "w+", np.float32, (N, 3))
+    assert clf.predict_proba(Sliced(X), out=out) is out
+    np.testing.assert_allclose(np.load(tmp_path / "proba.npy"), whole, rtol=1e-5)
+    np.testing.assert_array_equal(clf.predict(X), labels)
+    assert clf.score(Sliced(X), y) == clf.score(X, y)
+    for wrong in (np.empty((N, 2)), np.empty((N, 3), dtype=int)):
+        with pytest.raises(ValueError, match=r"out must be .* of shape \(48, 3\)"):
+            clf.predict_proba(X, out=wrong)
+    with pytest.raises(TypeError, match=r"out must be a NumPy array of shape \(48, 3\); got \[1\]"):
+        clf.predict_proba(X, out=[1])
+
+
+# The thread that reads ahead
+
+
+def readers() -> list[str]:
+    return [each.name for each in threading.enumerate() if "tsformer-reader" in each.name]
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_no_thread_is_left_behind(error, problem, monkeypatch):
+    X, y = problem
+    clf = fitted(X, y, max_epochs=1)
+    forward, seen = type(clf.model_).forward, []
+
+    def fails(self, *args):
+        seen.append(readers())
+        if len(seen) > 2:
+            raise error
+        return forward(self, *args)
+
+    monkeypatch.setattr(type(clf.model_), "forward", fails)
+    with pytest.raises(error):
+        clf.predict(X)
+    assert seen[0], "nothing was read ahead"
+    assert readers() == []
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_ctrl_c_ends_a_fit_and_its_thread(problem, monkeypatch):
+    X, y = problem
+    call, seen = TrainingStep.__call__, []
+
+    def interrupted(self, *args, **kwargs):
+        seen.append(readers())
+        if len(seen) == 9:
+            raise KeyboardInterrupt
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(TrainingStep, "__call__", interrupted)
+    with pytest.warns(UserWarning, match="interrupted after 1 of 2 epochs"):
+        clf = fitted(X, y)
+    assert clf.history_.interrupted
+    assert seen[-1], "nothing was read ahead"
+    assert readers() == []
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_what_cannot_be_read_ends_the_fit(problem):
+    X, y = problem
+
+    class Breaks(Sliced):
+        left = 40
+
+        def __getitem__(self, which):
+            self.left -= 1
+            if not self.left:
+                raise OSError("the disk is gone")
+            return super().__getitem__(which)
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        fitted(Breaks(X), y, max_epochs=50)
+    assert readers() == []
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_reading_draws_nothing(problem):
+    X, y = problem
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    fitted(X, y)
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002

@@ -1,0 +1,139 @@
+"""Semi-supervised: pretrain on all series, train on the labelled ones, in one fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from tsformer import TSTransformerClassifier, TSTransformerEncoder
+from tsformer.estimators.base import _PRETRAINING, _derived
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+KNOWN = np.arange(24) % 3 == 0
+
+
+@pytest.fixture(scope="module")
+def X() -> np.ndarray:
+    """24 series of 30 steps and two channels."""
+    return np.random.default_rng(0).normal(size=(24, 2, 30))
+
+
+def semi(**parameters) -> TSTransformerClassifier:
+    return TSTransformerClassifier(**SMALL | {"unlabelled": "use"} | parameters)
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda y: np.where(KNOWN, y, -1),
+        lambda y: np.where(KNOWN, y.astype(float), np.nan),
+        lambda y: [label if known else None for label, known in zip(y, KNOWN, strict=True)],
+        lambda y: pd.Series(y, dtype="Int64").where(KNOWN),
+        lambda y: torch.from_numpy(np.where(KNOWN, y, -1)),
+        lambda y: np.where(KNOWN, y.astype(str), "-1"),
+        lambda y: [str(label) if known else None for label, known in zip(y, KNOWN, strict=True)],
+    ],
+    ids=["-1", "nan", "none", "pandas.NA", "tensor", "text -1", "text none"],
+)
+def test_every_way_to_say_unknown(hide, X):
+    y = np.arange(24) // 3 % 2
+    clf = semi(stem="linear", max_epochs=1).fit(X, hide(y))
+    assert clf.classes_.astype(int).tolist() == [0, 1]
+    assert clf.classes_.dtype.kind in "ifUT"
+    assert set(clf.predict(X).astype(int)) <= {0, 1}
+
+
+def test_it_is_pretraining_on_all_and_training_on_the_labelled(X):
+    """The same by hand: an encoder fitted to all series, and a classifier to the labelled ones."""
+    y = np.arange(24) // 3 % 2
+    clf = semi(freeze="backbone").fit(X, np.where(KNOWN, y, -1))
+    scaler = clf.preprocessor_
+    np.testing.assert_allclose(scaler.mean, X.mean(axis=(0, 2)), rtol=1e-6)
+    order = np.concatenate([np.flatnonzero(KNOWN), np.flatnonzero(~KNOWN)])
+    source = clone(clf)._pretraining()
+    assert source.objective == "masked"
+    seed = clone(clf)
+    captured = {}
+
+    def keep(models, source, series, weights_seed):
+        captured["series"], captured["seed"] = series, weights_seed
+        return [frozenset()] * len(models)
+
+    seed._initialise = keep
+    seed._prepare(X, np.where(KNOWN, y, -1))
+    np.testing.assert_allclose(captured["series"].padded().values, X[order].swapaxes(1, 2))
+    source.set_params(random_state=_derived(captured["seed"], _PRETRAINING)).fit(X[order])
+    np.testing.assert_array_equal(clf.transform(X), source.transform(X))
+
+
+def test_unlabelled_series_neither_train_the_head_nor_weigh(X):
+    y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
+    weights = np.where(KNOWN, 1.0, 1e6)
+    job = semi(class_weight="balanced")._prepare(X, y, sample_weight=weights)
+    assert len(job.panel) == len(job.targets) == len(job.weights) == 8
+    assert job.targets.tolist() == [0, 1] * 4
+    torch.testing.assert_close(job.weights, torch.ones(8))
+
+
+def test_labels_of_all_series_are_an_ordinary_fit(X):
+    y = np.arange(24) % 2
+    plain = TSTransformerClassifier(**SMALL).fit(X, y)
+    np.testing.assert_array_equal(semi().fit(X, y).predict_proba(X), plain.predict_proba(X))
+
+
+def test_without_it_minus_one_is_a_class_and_none_is_refused(X):
+    clf = TSTransformerClassifier(**SMALL).fit(X, np.where(KNOWN, 1, -1))
+    assert clf.classes_.tolist() == [-1, 1]
+    with pytest.raises(ValueError, match="16 of 24 values are missing"):
+        clf.fit(X, [1 if known else None for known in KNOWN])
+
+
+def test_an_encoder_of_ones_own_sees_all_series(X):
+    seen: list[int] = []
+
+    class Counting(TSTransformerEncoder):
+        def fit(self, X, y=None, **options):
+            seen.append(len(X))
+            return super().fit(X, y, **options)
+
+    y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
+    semi(init_from=Counting(**SMALL, objective="contrastive")).fit(X, y)
+    assert seen == [24]
+
+
+def test_held_out_series_are_labelled_and_not_pretrained_on(X):
+    y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
+    seen: list[int] = []
+
+    class Counting(TSTransformerEncoder):
+        def fit(self, X, y=None, **options):
+            seen.append(len(X))
+            return super().fit(X, y, **options)
+
+    clf = semi(init_from=Counting(**SMALL), early_stopping=True, validation_fraction=0.25)
+    job = clf._prepare(X, y)
+    assert len(job.validation.targets) == 2
+    assert (len(job.panel), seen) == (6, [22])
+
+
+def test_folds_survive(X):
+    y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
+    assert np.isfinite(cross_val_score(semi(), X, y, cv=2, scoring=lambda *_: 0.0)).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([-1] * 24, "all 24 labels of y are unknown; label some series"),
+        ([0, 1, -1], "X holds 24 series, but y 3 values"),
+        ([0.5, 1.7, 2.1, -1] * 6, "Unknown label type"),
+        ([["a", "b"]] * 24, "1d array"),
+    ],
+)
+def test_wrong_labels_are_refused(y, message, X):
+    with pytest.raises(ValueError, match=message):
+        semi().fit(X, y)

@@ -1,0 +1,127 @@
+"""`attention` and attention rollout, against plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from marks import slow_except
+
+from tsformer.encodings import names
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def by_hand(model, x: torch.Tensor) -> list[list[np.ndarray]]:
+    """Return the weights of one series (1, L, C) without encoding, by block and head."""
+    found = []
+    with torch.no_grad():
+        x, _, _ = model.forward_stem(x)
+        for block in model.blocks:
+            tokens = block.norm_attention(x)[0].numpy()
+            layer = block.attention
+            qkv = tokens @ layer.qkv.weight.numpy().T + layer.qkv.bias.numpy()
+            D = tokens.shape[1]
+            E = D // layer.n_heads
+            heads, outputs = [], []
+            for head in range(layer.n_heads):
+                q, k, v = (qkv[:, i * D + head * E : i * D + (head + 1) * E] for i in range(3))
+                scores = np.array([[a @ b / E**0.5 for b in k] for a in q])
+                heads.append(softmax(scores))
+                outputs.append(heads[-1] @ v)
+            found.append(heads)
+            x = x + layer.out(torch.from_numpy(np.concatenate(outputs, axis=1)))
+            x = x + block.feed_forward(block.norm_feed_forward(x))
+    return found
+
+
+def test_weights_are_softmax_of_the_scaled_scores(plain, fit):
+    clf = fit(plain, encoding="none", stem="conv")
+    maps = clf.attention(plain.X[:2])
+    assert maps.weights.shape == (2, 2, 2, 24, 24)
+    panel = clf.preprocessor_(torch.from_numpy(plain.X[:2]).transpose(1, 2))[0]
+    for i in range(2):
+        np.testing.assert_allclose(
+            maps.weights[i], by_hand(clf.model_, panel[i : i + 1]), atol=1e-5
+        )
+
+
+def test_rollout_is_the_product_over_blocks(plain, fit):
+    clf = fit(plain)
+    weights = clf.attention(plain.X).weights.astype(float)
+    found = clf.explain(plain.X, "attention_rollout")
+    for i in range(12):
+        flow = np.eye(24)
+        for block in range(2):
+            mean = sum(weights[i, block, head] for head in range(2)) / 2
+            flow = (0.5 * mean + 0.5 * np.eye(24)) @ flow
+        expected = flow.mean(axis=0)
+        np.testing.assert_allclose(found[i], np.stack([expected / 2] * 2), atol=1e-6)
+
+
+@pytest.mark.parametrize("stem", ["conv", "patch"])
+@pytest.mark.parametrize("pooling", ["mean", "attention", "max"])
+def test_rollout_adds_up_to_one(stem, pooling, fit, everything):
+    data = everything
+    clf = fit(data, stem=stem, pooling=pooling)
+    found = clf.explain(data.X, "attention_rollout", **data.options)
+    assert (found >= 0).all()
+    total = found.sum(axis=(1, 2))
+    # A token may lie in a gap; its share is of no value.
+    assert (total <= 1 + 1e-6).all()
+    np.testing.assert_allclose(total[2:], 1, atol=0.35)
+
+
+def test_rollout_shares_a_token_between_its_steps(plain, fit):
+    clf = fit(plain, stem="patch", stem_params={"stride": 5})
+    found = clf.explain(plain.X, "attention_rollout")
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), 1, atol=1e-6)
+    for begin in range(0, 24, 5):
+        token = found[:, :, begin : begin + 5].reshape(12, -1)
+        assert np.ptp(token, axis=1).max() < 1e-12
+
+
+@pytest.mark.parametrize("encoding", slow_except(names()))
+def test_any_encoding_has_weights(encoding, everything, fit):
+    data = everything
+    clf = fit(data, encoding=encoding)
+    before = clf.predict_proba(data.X, **data.options)
+    maps = clf.attention(data.X, **data.options)
+    assert maps.weights.shape == (12, 2, 2, 24, 24)
+    rows = maps.weights.sum(axis=-1)
+    valid = np.broadcast_to(maps.mask[:, None, None], rows.shape)
+    np.testing.assert_allclose(rows[valid], 1, atol=1e-5)
+    assert (rows[~valid] == 0).all()
+    assert (
+        maps.weights[~np.broadcast_to(maps.mask[:, None, None, None], maps.weights.shape)] == 0
+    ).all()
+    np.testing.assert_array_equal(clf.predict_proba(data.X, **data.options), before)
+
+
+@pytest.mark.parametrize(
+    ("stem", "params", "expected"),
+    [
+        ("conv", {"strides": (1, 1)}, [0, 0.5, 2, 2.5, 4, 7]),
+        ("conv", {"strides": (2, 1)}, [0, 2, 4]),
+        ("patch", {"stride": 2}, [0.25, 2.25, 5.5]),
+        ("linear", {}, [0, 0.5, 2, 2.5, 4, 7]),
+    ],
+)
+def test_tokens_have_the_times_of_their_steps(stem, params, expected, fit, everything):
+    data = everything
+    clf = fit(data, stem=stem, stem_params=params)
+    assert clf.preprocessor_.time_step != 1
+    X, times = [np.ones((2, 6))], [3 + np.array([0, 0.5, 2, 2.5, 4, 7])]
+    np.testing.assert_allclose(clf.attention(X, times).times[0], expected, atol=1e-5)
+
+
+def test_members_have_their_own_weights(plain, fit):
+    clf = fit(plain, n_estimators=3)
+    second = clf.attention(plain.X, member=1).weights
+    np.testing.assert_array_equal(second, clf.estimators_[1].attention(plain.X).weights)
+    assert not np.array_equal(second, clf.attention(plain.X).weights)
+    with pytest.raises(ValueError, match="from 0 to 2, as there are 3 members; got 3"):
+        clf.attention(plain.X, member=3)

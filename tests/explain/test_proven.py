@@ -1,0 +1,85 @@
+"""Explanations are right where the answer is known, and depend on what was learned."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from tsformer import TSTransformerClassifier
+from tsformer.data import make_window_task
+
+pytest.importorskip("captum", reason='needs the extra "explain"')
+pytestmark = pytest.mark.slow
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "learning_rate": 0.01}
+
+
+@pytest.fixture(scope="module")
+def solved():
+    X, y, _ = make_window_task(200, random_state=0)
+    return TSTransformerClassifier(**SMALL, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def asked(solved):
+    X, y, decisive = make_window_task(100, random_state=1)
+    right = solved.predict(X) == y
+    assert right.mean() > 0.95
+    return X[right], decisive[right]
+
+
+def hits(relevance: np.ndarray, decisive: np.ndarray) -> float:
+    """Return the share of series whose largest relevance is in the window."""
+    largest = relevance.reshape(len(relevance), -1).argmax(axis=1)
+    return float(decisive.reshape(len(decisive), -1)[np.arange(len(largest)), largest].mean())
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "occlusion"])
+def test_the_largest_relevance_is_in_the_decisive_window(method, solved, asked):
+    X, decisive = asked
+    chance = decisive.mean()
+    assert chance < 0.1
+    assert hits(solved.explain(X, method), decisive) >= 0.95
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "occlusion", "gradient_x_input"])
+def test_a_randomised_model_gives_other_explanations(method, solved, asked):
+    """Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS 2018: the model randomisation."""
+    X, decisive = asked
+    drawn = copy.deepcopy(solved)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        for weight in drawn.model_.parameters():
+            weight.data = weight.data.flatten()[torch.randperm(weight.numel())].view_as(weight)
+    labels = solved.predict(X)
+    learned = solved.explain(X, method, labels)
+    random = drawn.explain(X, method, labels)
+    alike = [abs(spearmanr(a.ravel(), b.ravel())[0]) for a, b in zip(learned, random, strict=True)]
+    assert np.median(alike) < 0.5
+    assert hits(random, decisive) < 0.6
+
+
+def test_deleting_what_is_relevant_lowers_the_logit_faster_than_deleting_at_random(solved, asked):
+    X, _ = asked
+    labels = solved.predict(X)
+    own = np.searchsorted(solved.classes_, labels)
+    rng = np.random.default_rng(0)
+    mean = solved.preprocessor_.mean.numpy()[:, None]
+
+    def area(relevance: np.ndarray) -> np.ndarray:
+        order = np.argsort(-relevance.reshape(len(X), -1), axis=1)
+        left = []
+        for share in np.linspace(0, 0.3, 7):
+            gone = np.zeros((len(X), order.shape[1]), dtype=bool)
+            np.put_along_axis(gone, order[:, : int(share * order.shape[1])], True, axis=1)
+            deleted = np.where(gone.reshape(X.shape), mean, X)
+            left.append(solved.predict_proba(deleted)[np.arange(len(X)), own])
+        return np.mean(left, axis=0)
+
+    at_random = area(rng.random(X.shape))
+    for method in ("integrated_gradients", "occlusion"):
+        assert (area(solved.explain(X, method)) < at_random).mean() > 0.9

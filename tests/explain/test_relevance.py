@@ -1,0 +1,300 @@
+"""`explain`: every method against plain loops, for every stem, encoding and kind of series."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from marks import slow_except
+
+from tsformer import TSTransformerClassifier, load
+from tsformer.encodings import names
+from tsformer.explain import METHODS
+
+pytest.importorskip("captum", reason='needs the extra "explain"')
+
+#: From X to the change of the logit, in float32.
+SIGNED = [name for name in METHODS if name != "attention_rollout"]
+COMPLETE = [name for name in METHODS if METHODS[name].complete]
+FEW = {"shapley_sampling": {"n_samples": 2, "window": 6}}
+
+
+def logits(clf, X, times=None) -> np.ndarray:
+    """Return the logit of each class, the mean of the members' own: (n, K)."""
+    return clf._scores(X, times).mean(dim=0).numpy()
+
+
+def replaced(data, values):
+    """Return X with these values wherever it has any."""
+    X = [x.copy() for x in data.X]
+    for i, x in enumerate(X):
+        there = np.broadcast_to(np.asarray(values, dtype=float), data.observed.shape)
+        x[:] = np.where(np.isnan(x), np.nan, there[i, :, : x.shape[1]])
+    return X
+
+
+def means(clf) -> np.ndarray:
+    return clf.preprocessor_.mean.numpy()[None, :, None]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_padding_and_gaps_are_zero_and_the_rest_is_not(method, series, fit):
+    clf = fit(series)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = clf.explain(series.X, method, **series.options, method_params=FEW.get(method))
+    assert found.shape == (12, 2, 24)
+    assert found.dtype == np.float64
+    assert np.isfinite(found).all()
+    assert (found[~series.observed] == 0).all()
+    assert (found[series.observed] != 0).mean() > 0.95
+
+
+@pytest.mark.parametrize("method", COMPLETE)
+@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
+def test_values_add_up_to_the_change_of_the_logit(method, stem, series, fit):
+    clf = fit(series, stem=stem)
+    of_c = clf.explain(series.X, method, "c", **series.options, method_params=FEW.get(method)).sum(
+        axis=(1, 2)
+    )
+    before = logits(clf, replaced(series, means(clf)), series.times)
+    change = (logits(clf, series.X, series.times) - before)[:, 2]
+    tolerance = 0.01 if method == "integrated_gradients" else 1e-5
+    assert np.abs(of_c - change).max() <= tolerance * max(1, np.abs(change).max())
+    assert np.abs(change).max() > 0.05, "there is something to explain"
+
+
+@pytest.mark.parametrize("encoding", slow_except(names()))
+def test_any_encoding(encoding, everything, fit):
+    data = everything
+    clf = fit(data, encoding=encoding)
+    found = clf.explain(data.X, target=data.y, **data.options)
+    before = logits(clf, replaced(data, means(clf)), data.times)
+    change = logits(clf, data.X, data.times) - before
+    own = change[np.arange(12), [0, 1, 2] * 4]
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), own, atol=0.01)
+    assert (found[~data.observed] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scaling": None},
+        {"pooling": "attention"},
+        {"head_norm": None, "norm_first": False},
+        {"views": "difference"},
+        {"n_estimators": 2, "members": "varied"},
+        {"temperature": 2.5},
+        {"stem_params": {"strides": (2, 2), "downsampling": "mean"}},
+    ],
+    ids=str,
+)
+def test_any_recipe_adds_up(options, everything, fit):
+    data = everything
+    clf = fit(data, **options)
+    baseline = np.full(data.observed.shape, 2.5)
+    found = clf.explain(data.X, target="b", baseline=baseline, **data.options)
+    before = logits(clf, replaced(data, 2.5), data.times)
+    change = (logits(clf, data.X, data.times) - before)[:, 1]
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01, rtol=0.01)
+
+
+def test_the_moments_of_a_series_are_held_fixed(plain, fit):
+    clf = fit(plain, scaling="series")
+    found = clf.explain(plain.X, target="b")
+    X = plain.X
+    scaled = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
+    rest = copy.copy(clf)
+    rest.preprocessor_ = clf.preprocessor_.without_scaling()
+    change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
+    np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+
+
+def test_occlusion_is_the_mean_fall_over_the_windows_around_a_value(plain, fit):
+    clf = fit(plain)
+    found = clf.explain(plain.X, "occlusion", "a", method_params={"window": 6, "stride": 2})
+    expected = np.zeros((12, 2, 24, 3))
+    whole = logits(clf, plain.X)[:, 0]
+    for channel, begin in itertools.product(range(2), range(-5, 24)):
+        if begin % 2:
+            continue
+        occluded = plain.X.copy()
+        steps = slice(max(begin, 0), begin + 6)
+        occluded[:, channel, steps] = clf.preprocessor_.mean[channel].item()
+        fall = whole - logits(clf, occluded)[:, 0]
+        expected[:, channel, steps, (begin // 2) % 3] = fall[:, None]
+    np.testing.assert_allclose(found, expected.mean(axis=3), atol=1e-5)
+
+
+def test_windows_of_irregular_times_are_spans_of_time(fit, everything):
+    data = everything
+    clf = fit(data)
+    found = clf.explain(
+        data.X, "occlusion", "a", **data.options, method_params={"window": 4, "stride": 4}
+    )
+    unit = clf.preprocessor_.time_step
+    whole = logits(clf, data.X, data.times)[:, 0]
+    for i, channel in itertools.product(range(4), range(2)):
+        span = (data.times[i] - data.times[i][0]) // (4 * unit)
+        for number in np.unique(span):
+            occluded = [x.copy() for x in data.X]
+            within = (span == number) & ~np.isnan(data.X[i][channel])
+            occluded[i][channel, within] = clf.preprocessor_.mean[channel].item()
+            fall = whole[i] - logits(clf, occluded, data.times)[i, 0]
+            own = found[i, channel, : len(span)][within]
+            np.testing.assert_allclose(own, fall, atol=1e-5)
+
+
+def test_gradients_are_those_of_the_values_as_given(fit, everything):
+    data = everything
+    clf = fit(data, encoding="rope")
+    found = clf.explain(data.X, "gradient_x_input", "a", baseline="zero", **data.options)
+    step = 0.02
+    for i, channel, at in [(0, 0, 0), (0, 0, 6), (3, 1, 4), (7, 0, 5), (9, 1, 8), (2, 0, 3)]:
+        if not data.observed[i, channel, at]:
+            continue
+        ends = []
+        for sign in (1, -1):
+            moved = [x.copy() for x in data.X]
+            moved[i][channel, at] += sign * step
+            ends.append(logits(clf, moved, data.times)[i, 0])
+        slope = (ends[0] - ends[1]) / (2 * step)
+        value = data.X[i][channel, at]
+        assert found[i, channel, at] == pytest.approx(slope * value, rel=0.02, abs=2e-3)
+
+
+def test_shapley_values_are_the_mean_over_all_orders(plain, fit):
+    clf = fit(plain)
+    found = clf.explain(
+        plain.X, "shapley_sampling", "b", method_params={"window": 12, "n_samples": 150}
+    )
+    parts = [(channel, slice(12 * k, 12 * k + 12)) for channel in range(2) for k in range(2)]
+    expected = np.zeros((12, len(parts)))
+    orders = list(itertools.permutations(range(len(parts))))
+    values = {}
+    for members in itertools.product([False, True], repeat=len(parts)):
+        X = np.broadcast_to(means(clf), plain.X.shape).copy()
+        for part, there in zip(parts, members, strict=True):
+            if there:
+                X[:, part[0], part[1]] = plain.X[:, part[0], part[1]]
+        values[members] = logits(clf, X)[:, 1]
+    for order in orders:
+        there = [False] * len(parts)
+        for part in order:
+            before = values[tuple(there)]
+            there[part] = True
+            expected[:, part] += (values[tuple(there)] - before) / len(orders)
+    sums = np.stack([found[:, c, steps].sum(axis=1) for c, steps in parts], axis=1)
+    np.testing.assert_allclose(sums, expected, atol=0.1 * np.abs(expected).max())
+    for channel, steps in parts:  # shared equally within a window
+        assert np.ptp(found[:, channel, steps], axis=1).max() < 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_codes_can_be_explained(method, codes, fit):
+    clf = fit(codes, stem="embedding", n_layers=1)
+    found = clf.explain(codes.X, method, "b", baseline="zero")
+    assert found.shape == (6, 1, 20)
+    assert (found[~codes.observed] == 0).all()
+    assert (found[codes.observed] != 0).all()
+    if METHODS[method].complete:
+        unknown = [np.where(np.isnan(x), np.nan, 777.0) for x in codes.X]
+        with pytest.warns(UserWarning, match="codes that are not in the training data"):
+            before = logits(clf, unknown)
+        change = (logits(clf, codes.X) - before)[:, 1]
+        np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+
+
+def test_one_code_may_stand_for_nothing(codes, fit):
+    clf = fit(codes, stem="embedding", n_layers=1)
+    found = clf.explain(codes.X, baseline=5.0)
+    for relevance, x in zip(found[:, 0], codes.X, strict=True):
+        assert (relevance[: x.shape[1]][x[0] == 5] == 0).all()
+        assert (relevance[: x.shape[1]][x[0] == 1] != 0).all()
+
+
+def test_the_predicted_class_is_explained_by_default(plain, fit):
+    clf = fit(plain)
+    np.testing.assert_array_equal(
+        clf.explain(plain.X, "gradient_x_input"),
+        clf.explain(plain.X, "gradient_x_input", clf.predict(plain.X)),
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_series_is_explained_alone_as_among_others(method, everything, fit):
+    data = everything
+    clf = fit(data)
+    params = {"window": 3} if METHODS[method] is METHODS["shapley_sampling"] else None
+    together = clf.explain(data.X, method, **data.options, method_params=params)
+    longest = max(range(12), key=lambda i: data.X[i].shape[1])
+    alone = clf.explain(
+        [data.X[longest]], method, times=[data.times[longest]], method_params=params
+    )
+    if method != "shapley_sampling":  # whose orders are of the windows of all series
+        np.testing.assert_allclose(alone[0], together[longest], atol=1e-5)
+    np.testing.assert_allclose(alone.sum(), together[longest].sum(), atol=1e-4)
+
+
+def test_members_are_averaged(plain, fit):
+    clf = fit(plain, n_estimators=3)
+    found = [each.explain(plain.X, target="a") for each in clf.estimators_]
+    np.testing.assert_allclose(clf.explain(plain.X, target="a"), np.mean(found, axis=0))
+
+
+def test_explaining_changes_nothing(plain, fit, tmp_path):
+    clf = fit(plain)
+    before, state = clf.predict_proba(plain.X), torch.get_rng_state()
+    first = clf.explain(plain.X, "shapley_sampling", method_params=FEW["shapley_sampling"])
+    second = clf.explain(plain.X, "shapley_sampling", method_params=FEW["shapley_sampling"])
+    np.testing.assert_array_equal(first, second)
+    assert torch.equal(state, torch.get_rng_state())
+    np.testing.assert_array_equal(clf.predict_proba(plain.X), before)
+    assert all(weight.requires_grad for weight in clf.model_.parameters())
+    assert not clf.model_.training
+    clf.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").explain(plain.X), clf.explain(plain.X))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "integrated_gradient"}, "did you mean 'integrated_gradients'?"),
+        ({"method": "occlusion", "method_params": {"windows": 3}}, "did you mean 'window'?"),
+        ({"method": "gradient_x_input", "method_params": {"x": 1}}, "takes no options; got 'x'"),
+        ({"method_params": {"n_steps": 0}}, "must be at least 1; got 0"),
+        ({"method_params": {"tolerance": 0}}, "must be positive; got 0"),
+        ({"method": "occlusion", "method_params": {"window": -1}}, "must be positive; got -1"),
+        ({"method": "occlusion", "method_params": {"stride": 0}}, "must be positive; got 0"),
+        ({"method": "shapley_sampling", "method_params": {"n_samples": 0}}, "at least 1; got 0"),
+        ({"target": "d"}, "target has labels that are not in the training data: ['d']"),
+        ({"target": ["a", "b"]}, "target"),
+        ({"baseline": "men"}, "did you mean 'mean'?"),
+        ({"baseline": np.zeros(3)}, "got (3,)"),
+        ({"baseline": np.nan}, "must be finite"),
+    ],
+    ids=str,
+)
+def test_errors_say_what_is_allowed(arguments, message, plain, fit):
+    clf = fit(plain, max_epochs=1)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        clf.explain(plain.X, **arguments)
+
+
+def test_a_sum_that_is_missed_is_told(plain, fit):
+    clf = fit(plain)
+    with pytest.warns(UserWarning, match=r"of 12 series do not add up .* even with 32 steps"):
+        clf.explain(plain.X, method_params={"n_steps": 1, "tolerance": 1e-9})
+
+
+def test_it_needs_a_fitted_classifier():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        TSTransformerClassifier().explain(np.zeros((1, 1, 9)))

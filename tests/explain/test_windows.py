@@ -1,0 +1,39 @@
+"""The windows in which most of the relevance is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tsformer.explain import most_relevant_windows
+
+
+def test_windows_against_plain_loops():
+    rng = np.random.default_rng(0)
+    relevance = rng.normal(size=(3, 40))
+    found = most_relevant_windows(relevance, 4, width=5)
+    left = {(c, b): sum(relevance[c, b + k] for k in range(5)) for c in range(3) for b in range(36)}
+    largest = max(left.values())
+    for channel, begin, end in found:
+        best = max(left, key=left.get)
+        assert (channel, begin, end) == (*best, best[1] + 5)
+        assert left[best] >= largest / 4
+        left = {at: s for at, s in left.items() if at[0] != channel or abs(at[1] - begin) >= 5}
+    assert len(found) == 4
+
+
+def test_only_what_is_worth_a_look():
+    relevance = np.zeros((1, 20))
+    relevance[0, [3, 10, 17]] = 8, 2, 1.9
+    assert most_relevant_windows(relevance, 3, width=1) == [(0, 3, 4), (0, 10, 11)]
+    assert most_relevant_windows(-relevance) == []
+    assert most_relevant_windows(relevance)[0][2] - most_relevant_windows(relevance)[0][1] == 2
+
+
+@pytest.mark.parametrize(
+    ("relevance", "width", "message"),
+    [(np.zeros(5), None, r"got \(5,\)"), (np.zeros((1, 5)), 6, "from 1 to the length, 5; got 6")],
+)
+def test_what_does_not_fit_is_refused(relevance, width, message):
+    with pytest.raises(ValueError, match=message):
+        most_relevant_windows(relevance, width=width)

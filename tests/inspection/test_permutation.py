@@ -1,0 +1,115 @@
+"""Permutation importance of channels and windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from tsformer import RandomConvolutionClassifier, TSTransformerRegressor
+from tsformer.inspection import permutation_importance
+
+
+def problem(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes by the level of channel 1 in the third fifth of the series."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, 3, 30))
+    X[:, 1, 12:18] += 3 * (2 * y[:, None] - 1)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return RandomConvolutionClassifier(random_state=0).fit(*problem(60))
+
+
+def test_the_channel_that_tells_is_found(fitted):
+    found = permutation_importance(fitted, *problem(60, 1), n_repeats=3, random_state=0)
+    assert found.importances.shape == (3, 3)
+    assert found.importances_mean[1] > 0.3
+    assert np.abs(found.importances_mean[[0, 2]]).max() < 0.1
+    np.testing.assert_allclose(found.importances_std, found.importances.std(axis=1))
+
+
+def test_the_window_that_tells_is_found(fitted):
+    found = permutation_importance(
+        fitted, *problem(60, 1), by="window", n_windows=5, n_repeats=2, random_state=0
+    )
+    np.testing.assert_allclose(found.edges, [0, 0.2, 0.4, 0.6, 0.8, 1])
+    assert found.importances_mean[2] > 0.3
+    assert np.abs(np.delete(found.importances_mean, 2)).max() < 0.1
+
+
+class Level(RandomConvolutionClassifier):
+    """Reads series as the package does, and scores the mean of what it is given."""
+
+    def score(self, X, y, sample_weight=None):
+        self.seen.append(X)
+        return float(np.nanmean(X.values[..., 0]))
+
+
+def test_what_is_exchanged_against_plain_loops():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
+    clf = Level(random_state=0).fit(X * 3, [0, 1, 1] * 3)
+    clf.seen = []
+    permutation_importance(clf, X, [0, 1, 1], n_repeats=1, random_state=3)
+    donors = np.random.RandomState(3).permutation(3)
+    assert donors.tolist() != [0, 1, 2]
+    before, *after = clf.seen
+    for channel, changed in enumerate(after):
+        np.testing.assert_array_equal(changed.lengths, before.lengths)
+        for i, x in enumerate(X):
+            n, theirs = x.shape[1], X[donors[i]]
+            place = [round(step / (n - 1) * (theirs.shape[1] - 1)) for step in range(n)]
+            expected = x.copy()
+            expected[channel] = theirs[channel, place]
+            np.testing.assert_array_equal(changed.values[i, :n].T, expected)
+            assert np.isnan(changed.values[i, n:]).all()
+
+
+def test_windows_cover_each_step_once():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
+    clf = Level(random_state=0).fit(X * 3, [0, 1, 1] * 3)
+    clf.seen = []
+    permutation_importance(clf, X, [0, 1, 1], by="window", n_windows=4, n_repeats=1, random_state=3)
+    before, *after = clf.seen
+    changed = np.stack([~np.isclose(each.values, before.values, equal_nan=True) for each in after])
+    assert changed.sum(axis=0)[before.mask].max() == 1
+    donors = np.random.RandomState(3).permutation(3)
+    for i, donor in enumerate(donors):
+        assert changed[:, i].any() == (donor != i)
+        if donor != i:
+            assert changed[:, i, : len(X[i].T)].any(axis=(0, 2)).all()
+
+
+def test_regressors_times_and_scorers():
+    rng = np.random.default_rng(0)
+    X, times = rng.normal(size=(20, 2, 12)), np.cumsum(rng.uniform(0.5, 2, (20, 12)), axis=1)
+    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+    reg = TSTransformerRegressor(**small).fit(X, X[:, 0, 0], times=times)
+    found = permutation_importance(
+        reg, X, X[:, 0, 0], times=times, scoring="neg_mean_absolute_error", n_repeats=2
+    )
+    assert np.isfinite(found.importances).all()
+    assert (found.importances != 0).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "windows"}, "did you mean 'window'"),
+        ({"n_repeats": 0}, "n_repeats must be at least 1"),
+        ({"n_windows": 0}, "n_windows must be at least 1"),
+    ],
+)
+def test_errors_say_what_is_allowed(options, message, fitted):
+    with pytest.raises(ValueError, match=message):
+        permutation_importance(fitted, *problem(6), **options)
+
+
+def test_a_pipeline_is_refused(fitted):
+    with pytest.raises(TypeError, match=r"got Pipeline\. Of a pipeline or search, pass"):
+        permutation_importance(make_pipeline(fitted), *problem(6))

@@ -1,0 +1,138 @@
+"""`masked`: what is hidden, what else is hidden with it, and what is compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tsformer.augmentation import Batch
+from tsformer.data.panel import Padded
+from tsformer.data.preprocessor import Scaler
+from tsformer.objectives import InputLayout, Masked, Posed
+from tsformer.objectives.masked import spans
+
+
+def runs(hidden: list[bool]) -> list[tuple[bool, int]]:
+    """Return the runs of equal values in a row."""
+    found: list[tuple[bool, int]] = []
+    for value in hidden:
+        if found and found[-1][0] == value:
+            found[-1] = value, found[-1][1] + 1
+        else:
+            found.append((value, 1))
+    return found
+
+
+@pytest.mark.parametrize(("ratio", "span"), [(0.15, 3.0), (0.5, 1.0), (0.3, 5.0)])
+def test_shares_and_lengths_are_those_of_the_paper(ratio, span):
+    """In one long series: geometric lengths of means `span` and ``span (1 - ratio) / ratio``."""
+    torch.manual_seed(0)
+    hidden = spans(1, 20_000, 4, ratio=ratio, span=span)
+    assert hidden.shape == (1, 20_000, 4)
+    assert hidden.float().mean().item() == pytest.approx(ratio, rel=0.05)
+    inner = [run for c in range(4) for run in runs(hidden[0, :, c].tolist())[1:-1]]
+    lengths = {state: np.array([n for s, n in inner if s == state]) for state in (True, False)}
+    for state, mean in ((True, span), (False, span * (1 - ratio) / ratio)):
+        assert lengths[state].mean() == pytest.approx(mean, rel=0.1)
+        # P(n = 1) of a geometric distribution is one over its mean.
+        assert (lengths[state] == 1).mean() == pytest.approx(1 / mean, abs=0.03)
+
+
+def test_the_first_token_is_hidden_as_often_as_any_and_channels_differ():
+    torch.manual_seed(0)
+    hidden = spans(4000, 12, 2, ratio=0.25, span=3.0).float()
+    assert hidden.mean(dim=(0, 2)) == pytest.approx([0.25] * 12, abs=0.025)
+    assert abs(np.corrcoef(hidden[:, 5].T)[0, 1]) < 0.06
+
+
+def test_behind_a_stride_whole_tokens_are_hidden():
+    torch.manual_seed(0)
+    x = torch.ones(50, 23, 2)
+    posed = Masked(ratio=0.4).pose(Batch(x), InputLayout(2, stride=5))
+    hidden = posed.batch.values == 0
+    for start in range(0, 23, 5):
+        token = hidden[:, start : start + 5]
+        assert torch.equal(token.any(dim=1), token.all(dim=1))
+    assert hidden.any()
+    assert not hidden.all()
+    assert torch.equal(posed.target, x)
+    assert torch.equal(posed.counted, hidden)
+
+
+def brute_force_loss(outputs, target, counted):
+    errors = [
+        (outputs[b, t, c] - target[b, t, c]).item() ** 2
+        for b in range(len(outputs))
+        for t in range(outputs.shape[1])
+        for c in range(outputs.shape[2])
+        if counted[b, t, c]
+    ]
+    return sum(errors) / len(errors)
+
+
+def test_the_mean_loss_is_that_of_the_hidden_values():
+    torch.manual_seed(0)
+    outputs, target = torch.randn(5, 7, 3), torch.randn(5, 7, 3)
+    counted = torch.rand(5, 7, 3) < 0.3
+    counted[2] = False  # nothing hidden in one series
+    losses = Masked().losses(outputs, Posed(Batch(target), target, counted))
+    assert losses.mean().item() == pytest.approx(brute_force_loss(outputs, target, counted))
+    assert losses[2] == 0
+    nothing = Masked().losses(outputs, Posed(Batch(target), target, counted & False))
+    assert torch.equal(nothing, torch.zeros(5))
+
+
+def prepared(x: np.ndarray) -> tuple[Scaler, Batch, InputLayout]:
+    lengths = np.full(len(x), x.shape[1])
+    scaler = Scaler("channel", views="values+difference")
+    panel = scaler.fit(Padded(x, lengths)).transform(Padded(x, lengths))
+    flagged = tuple(scaler.gap_channels.tolist())
+    layout = InputLayout(x.shape[2], differenced=True, flagged=flagged)
+    return scaler, Batch(*panel.take(torch.arange(len(x)))), layout
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_nothing_that_is_left_tells_a_hidden_value(gaps):
+    """Change the hidden values of the raw series: what the model reads stays as it was."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 30, 2))
+    x[:, 1:-1, 1][rng.random((6, 28)) < gaps] = np.nan
+    scaler, batch, layout = prepared(x)
+    torch.manual_seed(1)
+    posed = Masked(ratio=0.3).pose(batch, layout)
+    assert bool(posed.counted.any(dim=1).all())
+    other = np.where(posed.counted.numpy(), x + 5.0, x)
+    lengths = np.full(6, 30)
+    panel = scaler.transform(Padded(other, lengths))  # scaled as before
+    torch.manual_seed(1)
+    again = Masked(ratio=0.3).pose(Batch(*panel.take(torch.arange(6))), layout)
+    assert torch.equal(again.counted, posed.counted)
+    assert torch.equal(again.batch.values, posed.batch.values)
+    assert not torch.equal(again.target, posed.target)
+    missing = torch.from_numpy(np.isnan(x))
+    assert not (posed.counted & missing).any(), "an interpolated value is no measurement"
+
+
+def test_padding_does_not_count():
+    torch.manual_seed(0)
+    mask = torch.arange(10) < torch.tensor([[4], [10]])
+    x = torch.randn(2, 10, 1) * mask[..., None]
+    posed = Masked(ratio=0.5).pose(Batch(x, mask), InputLayout(1))
+    assert posed.counted.any()
+    assert not posed.counted[~mask].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ratio": 0.0}, "ratio of masked must be a finite number between 0 and 1; got 0.0"),
+        ({"ratio": 1}, "ratio of masked must be"),
+        ({"span": "3"}, "span of masked must be a finite number above 0; got '3'"),
+        ({"span": 0.5}, "span of masked must be at least 1"),
+        ({"ratio": 0.9, "span": 3.0}, "visible spans would be shorter than a token"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Masked(**options)

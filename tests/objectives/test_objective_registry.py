@@ -1,0 +1,51 @@
+"""Objectives by name, class, instance and factory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tsformer.objectives import Contrastive, Masked, Objective, available, names, resolve
+
+from tsformer.objectives import register, unregister  # isort: skip
+
+
+def test_table_of_what_there_is():
+    assert [row["name"] for row in available()] == names() == ["masked", "contrastive"]
+    for row in available():
+        assert row["summary"].endswith("."), f"the first line of {row['name']} is not a sentence"
+        assert row["reference"]
+
+
+def test_what_a_user_may_write():
+    assert resolve("masked", ratio=0.3) == Masked(ratio=0.3)
+    assert resolve(Contrastive, sigma=0.0) == Contrastive(sigma=0.0)
+    assert resolve(lambda: Masked(span=5.0)).span == 5.0
+    given = Masked()
+    assert resolve(given) is given
+
+
+@pytest.mark.parametrize(
+    ("objective", "params", "error", "message"),
+    [
+        ("mask", {}, ValueError, "unknown objective 'mask': did you mean 'masked'"),
+        ("masked", {"ratoi": 1}, ValueError, "option of masked 'ratoi': did you mean 'ratio'"),
+        (Masked(), {"ratio": 0.3}, TypeError, "is an instance already"),
+        (3, {}, TypeError, "objective must be a name"),
+        (dict, {}, TypeError, "returned dict; it must return an Objective"),
+    ],
+)
+def test_what_is_none_is_refused(objective, params, error, message):
+    with pytest.raises(error, match=message):
+        resolve(objective, **params)
+
+
+def test_a_class_of_ones_own_works_by_name():
+    class Next(Objective, name="next"):
+        pass
+
+    try:
+        assert isinstance(resolve("next"), Next)
+        with pytest.raises(ValueError, match="the objective name 'next' is taken"):
+            register("next", Masked)
+    finally:
+        assert unregister("next") is Next

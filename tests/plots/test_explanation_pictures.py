@@ -1,0 +1,133 @@
+"""Pictures of explanations: what is drawn, where, and whether it can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from marks import slow_except
+from picture_checks import assert_legible, assert_readable, panels
+
+from tsformer.plots import plot_attention, plot_class_relevance, plot_relevance
+
+figures = pytest.importorskip("matplotlib.figure")
+RNG = np.random.default_rng(0)
+
+
+def example(n_channels: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    x = np.cumsum(RNG.normal(size=(n_channels, length)), axis=1)
+    relevance = 0.01 * RNG.normal(size=x.shape)
+    relevance[-1, length // 2] = 2.0
+    return x, relevance
+
+
+@pytest.mark.parametrize(
+    ("n_channels", "length"), slow_except([(1, 24), (3, 400), (8, 60), (30, 100), (2, 1)], [3])
+)
+def test_series_are_legible(n_channels, length):
+    x, relevance = example(n_channels, length)
+    names = [f"a channel with a long name, number {i}" for i in range(n_channels)]
+    title = "the reasons for a class whose name is long enough to need two lines " * 2
+    figure = plot_relevance(x, relevance, channels=names, title=title)
+    assert_legible(figure)
+    assert_readable(figure)
+    assert len(panels(figure)) == min(n_channels, 8)
+    if n_channels == 30:
+        assert "(8 of 30 channels)" in figure.get_suptitle().replace("\n", " ")
+
+
+def test_each_value_has_its_colour_and_the_best_window_is_marked():
+    x, relevance = example(2, 40)
+    x[0, 5:9] = np.nan
+    figure = plot_relevance(x, relevance, width=4)
+    first, second = panels(figure)
+    (dots,) = first.collections[:1]
+    assert len(dots.get_offsets()) == 36
+    assert dots.get_clim() == (-2.0, 2.0)
+    at, colour = dots.get_offsets(), dots.get_array()
+    for (step, value), shade in zip(at, colour, strict=True):
+        assert x[0, int(step)] == value
+        assert relevance[0, int(step)] == shade
+    assert not first.patches
+    (window,) = second.patches
+    low, high = window.get_x(), window.get_x() + window.get_width()
+    assert low <= 20 <= high
+    assert high - low == pytest.approx(4)
+    assert [text.get_text() for text in second.texts] == ["1"]
+
+
+def test_irregular_times_are_drawn_where_they_are():
+    x, relevance = example(1, 30)
+    times = np.cumsum(RNG.uniform(0.1, 5, 30))
+    figure = plot_relevance(x, np.pad(relevance, ((0, 0), (0, 9))), times=times)
+    (ax,) = panels(figure)
+    drawn = ax.collections[0].get_offsets()
+    np.testing.assert_allclose(np.sort(drawn[:, 0]), times)
+    assert ax.get_xlabel() == "time"
+    assert_legible(figure)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("n_channels", [1, 40])
+def test_classes_are_legible_and_are_means(n_classes, n_channels):
+    relevance = RNG.normal(size=(2 * n_classes, n_channels, 50))
+    labels = [f"a class with a long name {i}" for i in range(n_classes)] * 2
+    figure = plot_class_relevance(relevance, labels)
+    assert_legible(figure)
+    assert_readable(figure)
+    drawn = panels(figure)
+    assert len(drawn) == n_classes
+    mesh = drawn[1].collections[0]
+    mean = (relevance[1] + relevance[1 + n_classes]) / 2
+    np.testing.assert_allclose(mesh.get_array().data, mean)
+    low, high = mesh.get_clim()
+    assert low == -high
+    assert high >= np.abs(mean).max()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_attention_is_legible(timed):
+    weights = RNG.uniform(size=(2, 4, 16, 16))
+    x = example(3, 64)[0]
+    steps = np.linspace(0, 1000, 64) if timed else None
+    times = np.linspace(0, 1000, 16) if timed else np.arange(16) * 4.0
+    figure = plot_attention(weights, times, x, series_times=steps, title="both blocks")
+    assert_legible(figure)
+    matrix, top, left = panels(figure)
+    np.testing.assert_allclose(matrix.collections[0].get_array().data, weights.mean(axis=(0, 1)))
+    assert len(top.lines) == len(left.lines) == 3
+    np.testing.assert_allclose(top.lines[0].get_ydata(), -left.lines[0].get_xdata())
+    assert matrix.get_ylim()[0] > matrix.get_ylim()[1], "time runs down"
+
+
+def test_pictures_go_where_they_are_told():
+    figure = figures.Figure(figsize=(9, 9), layout="constrained")
+    axes = figure.subplots(4, 1)
+    x, relevance = example(2, 40)
+    assert plot_relevance(x, relevance, axes=axes[:2]) is figure
+    assert plot_class_relevance(relevance[None].repeat(2, 0), ["a", "b"], axes=axes[2:]) is figure
+    assert axes[2].get_title() == "a: 1 series"
+    with pytest.raises(ValueError, match="2 in all; got 1"):
+        plot_relevance(x, relevance, axes=axes[0])
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plot_relevance(np.zeros(9), np.zeros(9)), "of one series; got"),
+        (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 8))), "of one series; got"),
+        (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 9)), times=[1]), "9 steps; got 1"),
+        (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 9)), channels=[]), "be 1 names"),
+        (lambda: plot_class_relevance(np.zeros((2, 1, 9)), ["a"]), "y .n,.; got"),
+        (lambda: plot_class_relevance(np.zeros((1, 1, 9)), ["a"], edges=[1]), "edges must be 10"),
+        (lambda: plot_class_relevance(np.zeros((1, 1, 9)), ["a"], channels=[]), "be 1 names"),
+        (lambda: plot_attention(np.eye(3), np.arange(4), np.zeros((1, 9))), "weights must be"),
+        (
+            lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 9)), series_times=[1]),
+            "series_times must be 9 times; got 1",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()

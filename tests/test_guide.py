@@ -1,0 +1,164 @@
+"""The pages of docs/: their programs and commands run, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+WRITTEN = {"_build", "api", "gallery"}  # by `make docs`
+PAGES = {
+    str(path.relative_to(DOCS)): path.read_text(encoding="utf-8")
+    for path in sorted(DOCS.rglob("*.md"))
+    if not WRITTEN & set(path.relative_to(DOCS).parts)
+}
+#: Their programs are fragments, or need a folder or a process of their own: each has its test, as
+#: has that of the README, which get_started.md repeats.
+TESTED_ELSEWHERE = {
+    "augmentation.md",
+    "encodings.md",
+    "get_started.md",
+    "pictures.md",
+    "tracking.md",
+}
+PROGRAMS = [
+    pytest.param(code, id=f"{page}-{number}")
+    for page, text in PAGES.items()
+    if page not in TESTED_ELSEWHERE
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+]
+COMMANDS = [
+    (page, line)
+    for page, text in PAGES.items()
+    for block in re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for line in block.replace("\\\n", " ").splitlines()
+    if line.startswith("tsformer ")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # short fits are warned of, as they should be
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_program_runs(code, tmp_path, monkeypatch, capsys):
+    for library in ("sktime", "mlflow", "matplotlib", "captum", "onnxruntime"):
+        pytest.importorskip(library, reason='needs the extras "all" and "test"')
+    (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    own = re.findall(r'PositionalEncoding, name="(\w+)"', code)
+    try:
+        runpy.run_path("program.py")
+    finally:
+        for name in own:
+            from tsformer.encodings import unregister
+
+            unregister(name)
+    printed = capsys.readouterr().out
+    # Far above chance, 0.25 and 0.5 here: the program learns something.
+    assert ("print(" not in code) or printed
+    assert all(float(found) > 0.8 for found in re.findall(r"^accuracy ([\d.]+)", printed, re.M))
+
+
+def test_there_are_programs_to_run():
+    assert len(PROGRAMS) > 14
+    pages = {str(program.id).rpartition("-")[0] for program in PROGRAMS}
+    assert {"index.md", "how_it_works.md", "guide/data.md", "guide/few_labels.md"} <= pages
+
+
+def test_the_first_program_is_that_of_the_readme():
+    programs = [
+        re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        for text in (PAGES["get_started.md"], (ROOT / "README.md").read_text(encoding="utf-8"))
+    ]
+    first, of_readme = ([re.sub(r"  #.*", "", code) for code in found] for found in programs)
+    assert first == of_readme
+    assert len(first) == 1
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_command_is_understood(page, line):
+    typer = pytest.importorskip("typer", reason='needs the extra "cli"')
+    from tsformer.cli.app import app
+
+    words = shlex.split(line, comments=True)[1:]
+    command = typer.main.get_command(app).commands[words[0]]
+    command.make_context(words[0], words[1:])  # raises a usage error otherwise
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_and_places(page):
+    text = re.sub(r"^```.*?^```$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if ":" in target:
+            continue
+        name, _, place = target.partition("#")
+        path = ((DOCS / page).parent / name).resolve() if name else DOCS / page
+        if path.is_relative_to(DOCS) and path.relative_to(DOCS).parts[0] in WRITTEN:
+            continue  # Sphinx knows whether they are there
+        assert path.exists(), f"{target} on {page} leads nowhere"
+        if place:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert place in {slug(heading) for heading in headings}, f"{target} leads nowhere"
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub and the site give to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_page_is_reached_from_another():
+    linked = set()
+    for page, text in PAGES.items():
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
+            for line in block.splitlines():
+                entry = re.sub(r".*<(.*)>", r"\1", line.strip())
+                if entry and not entry.startswith(":"):
+                    linked.add(str(((DOCS / page).parent / entry).resolve().relative_to(DOCS)))
+    assert {page.removesuffix(".md") for page in PAGES} - linked == {"index"}
+
+
+@pytest.mark.slow
+def test_commands_on_ones_own_tables_run(tmp_path, monkeypatch, capsys):
+    for library in ("sktime", "mlflow", "typer", "matplotlib"):
+        pytest.importorskip(library, reason='needs the extra "all"')
+    from tsformer.cli import main
+    from tsformer.data import load_dataset, to_long
+
+    parts = {"long": "train", "test": "test", "new": "test"}
+    for name, split in parts.items():
+        X, y = load_dataset("BasicMotions", split)
+        long = to_long(X[:, :3, :40], y, case="id", time="t", value=["a", "b", "c"], label="y")
+        long = long if name != "new" else long.drop(columns="y")
+        long.to_csv(tmp_path / f"{name}.csv", index=False)
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    pd.DataFrame(X[:, 0]).add_prefix("h").assign(y=y).to_csv(tmp_path / "wide.csv", index=False)
+
+    (block,) = re.findall(
+        r"```bash\n(tsformer fit long\.csv.*?)```", PAGES["guide/data.md"], re.DOTALL
+    )
+    commands = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
+    assert [words[0] for words in commands] == [
+        "fit", "predict", "evaluate", "compare", "fit", "convert",
+    ]  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    printed = []
+    for words in commands:
+        if words[0] in ("fit", "compare"):  # as they stand, they take minutes
+            words += ["--max-epochs", "2", "--set", "n_layers=1"]
+        words += ["--seeds", "1"] if words[0] == "compare" else []
+        with pytest.raises(SystemExit) as stopped:  # in this process, since each import takes time
+            main(words)
+        said = capsys.readouterr()
+        assert not stopped.value.code, said.err
+        printed.append(said.out)
+    assert printed[1].startswith("id,label,p(Badminton),")
+    assert "28 series to train on and 12 to test on" in printed[3]
+    assert (tmp_path / "wide/estimator.json").is_file()
+    assert len(load_dataset("Own", "train", folder=tmp_path / "data")[1]) == 40

@@ -1,0 +1,174 @@
+"""The site that `make docs` has built, in a real browser. Run by `make test-ui`."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "docs/_build/html"
+WIDTHS = (390, 1400)
+#: The front page, and one of each kind.
+PAGES = (
+    "index.html",
+    "guide/data.html",
+    "encodings.html",
+    "gallery/index.html",
+    "gallery/plot_relevance.html",
+    "api/index.html",
+    "api/tsformer.TSTransformerClassifier.html",
+    "results/index.html",
+)
+pytestmark = pytest.mark.timeout(900)  # every page is drawn by the processor
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and prints nothing."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Serve the site to this machine on a free port."""
+    if not (SITE / "index.html").is_file():
+        pytest.fail("the site is not built; run: make docs")
+    handler = functools.partial(Quiet, directory=str(SITE))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_request_leaves_this_machine_and_nothing_fails(
+    page: Any, address: str, name: str
+) -> None:
+    asked: list[str] = []
+    wrong: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("response", lambda got: wrong.append(got.url) if got.status >= 400 else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address + name, wait_until="networkidle")
+    assert len(asked) > 3
+    assert [url for url in asked if not url.startswith((address, "data:"))] == []
+    assert wrong == []
+
+
+def test_search_answers(page: Any, address: str) -> None:
+    page.goto(address + "search.html?q=unlabelled")
+    found = page.locator("#search-results li")
+    found.first.wait_for()
+    titles = [title.lower() for title in page.locator("#search-results li a").all_inner_texts()]
+    assert any("few labels" in title for title in titles)
+    assert "no results" not in page.locator("#search-results").inner_text().lower()
+
+
+def test_search_finds_a_class(page: Any, address: str) -> None:
+    page.goto(address + "search.html?q=TSTransformerClassifier")
+    page.locator("#search-results li").first.wait_for()
+    targets = page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
+    assert any("api/tsformer.TSTransformerClassifier.html" in target for target in targets)
+
+
+def test_pictures_of_the_gallery_load(page: Any, address: str) -> None:
+    page.goto(address + "gallery/index.html", wait_until="networkidle")
+    pictures = page.locator(".sphx-glr-thumbcontainer img")
+    for picture in pictures.all():
+        picture.scroll_into_view_if_needed()
+    widths = pictures.evaluate_all("images => images.map(image => image.naturalWidth)")
+    assert len(widths) >= 12
+    assert min(widths) >= 200
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_scrolls_sideways(page: Any, address: str, name: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(address + name, wait_until="networkidle")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    letters = page.locator("article p").first.evaluate(
+        "p => parseFloat(getComputedStyle(p).fontSize)"
+    )
+    assert letters >= 14
+
+
+@pytest.mark.parametrize("name", ["index.html", "api/tsformer.TSTransformerClassifier.html"])
+def test_the_focus_of_the_keyboard_is_seen(page: Any, address: str, name: str) -> None:
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto(address + name, wait_until="networkidle")
+    unseen = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        page.wait_for_timeout(300)  # the theme fades outlines in
+        text, outline, shadow, width = page.evaluate(
+            """() => {
+                const style = getComputedStyle(document.activeElement);
+                return [document.activeElement.outerHTML.slice(0, 80), style.outlineStyle,
+                        style.boxShadow, parseFloat(style.outlineWidth)];
+            }"""
+        )
+        if shadow == "none" and (outline == "none" or not width):
+            unseen.append(text)
+    assert unseen == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_contrast(page: Any, address: str, name: str, scheme: str) -> None:
+    """By axe-core: text against its background, and what readers of screens need to know."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page.emulate_media(color_scheme=scheme)
+    page.goto(address + name, wait_until="networkidle")
+    rules = ["color-contrast", "image-alt", "link-name", "button-name", "document-title"]
+    found = axe.Axe().run(page, options={"runOnly": {"type": "rule", "values": rules}})
+    assert found.response["passes"], "axe-core looked at nothing"
+    assert found.response["violations"] == [], found.generate_report()
+
+
+class Targets(HTMLParser):
+    """The links of a page and the places in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.places: set[str] = {""}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.add(value)
+            elif name == "id" and value:
+                self.places.add(value)
+
+
+@functools.cache
+def targets(path: Path) -> Targets:
+    parser = Targets()
+    parser.feed(path.read_text(encoding="utf-8"))
+    return parser
+
+
+def test_links_lead_to_files_and_places() -> None:
+    pages = [path for path in SITE.rglob("*.html") if "_static" not in path.parts]
+    assert len(pages) > 150
+    broken = []
+    for page in pages:
+        for link in targets(page).links:
+            if ":" in link.partition("/")[0] or link.startswith("//"):
+                continue
+            name, place = urldefrag(unquote(link))
+            path = (page.parent / name.partition("?")[0]).resolve() if name else page
+            path = path / "index.html" if path.is_dir() else path
+            there = path.is_file() and (path.suffix != ".html" or place in targets(path).places)
+            if not there:
+                broken.append(f"{page.relative_to(SITE)}: {link}")
+    assert broken == []

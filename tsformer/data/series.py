@@ -1,0 +1,163 @@
+"""SeriesSource: series wherever they are kept, of which any part can be read.
+
+What `fit` and `predict` need of the data as a whole, they compute part by part. Parts have a fixed
+number of values and a fixed order, so that the same series give the same numbers, bit for bit,
+whether they are in memory, in a file or in many. `n` series, `L` time steps of the longest, `C`
+channels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tsformer.data.panel import Padded
+
+__all__ = ["Gaps", "SeriesError", "SeriesSource", "numbered", "parts_of"]
+
+#: Values in a part: 16 MiB of float64, and a few times that while it is preprocessed.
+_VALUES = 2**21
+
+
+class SeriesError(ValueError):
+    """A series has a value that cannot be used.
+
+    Parameters
+    ----------
+    case : int
+        Number of the series, for ``{case}`` in the message.
+    message : str
+        What is wrong, and what to do.
+    """
+
+    def __init__(self, case: int, message: str):
+        super().__init__(message.replace("{case}", str(case)))
+        self.case = case
+        self.message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SeriesError, (self.case, self.message)
+
+
+@contextmanager
+def numbered(index: npt.NDArray[np.int64]) -> Iterator[None]:
+    """Let errors about one of some series, in the block, have its number among all."""
+    try:
+        yield
+    except SeriesError as error:
+        raise SeriesError(int(index[error.case]), error.message) from None
+
+
+class Gaps(NamedTuple):
+    """Where values are missing before the last step of a series.
+
+    Attributes
+    ----------
+    missing : ndarray [n, C] of bool
+        Whether a channel of a series has missing values.
+    late : ndarray [n] of bool
+        Whether the first step of a series has no value.
+    empty : ndarray [n] of bool
+        Whether any step of a series has no value.
+    """
+
+    missing: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
+    empty: npt.NDArray[np.bool_]
+
+    def part(self, index: npt.NDArray[np.int64]) -> Gaps | None:
+        """Return those of some series, by their indices; None if they have none."""
+        own = Gaps(*(each[index] for each in self))
+        return own if own.missing.any() else None
+
+    @staticmethod
+    def joined(parts: Sequence[Gaps | None], sizes: Sequence[int]) -> Gaps | None:
+        """Return those of several parts, one after another; None where a part has none."""
+        found = next((part for part in parts if part is not None), None)
+        if found is None:
+            return None
+        n_channels = found.missing.shape[1]
+        whole = [
+            Gaps(np.zeros((size, n_channels), bool), np.zeros(size, bool), np.zeros(size, bool))
+            if part is None
+            else part
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return Gaps(*(np.concatenate(each) for each in zip(*whole, strict=True)))
+
+
+class SeriesSource(ABC):
+    """Series of which any can be read, as `Padded`.
+
+    Attributes
+    ----------
+    lengths : ndarray [n] of int64
+        Number of steps of each series; the last step has a value.
+    clock : {None, "numbers", "dates"}
+        Unit of the times.
+    channels : tuple of str or None
+        Names of the channels, if they have any.
+    """
+
+    lengths: npt.NDArray[np.int64]
+    clock: str | None
+    channels: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Time steps `L` of what `read` returns, whichever series are read."""
+
+    @property
+    @abstractmethod
+    def n_channels(self) -> int:
+        """Channels `C`."""
+
+    @property
+    @abstractmethod
+    def gaps(self) -> Gaps | None:
+        """Where values are missing; None if none is."""
+
+    @abstractmethod
+    def read(self, index: npt.NDArray[np.int64]) -> Padded:
+        """Return series by their indices ``[m]``, in this order."""
+
+    @abstractmethod
+    def part(self, index: npt.NDArray[np.int64]) -> Self:
+        """Return some of the series by their indices ``[m]``, where they are."""
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Self:
+        """Return the series that a boolean mask ``[n]`` selects, where they are."""
+        return self.part(np.flatnonzero(chosen))
+
+    @abstractmethod
+    def joined(self, other: Self) -> Self:
+        """Return these series and then others, taken from the same source."""
+
+    @abstractmethod
+    def padded(self) -> Padded:
+        """Return all series in memory."""
+
+    @abstractmethod
+    def intervals(self) -> npt.NDArray[np.floating[Any]]:
+        """Return the times between all steps, of one series after another; only with times."""
+
+    def parts(self) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the indices of all series, in order and part by part."""
+        return parts_of(len(self), self.n_steps * self.n_channels)
+
+
+def parts_of(n: int, n_values: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the indices of `n` series of `n_values` values each, part by part."""
+    size = max(_VALUES // n_values, 1)
+    for start in range(0, n, size):
+        yield np.arange(start, min(start + size, n))

@@ -1,0 +1,246 @@
+"""StoredSeries: series that stay where they are, in an array of the caller's or in files.
+
+Nothing is copied whole: a part or a batch is read, converted and let go of.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer.data.panel import Floats, Padded
+from tsformer.data.series import Gaps, SeriesSource
+
+__all__ = ["ArrayRows", "Rows", "StoredSeries", "is_sliced", "open_npy"]
+
+#: Bytes to read from a mapped file in order before its pages are let go of.
+_MAPPED = 2**22
+#: Rows to read here and there before that: with each of them the system may map two megabytes.
+_SCATTERED = 16
+
+
+class Rows(Protocol):
+    """What values are read from: `n` series of `C` channels, of equal or unequal length."""
+
+    n_channels: int
+    #: Steps of the longest series, as far as is known before all have been read.
+    n_steps: int
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
+
+
+class ArrayRows:
+    """The rows of one array-like, ``(n, length)`` or ``(n, channels, length)``.
+
+    Parameters
+    ----------
+    array : array-like
+        Has `shape`, and is read by slices of, and ascending indices into, its first axis.
+    """
+
+    def __init__(self, array: Any):
+        self.array = array
+        self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
+        self.n_steps = int(array.shape[-1])
+        self._mapped = _mapping_of(array)
+        self._touched = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrayRows, (self.array,)  # a mapping stays in its process
+
+    def __len__(self) -> int:
+        return int(self.array.shape[0])
+
+    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
+        # The pages of a mapped file would stay resident until memory is short, by which time other
+        # programs are short of it as well. What an earlier call returned can still be read.
+        if self._mapped is not None and self._touched >= _MAPPED:
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+            self._touched = 0
+        first, stop = int(index[0]), int(index[-1]) + 1
+        if stop - first == len(index):
+            rows = np.asarray(self.array[first:stop])
+            self._touched += rows.nbytes
+        elif self._mapped is None:
+            rows = np.asarray(self.array[index])
+        else:
+            rows = np.empty((len(index), *self.array.shape[1:]), self.array.dtype)
+            for start in range(0, len(index), _SCATTERED):
+                some = slice(start, start + _SCATTERED)
+                rows[some] = self.array[index[some]]
+                self._mapped.madvise(mmap.MADV_DONTNEED)
+        return rows[:, None] if rows.ndim == 2 else rows
+
+
+class StoredSeries(SeriesSource):
+    """Series that are read when they are asked for.
+
+    Parameters
+    ----------
+    rows : Rows
+        Where values are.
+    lengths : ndarray [n] of int64
+        Steps of each series up to its last value.
+    gaps : Gaps, optional
+        Where values are missing before that.
+    times : ndarray [N, L], optional
+        Times of the steps of all rows; they are in memory.
+    clock : {None, "numbers", "dates"}
+        Unit of the times.
+    index : ndarray [n] of int64, optional
+        The rows that are meant; all by default.
+    n_steps : int, optional
+        Steps of what `read` returns; by default those of the longest series.
+    """
+
+    channels = None
+
+    def __init__(
+        self,
+        rows: Rows,
+        lengths: npt.NDArray[np.int64],
+        *,
+        gaps: Gaps | None = None,
+        times: Floats | None = None,
+        clock: str | None = None,
+        index: npt.NDArray[np.int64] | None = None,
+        n_steps: int | None = None,
+    ):
+        self.rows = rows
+        self.lengths = lengths
+        self.times = times
+        self.clock = clock
+        self._gaps = gaps
+        self._index = index
+        self._n_steps = int(lengths.max()) if n_steps is None else n_steps
+
+    @property
+    def n_steps(self) -> int:
+        """Time steps of what `read` returns."""
+        return self._n_steps
+
+    @property
+    def n_channels(self) -> int:
+        """Channels."""
+        return self.rows.n_channels
+
+    @property
+    def gaps(self) -> Gaps | None:
+        """Where values are missing."""
+        return self._gaps
+
+    def read(self, index: npt.NDArray[np.int64]) -> Padded:
+        """Return series by their indices, in this order."""
+        numbers = index if self._index is None else self._index[index]
+        return Padded(
+            gathered(self.rows, numbers, self.n_steps),
+            self.lengths[index],
+            None if self.times is None else self.times[numbers],
+            self.clock,
+        )
+
+    def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
+        """Return some of the series by their indices."""
+        return StoredSeries(
+            self.rows,
+            self.lengths[index],
+            gaps=None if self.gaps is None else self.gaps.part(index),
+            times=self.times,
+            clock=self.clock,
+            index=self._numbers()[index],
+            n_steps=self.n_steps,
+        )
+
+    def joined(self, other: StoredSeries) -> StoredSeries:
+        """Return these series and then others, taken from the same rows."""
+        sizes = len(self), len(other)
+        return StoredSeries(
+            self.rows,
+            np.concatenate([self.lengths, other.lengths]),
+            gaps=Gaps.joined([self.gaps, other.gaps], sizes),
+            times=self.times,
+            clock=self.clock,
+            index=np.concatenate([self._numbers(), other._numbers()]),
+            n_steps=self.n_steps,
+        )
+
+    def padded(self) -> Padded:
+        """Return all series in memory."""
+        return self.read(np.arange(len(self)))
+
+    def intervals(self) -> Floats:
+        """Return the times between all steps."""
+        assert self.times is not None
+        times = self.times if self._index is None else self.times[self._index]
+        past = np.arange(1, times.shape[1]) >= self.lengths[:, None]
+        return np.diff(times, axis=1)[~past]
+
+    def _numbers(self) -> npt.NDArray[np.int64]:
+        return np.arange(len(self)) if self._index is None else self._index
+
+
+def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
+    """Read rows in any order: by ascending index, as files want it, and then put in place.
+
+    Returns
+    -------
+    ndarray [m, n_steps, C] of float64
+        NaN past the end of a series; as many steps as the longest of them has if not given.
+    """
+    order = np.argsort(index, kind="stable")
+    found = rows.read(index[order])[..., :n_steps]
+    n_steps = found.shape[2] if n_steps is None else n_steps
+    values = np.empty((len(index), n_steps, rows.n_channels))
+    values[:, found.shape[2] :] = np.nan
+    values[order, : found.shape[2]] = found.transpose(0, 2, 1)
+    return values
+
+
+def is_sliced(X: Any) -> bool:
+    """Whether this is an array that is read by slices, such as those of h5py and zarr."""
+    if isinstance(X, np.ndarray) or not hasattr(X, "__getitem__") or hasattr(X, "tocsr"):
+        return False
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    return kind in tuple("fiub") and len(getattr(X, "shape", ())) in (2, 3)
+
+
+def open_npy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
+    """Map a `.npy` file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it does not hold an array of numbers.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no such file: {os.fspath(path)}")
+    try:  # `np.load` would advise to unpickle what is something else
+        array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except ValueError as error:  # objects cannot be mapped
+        raise ValueError(f"{os.fspath(path)} does not hold an array of numbers: {error}") from error
+    return array
+
+
+def _mapping_of(array: Any) -> mmap.mmap | None:
+    """Return the mapping that an array is a view of, if its pages may be let go of.
+
+    Those of a private mapping hold what has been written to it, and nothing else does.
+    """
+    if not hasattr(mmap, "MADV_DONTNEED"):  # as on Windows, which trims working sets by itself
+        return None
+    shared = False
+    while isinstance(array, np.ndarray):
+        shared = shared or (isinstance(array, np.memmap) and array.mode in ("r", "r+", "w+"))
+        array = array.base
+    return array if shared and isinstance(array, mmap.mmap) else None

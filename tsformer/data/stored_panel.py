@@ -1,0 +1,160 @@
+"""StoredPanel: series that are read and preprocessed batch by batch, ahead of their use."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from tsformer.data.panel import Padded, Panel
+from tsformer.data.series import SeriesSource, numbered
+
+__all__ = ["AnyPanel", "StoredPanel"]
+
+#: Batches that are read before they are asked for.
+_AHEAD = 2
+
+
+class StoredPanel:
+    """Series as a model reads them, made of those in a source when they are taken.
+
+    What `take` returns is what it would be of the `Panel` that `kept` returns, bit for bit: nothing
+    in preprocessing depends on the other series of a batch.
+
+    Parameters
+    ----------
+    series : SeriesSource
+        Where series are read from.
+    preprocess : callable
+        From `Padded` to values ``[B, L, n_inputs]``, mask ``[B, L]`` and times ``[B, L]`` or None.
+    n_inputs : int
+        Channels of the values.
+    masked : bool
+        Whether any step has to be masked apart from those past the end of a series.
+    timed : bool
+        Whether there are times.
+    symbolic : bool
+        Whether the values are numbers of codes.
+
+    Attributes
+    ----------
+    lengths : Tensor [n] of int64
+        Number of steps of each series.
+    device : torch.device
+        The CPU.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(
+        self,
+        series: SeriesSource,
+        preprocess: Callable[[Padded], tuple[Tensor, Tensor, Tensor | None]],
+        *,
+        n_inputs: int,
+        masked: bool,
+        timed: bool,
+        symbolic: bool,
+    ):
+        self.lengths = torch.from_numpy(series.lengths)
+        self.symbolic = symbolic
+        self._series = series
+        self._preprocess = preprocess
+        self._n_inputs = n_inputs
+        self._masked = masked
+        self._timed = timed
+        self._coming: tuple[Tensor, Future[Panel]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that `kept` would take, in bytes."""
+        each = 4 * self._n_inputs + self._masked + 4 * self._timed
+        return len(self) * self._series.n_steps * each
+
+    def part(self, index: Tensor) -> Panel:
+        """Return a panel of some of the series, in memory, by their indices."""
+        padded = self._series.read(index.numpy())
+        with torch.no_grad(), numbered(index.numpy()):
+            values, mask, times = self._preprocess(padded)
+        lengths = torch.from_numpy(padded.lengths)
+        return Panel(values, lengths, mask if self._masked else None, times, self.symbolic)
+
+    def take(
+        self,
+        index: Tensor,
+        *,
+        rows: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return a batch; see `Panel.take`."""
+        if self._coming is not None and self._coming[0] is index:
+            batch = self._coming[1].result()
+        else:
+            batch = self.part(index)
+        return batch.take(torch.arange(len(index)), device=device)
+
+    @contextmanager
+    def ahead(self, batches: Iterable[Tensor]) -> Iterator[Iterable[Tensor]]:
+        """Read the batches in a thread, while the block works on those before them.
+
+        The block iterates over what is yielded, and takes each batch when it gets it. The thread
+        has ended when the block has, whatever ended it.
+        """
+        waiting: deque[tuple[Tensor, Future[Panel]]] = deque()
+        earlier = self._coming
+
+        def each() -> Iterator[Tensor]:
+            for index in batches:
+                waiting.append((index, reader.submit(self.part, index)))
+                if len(waiting) > _AHEAD:
+                    self._coming = waiting.popleft()
+                    yield self._coming[0]
+            while waiting:
+                self._coming = waiting.popleft()
+                yield self._coming[0]
+
+        with ThreadPoolExecutor(1, thread_name_prefix="tsformer-reader") as reader:
+            try:
+                yield each()
+            finally:
+                self._coming = earlier
+                for _, read in waiting:
+                    read.cancel()
+
+    def parts(self) -> Iterator[Panel]:
+        """Yield one part of the series after another, each in memory."""
+        for index in self._series.parts():
+            yield self.part(torch.from_numpy(index))
+
+    def kept(self, device: torch.device | None = None) -> Panel:
+        """Return all series in the memory of a device, by default the CPU's."""
+        device = self.device if device is None else device
+        parts = self.parts()
+        first = next(parts).to(device)
+        if len(first) == len(self):
+            return first
+        whole = first.like(self.lengths)
+        whole.put(0, first)
+        start = len(first)
+        for part in parts:
+            whole.put(start, part)
+            start += len(part)
+        return whole
+
+    def to(self, device: torch.device) -> AnyPanel:
+        """Return the panel on a device: on the CPU series stay where they are."""
+        return self if device.type == "cpu" else self.kept(device)
+
+    def pinned(self) -> StoredPanel:
+        """Return the panel for asynchronous copies to a GPU: each batch is pinned by itself."""
+        return self
+
+
+AnyPanel = Panel | StoredPanel

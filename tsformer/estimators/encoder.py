@@ -1,0 +1,363 @@
+"""TSTransformerEncoder: the transformer pretrained on series without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from tsformer.augmentation import AugmentationSpec
+from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import SeriesSource
+from tsformer.encodings import EncodingSpec
+from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
+from tsformer.estimators.parameters import make_objective
+from tsformer.estimators.saved import PRETEXT, check_fields
+from tsformer.estimators.series import Targets
+from tsformer.estimators.weights import series_weights
+from tsformer.model import ModelConfig, TSTransformer
+from tsformer.objectives import (
+    InputLayout,
+    Objective,
+    ObjectiveSpec,
+    Pretext,
+    PretrainingTransformer,
+)
+from tsformer.objectives import find as find_objective
+from tsformer.objectives import names as objective_names
+from tsformer.training import Callback
+from tsformer.training.memory import batch_for
+from tsformer.training.pretext import pretext_losses
+
+__all__ = ["TSTransformerEncoder"]
+
+
+class TSTransformerEncoder(NamedParameters, TransformerEstimator):
+    """Embeddings of time series, learned without labels.
+
+    The model is that of `TSTransformerClassifier` with the head of an objective, which poses tasks
+    that need no labels: to reconstruct hidden values, or to recognise a series in another view of
+    it. `transform` returns what the classifier's head would read, as features for any estimator of
+    scikit-learn; ``TSTransformerClassifier(init_from=encoder)`` starts from the weights.
+
+    Parameters
+    ----------
+    encoding : str, PositionalEncoding subclass or factory, default="lspe"
+        A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
+        encoding of your own.
+    objective : str, Objective, class or factory, default="masked"
+        What is learned: a name from ``tsformer.objectives.names()``, or your own.
+
+        - "masked": spans of each channel are hidden, and reconstructed from the rest [1]_; see
+          `tsformer.objectives.Masked`.
+        - "contrastive": two random views of a series have embeddings alike, and unlike those of
+          other series in the batch [2]_; see `tsformer.objectives.Contrastive`. Only this one
+          trains a pooling that has weights, and reads `head_norm`.
+    objective_params : dict, optional
+        Options of the objective, such as ``{"ratio": 0.3}``.
+    encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
+    pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
+    augmentation_params, init_from, freeze, n_epochs_frozen, pretrained_lr_scale, \
+    max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
+    validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, callbacks, \
+    warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
+    random_state, verbose
+        As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
+        been tuned for pretraining, except that there is no augmentation before the objective and
+        no norm before the head. An augmentation that mixes series mixes their values alone.
+
+    Attributes
+    ----------
+    objective_ : Objective
+        What the model was trained for.
+    n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
+    estimators_, device_
+        As in `TSTransformerClassifier`; the validation score is minus the validation loss. The
+        embeddings of several members are concatenated.
+
+    See Also
+    --------
+    TSTransformerClassifier : Starts from an encoder with ``init_from``; documents the parameters.
+
+    References
+    ----------
+    .. [1] Zerveas et al., "A Transformer-based Framework for Multivariate Time Series
+       Representation Learning", KDD 2021. https://arxiv.org/abs/2010.02803
+    .. [2] Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations",
+       ICML 2020. https://arxiv.org/abs/2002.05709
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tsformer import TSTransformerEncoder
+    >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
+    >>> encoder = TSTransformerEncoder(d_model=8, n_heads=2, max_epochs=2, random_state=0)
+    >>> encoder.fit(X).transform(X).shape
+    (24, 8)
+    >>> make_pipeline(encoder, LogisticRegression()).fit(X, X[:, 0, 0] > 0).predict(X).shape
+    (24,)
+    """
+
+    objective_: Objective
+
+    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1}
+
+    @names_its_parameters
+    def __init__(
+        self,
+        encoding: EncodingSpec = "lspe",
+        *,
+        objective: ObjectiveSpec = "masked",
+        objective_params: Mapping[str, Any] | None = None,
+        encoding_params: Mapping[str, Any] | None = None,
+        stem: str = "conv",
+        stem_params: Mapping[str, Any] | None = None,
+        d_model: int = 64,
+        n_heads: int = 4,
+        n_layers: int = 2,
+        d_ff: int | None = None,
+        dropout: float = 0.1,
+        norm_first: bool = True,
+        pooling: str = "mean",
+        head_norm: str | None = None,
+        scaling: str | None = "channel",
+        views: str = "auto",
+        view_params: Mapping[str, Any] | None = None,
+        timestamps: str | None = None,
+        augmentation: AugmentationSpec | None = None,
+        augmentation_params: Mapping[str, Any] | None = None,
+        init_from: Any = None,
+        freeze: str | None = None,
+        n_epochs_frozen: int = 0,
+        pretrained_lr_scale: float = 0.1,
+        max_epochs: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float = 0.002,
+        weight_decay: float = 0.05,
+        early_stopping: bool | str = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        n_estimators: int = 1,
+        members: str = "alike",
+        n_jobs: int | None = 1,
+        callbacks: Sequence[Callback] | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "auto",
+        precision: str = "auto",
+        compile: bool | str = False,
+        checkpoint_dir: str | Path | None = None,
+        checkpoint_minutes: float = 10.0,
+        resume: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.encoding = encoding
+        self.objective = objective
+        self.objective_params = objective_params
+        self.encoding_params = encoding_params
+        self.stem = stem
+        self.stem_params = stem_params
+        self.d_model = d_model
+        self.n_heads = n_heads
+        self.n_layers = n_layers
+        self.d_ff = d_ff
+        self.dropout = dropout
+        self.norm_first = norm_first
+        self.pooling = pooling
+        self.head_norm = head_norm
+        self.scaling = scaling
+        self.views = views
+        self.view_params = view_params
+        self.timestamps = timestamps
+        self.augmentation = augmentation
+        self.augmentation_params = augmentation_params
+        self.init_from = init_from
+        self.freeze = freeze
+        self.n_epochs_frozen = n_epochs_frozen
+        self.pretrained_lr_scale = pretrained_lr_scale
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_estimators = n_estimators
+        self.members = members
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_minutes = checkpoint_minutes
+        self.resume = resume
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(  # type: ignore[override]  # there are no labels to validate with
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        X_val: Any = None,
+        times: Any = None,
+        times_val: Any = None,
+    ) -> Self:
+        """Fit on all of `X`, or on all but the part that `early_stopping` holds out.
+
+        Parameters
+        ----------
+        X : as in `TSTransformerClassifier.fit`
+            Series.
+        y : ignored
+            For pipelines, which pass labels to all steps.
+        sample_weight : array-like (n,), optional
+            Weight of the loss of each series; only ratios matter.
+        X_val : like `X`, optional
+            Validation series, on which the objective is scored after each epoch. Unless
+            ``early_stopping=False``, they decide when to stop.
+        times, times_val : as in `TSTransformerClassifier.fit`, optional
+            Times of the steps.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid arguments. The estimator is as it was before, fitted or not.
+        tsformer.training.NonFiniteLossError
+            If the loss is no longer finite. The estimator is fitted nevertheless, with the
+            weights of the last good epoch.
+        """
+        return super().fit(
+            X,
+            None,
+            sample_weight=sample_weight,
+            X_val=X_val,
+            times=times,
+            times_val=times_val,
+        )
+
+    def score(self, X: Any, y: Any = None, *, times: Any = None) -> float:
+        """Compute minus the loss of the objective: for "masked", minus the reconstruction error.
+
+        That is the mean squared error of the values that are hidden, after scaling, so that minus
+        the variance of a channel, about -1, is what predicting its mean would score. What is hidden
+        is drawn from one seed in every call. For "contrastive" it is minus the NT-Xent loss, which
+        depends on the size of the batches, 16 series. For several members, it is their mean.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+            Series that `fit` has not seen.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        series = self._source(X, times, reset=False)
+        panel = self.preprocessor_.panel(series).to(self.device_)
+        losses = [
+            pretext_losses(
+                model,
+                panel,
+                self._pretext(model),
+                batch_size=batch_for(model.max_tokens),
+                seed=0,
+                bfloat16=self._autocast(),
+            ).mean()
+            for model in self.models_
+        ]
+        return -float(torch.stack(losses).mean())
+
+    # What is learned: an objective in place of targets.
+
+    def _check_given(self, name: str, y: Any) -> None:
+        """Miss no targets."""
+
+    def _targets_of(
+        self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
+    ) -> Targets:
+        return self._targets(np.zeros(len(series), dtype=np.float32), name, reset=reset)
+
+    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
+        if reset:
+            self.objective_ = make_objective(self.objective, self.objective_params)
+            self.objective_.check(symbolic=self.stem == "embedding")
+        none: Targets = y
+        return none
+
+    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
+        return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
+
+    def _n_outputs(self) -> int:
+        return self.objective_.n_outputs(self.preprocessor_.n_channels)
+
+    def _make_model(self, config: ModelConfig) -> TSTransformer:
+        return PretrainingTransformer(config, self.objective_)
+
+    @property
+    def _loss(self) -> Pretext:  # type: ignore[override]
+        return self._pretext(self.model_)
+
+    def _pretext(self, model: TSTransformer) -> Pretext:
+        """Return the objective for the inputs of a model."""
+        preprocessor = self.preprocessor_
+        layout = InputLayout(preprocessor.n_channels, stride=model.stem.stride)
+        if isinstance(preprocessor, Scaler):
+            n_views = (preprocessor.n_inputs - len(preprocessor.gap_channels)) // layout.n_channels
+            layout = InputLayout(
+                n_channels=layout.n_channels,
+                differenced=n_views == 2,
+                flagged=tuple(preprocessor.gap_channels.tolist()),
+                stride=layout.stride,
+            )
+        return Pretext(self.objective_, layout)
+
+    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
+        return -outputs.mean().item()
+
+    # Saving.
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        parameters = super()._saved_parameters()
+        if isinstance(self.objective, Objective):
+            name, params = _described(self.objective)
+            parameters |= {"objective": name, "objective_params": params}
+        return parameters
+
+    def _describe_targets(self) -> dict[str, Any]:
+        name, params = _described(self.objective_)
+        return {"objective": {"name": name, "params": params}}
+
+    def _restore_targets(self, described: dict[str, Any]) -> None:
+        check_fields(described.get("objective"), PRETEXT, of="objective")
+        self.objective_ = make_objective(
+            described["objective"]["name"], described["objective"]["params"]
+        )
+
+
+def _described(objective: Objective) -> tuple[str, dict[str, Any]]:
+    """Return the registered name and the options that make this objective."""
+    name = objective.name
+    if name not in objective_names() or find_objective(name) is not type(objective):
+        raise ValueError(
+            f"objective={objective!r} cannot be saved, as its class is not registered: define it "
+            f"as class {type(objective).__name__}(Objective, name=...)"
+        )
+    return name, dict(vars(objective))

@@ -1,0 +1,192 @@
+"""Where initial weights come from: a fitted estimator, a saved one, or one that is fitted first."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import torch
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
+
+from tsformer.data.preprocessor import Preprocessor
+from tsformer.data.series import SeriesSource
+from tsformer.estimators.observers import unobserved
+from tsformer.model import TSTransformer
+
+__all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of_left"]
+
+#: What is taken over, and the hyperparameters that must agree for its weights to mean the same.
+_PARTS = {
+    "stem": ("stem",),
+    "encoding": ("encoding", "encoding_params", "n_heads"),
+    "blocks": ("n_heads", "norm_first"),
+    "norm": (),
+}
+#: Most tensors that a message lists.
+_MOST_LISTED = 8
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator has models."""
+    return hasattr(estimator, "models_")
+
+
+def source_of(init_from: Any, kind: type[Any]) -> Any:
+    """Return the estimator that `init_from` asks for, fitted or not; None for None.
+
+    Parameters
+    ----------
+    init_from : None, path, estimator or FrozenEstimator
+        The parameter.
+    kind : type
+        What the estimator must be an instance of.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else.
+    FileNotFoundError, ValueError
+        If there is no saved estimator of that kind at the path.
+    """
+    if isinstance(init_from, (str, os.PathLike)):
+        from tsformer.estimators.loading import load  # which imports all estimators
+
+        found: Any = load(init_from, device="cpu")
+        if not isinstance(found, kind):
+            raise ValueError(
+                f"init_from={os.fspath(init_from)!r} is a saved {type(found).__name__}, which has "
+                "no transformer to start from; save a TSTransformerEncoder or "
+                "TSTransformerClassifier there"
+            )
+        return found
+    given = init_from.estimator if isinstance(init_from, FrozenEstimator) else init_from
+    if given is None:
+        return None
+    if isinstance(given, kind):
+        if not is_fitted(given) and get_tags(given).target_tags.required:
+            raise ValueError(
+                f"init_from is a {type(given).__name__} that is not fitted, and fitting it takes "
+                "targets; fit it first, or pass a TSTransformerEncoder"
+            )
+        return given
+    raise TypeError(
+        "init_from must be a TSTransformerEncoder or another transformer of this package, the "
+        f"folder of a saved one, or None; got {init_from!r}"
+    )
+
+
+def fitted_source(source: Any, series: SeriesSource, random_state: int) -> Any:
+    """Return a source as it is if it is fitted, else a copy of it fitted to `series`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: what was pretrained so far is not what was asked for.
+    """
+    if is_fitted(source):
+        return source
+    copied = clone(source)
+    if copied.random_state is None:
+        copied.set_params(random_state=random_state)
+    with unobserved():
+        copied.fit(series)
+    if any(history.interrupted for history in copied.histories_):
+        raise KeyboardInterrupt
+    return copied
+
+
+def take_over(
+    model: TSTransformer,
+    preprocessor: Preprocessor,
+    source: TSTransformer,
+    source_preprocessor: Preprocessor,
+) -> tuple[frozenset[str], str]:
+    """Copy the weights of stem, encoding and blocks that fit into a model.
+
+    Parameters
+    ----------
+    model, preprocessor : TSTransformer, Preprocessor
+        Changed in place; and what its inputs go through.
+    source, source_preprocessor : TSTransformer, Preprocessor
+        The same of what was trained before.
+
+    Returns
+    -------
+    names : frozenset of str
+        The parameters that were copied.
+    left : str
+        What was not, and why; "" if all was.
+
+    Raises
+    ------
+    ValueError
+        If no weight of the blocks fits.
+    """
+    ours, theirs = model.state_dict(), source.state_dict()
+    strange = {
+        part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]
+        for part, names in _PARTS.items()
+    }
+    if not _same_inputs(preprocessor, source_preprocessor):
+        strange["stem"].append("meaning of the inputs")
+    reasons = [f"{part} (another {', '.join(names)})" for part, names in strange.items() if names]
+    fitting = {}
+    for name, tensor in ours.items():
+        part = name.partition(".")[0]
+        if part not in _PARTS or strange[part]:
+            continue
+        own, other = tuple(tensor.shape), theirs.get(name)
+        if other is None:
+            reasons.append(f"{name} (missing)")
+        elif tuple(other.shape) != own:
+            reasons.append(f"{name} ({tuple(other.shape)} in place of {own})")
+        else:
+            fitting[name] = other
+    if model.config.n_layers and not any(name.startswith("blocks.") for name in fitting):
+        shape = ("d_model", "n_heads", "d_ff", "norm_first")
+        sizes = [
+            ", ".join(f"{name}={getattr(config, name)}" for name in shape)
+            for config in (source.config, model.config)
+        ]
+        raise ValueError(
+            f"no block of init_from fits: it has {sizes[0]}, and this estimator {sizes[1]}; give "
+            "both the same"
+        )
+    model.load_state_dict(fitting, strict=False)
+    unused = {name.split(".")[1] for name in theirs if name.startswith("blocks.")} - {
+        name.split(".")[1] for name in ours if name.startswith("blocks.")
+    }
+    if unused:
+        reasons.append(f"{len(unused)} blocks more than this model has")
+    names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
+    return names, _listed(reasons)
+
+
+def warn_of_left(left: set[str], stacklevel: int) -> None:
+    """Warn of what was not taken over, once for each of several models' messages."""
+    for message in sorted(left - {""}):
+        warnings.warn(
+            f"not all of init_from fits; what does not is drawn anew: {message}",
+            stacklevel=stacklevel,
+        )
+
+
+def _listed(reasons: list[str]) -> str:
+    more = len(reasons) - _MOST_LISTED
+    return ", ".join(reasons[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _same_inputs(ours: Preprocessor, theirs: Preprocessor) -> bool:
+    """Whether inputs of equal number mean the same; those of another number fit nowhere anyway."""
+    if ours.n_inputs != theirs.n_inputs or ours.symbolic != theirs.symbolic:
+        return True
+    if ours.symbolic:
+        known = [dict(each.named_buffers())["known"] for each in (ours, theirs)]
+        return torch.equal(*known)
+    kept = [
+        {key: each.describe().get(key) for key in ("views", "flagged")} for each in (ours, theirs)
+    ]
+    return kept[0] == kept[1]

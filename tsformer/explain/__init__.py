@@ -1,0 +1,14 @@
+"""What a prediction rests on: the relevance of each value of a series to the logit of a class.
+
+`TSTransformerClassifier.explain` and `TSTransformerClassifier.attention` are the way in;
+``docs/explanations.md`` says which method promises what, and where each fails. Captum, of the extra
+``explain``, is imported by the first method that needs it.
+"""
+
+from tsformer.explain.attention import AttentionMaps
+from tsformer.explain.baselines import BASELINES
+from tsformer.explain.methods import METHODS
+from tsformer.explain.over_time import relevance_over_time
+from tsformer.explain.windows import most_relevant_windows
+
+__all__ = ["BASELINES", "METHODS", "AttentionMaps", "most_relevant_windows", "relevance_over_time"]

@@ -1,0 +1,117 @@
+"""Attention weights, computed aside of the fused kernel, and attention rollout."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from tsformer.data.batching import in_order
+from tsformer.data.panel import Panel
+from tsformer.explain.logits import batch_steps
+from tsformer.model import TSTransformer
+from tsformer.model.stems import PatchStem
+
+__all__ = ["AttentionMaps", "attention_maps", "attention_weights", "rollout"]
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of a model for series; see `TSTransformerClassifier.attention`.
+
+    Parameters
+    ----------
+    weights : ndarray (n, n_layers, n_heads, N, N) of float32
+        How much each token (row) attends to each token (column): rows sum to 1. Zero at padding.
+    times : ndarray (n, N) of float64
+        Times of the tokens since the first step of their series, in steps or, if the series have
+        times, in their unit (seconds between dates).
+    mask : ndarray (n, N) of bool
+        True for valid tokens, False at padding.
+    """
+
+    weights: npt.NDArray[np.float32]
+    times: npt.NDArray[np.float64]
+    mask: npt.NDArray[np.bool_]
+
+
+@torch.no_grad()
+def attention_weights(
+    model: TSTransformer, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    """Compute the attention weights of every block.
+
+    Arguments are those of the model, which must not be in use elsewhere meanwhile. Each block
+    computes its weights once more, beside the fused kernel, which never forms them.
+
+    Returns
+    -------
+    weights : Tensor [B, n_layers, H, N, N]
+        Rows sum to 1; those of padded tokens are 0.
+    features : Tensor [B, N, D]
+        What the last block returns.
+    mask : Tensor [B, N] of bool, or None
+        True for valid tokens; None if all are.
+    t : Tensor [1 | B, N]
+        Times of the tokens, in tokens.
+    """
+    weights: list[Tensor] = []
+
+    def keep(attention: Any, arguments: tuple[Any, ...]) -> None:
+        weights.append(attention.weights(*arguments))
+
+    blocks: list[Any] = list(model.blocks)
+    hooks = [block.attention.register_forward_pre_hook(keep) for block in blocks]
+    try:
+        tokens, mask, t = model.forward_stem(values, mask, times)
+        features = model.forward_features(tokens, mask, t)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    stacked = torch.stack(weights, dim=1)
+    if mask is not None:
+        stacked = stacked * mask[:, None, None, :, None]
+    return stacked, features, mask, t
+
+
+def rollout(
+    model: TSTransformer, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
+) -> Tensor:
+    """Return the attention rollout of each token ``[B, N]``; see `AttentionRollout`."""
+    weights, features, mask, _ = attention_weights(model, values, mask, times)
+    flow = torch.eye(weights.shape[-1], device=weights.device)
+    for layer in weights.mean(dim=2).unbind(dim=1):
+        flow = (layer + torch.eye(layer.shape[-1], device=layer.device)) / 2 @ flow
+    with torch.no_grad():
+        pooling: Any = model.pooling
+        shares: Tensor = pooling.shares(features, mask)
+    return (shares[:, None] @ flow)[:, 0]
+
+
+def attention_maps(model: TSTransformer, panel: Panel, time_step: float | None) -> AttentionMaps:
+    """Compute the attention weights of all series of a panel, whose median interval is given."""
+    model = deepcopy(model).eval()  # another thread may be predicting
+    n, L = panel.values.shape[:2]
+    config = model.config
+    N = model.stem.n_tokens(L)
+    weights = np.zeros((n, config.n_layers, config.n_heads, N, N), dtype=np.float32)
+    token_times = np.zeros((n, N))
+    token_mask = np.zeros((n, N), dtype=np.bool_)
+    device = next(model.parameters()).device
+    for rows in in_order(panel.lengths, batch_steps(model)):
+        found, _, mask, t = attention_weights(model, *panel.take(rows, device=device))
+        n_tokens = found.shape[-1]
+        weights[rows.numpy(), ..., :n_tokens, :n_tokens] = found.float().cpu().numpy()
+        token_times[rows.numpy(), :n_tokens] = t.cpu().numpy()
+        valid = torch.ones(len(rows), n_tokens, dtype=torch.bool) if mask is None else mask
+        token_mask[rows.numpy(), :n_tokens] = valid.cpu().numpy()
+    stem: nn.Module = model.stem
+    stride = model.stem.stride
+    centre = (stride - 1) / 2 if isinstance(stem, PatchStem) else 0.0
+    real = np.where(token_mask, token_times * stride + centre, 0.0) * (time_step or 1.0)
+    return AttentionMaps(weights, real, token_mask)

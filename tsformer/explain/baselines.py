@@ -1,0 +1,114 @@
+"""Baselines: the series that stands for "nothing to see", from which relevance is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tsformer._names import unknown
+from tsformer.data.panel import Padded
+from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
+from tsformer.explain.logits import LogitsOfCodes, LogitsOfDifference, LogitsOfValues
+from tsformer.model import TSTransformer
+
+__all__ = ["BASELINES", "logits_from_baseline"]
+
+BASELINES = ("mean", "zero")
+
+
+def logits_from_baseline(
+    model: TSTransformer,
+    preprocessor: Preprocessor,
+    series: Padded,
+    baseline: Any,
+    temperature: float,
+) -> LogitsOfDifference:
+    """Return the logits of a model as a function of the difference of series from a baseline.
+
+    Parameters
+    ----------
+    model : TSTransformer
+        In eval mode.
+    preprocessor : Preprocessor
+        What its inputs go through.
+    series : Padded
+        What is explained.
+    baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L)
+        "mean": the mean of each channel over the training series with ``scaling="channel"``, else
+        of each series over its steps; of codes, the mean vector of all codes. "zero": 0; of codes,
+        the vector of an unknown code. Codes as numbers are those of `series`.
+    temperature : float
+        What logits are divided by.
+
+    Raises
+    ------
+    ValueError
+        For another name or shape, and a baseline that is not finite.
+    """
+    values = torch.from_numpy(series.values)
+    times = None if series.times is None else torch.from_numpy(series.times)
+    observed = ~values.isnan()
+    common: dict[str, Any] = {"series": values, "times": times, "temperature": temperature}
+    common |= {"model": model, "preprocessor": preprocessor}
+    given = None if isinstance(baseline, str) else _as_given(baseline, values)
+    if given is None and baseline not in BASELINES:
+        raise ValueError(unknown("baseline", baseline, BASELINES))
+    if isinstance(preprocessor, Vocabulary):
+        stem: Any = model.stem
+        vectors: Tensor = stem.embedding.weight.detach().cpu().double()
+
+        def of_codes(codes: Tensor) -> Tensor:
+            with torch.no_grad():
+                return vectors[preprocessor(codes, times)[0][..., 0].long()]
+
+        if given is not None:
+            empty = of_codes(given)
+        else:
+            vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
+            empty = vector.expand(*values.shape[:2], -1)
+        difference = (of_codes(values) - empty).where(observed, 0.0)
+        channel = torch.zeros(vectors.shape[1], dtype=torch.long)
+        return LogitsOfCodes(
+            rest=preprocessor,
+            difference=difference,
+            baseline=empty,
+            channel=channel,
+            **common,
+        )
+    assert isinstance(preprocessor, Scaler)
+    mean, std = preprocessor.moments(values, observed)
+    if given is None:
+        given = torch.zeros_like(values)
+        if baseline == "mean":
+            own = values.nan_to_num(0.0).sum(dim=1, keepdim=True)
+            own = own / observed.sum(dim=1, keepdim=True).clamp(min=1)
+            given = (own if preprocessor.scaling is None else mean).expand_as(values)
+    empty = (given - mean) / std
+    return LogitsOfValues(
+        rest=preprocessor.without_scaling(),
+        difference=((values - mean) / std - empty).where(observed, 0.0),
+        baseline=empty,
+        channel=torch.arange(values.shape[2]),
+        **common,
+    )
+
+
+def _as_given(baseline: Any, values: Tensor) -> Tensor:
+    """Return a baseline in numbers as ``[n, L, C]``."""
+    n, L, C = values.shape
+    array = np.asarray(baseline, dtype=np.float64)
+    if array.shape == (C,):
+        array = array[:, None]
+    if array.shape not in ((), (C, 1), (C, L), (n, C, L)):
+        raise ValueError(
+            f"baseline must be one of {', '.join(map(repr, BASELINES))}, a number, or an array "
+            f"({C},), ({C}, {L}) or ({n}, {C}, {L}): channels, and steps of the longest series; "
+            f"got {array.shape}"
+        )
+    numbers = torch.from_numpy(np.broadcast_to(array, (n, C, L)).copy()).transpose(1, 2)
+    if bool((~numbers.isfinite() & ~values.isnan()).any()):
+        raise ValueError("baseline must be finite wherever X has a value")
+    return numbers.nan_to_num(0.0, posinf=0.0, neginf=0.0)

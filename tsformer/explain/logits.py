@@ -1,0 +1,183 @@
+"""The logits of a model as a function of how far series are from a baseline.
+
+Every method explains this function, so that each deals with gaps, padding, scaling and codes in the
+same way, and for all of them the baseline is 0. Shape letters: `B` series, `L` time steps, `C`
+channels, `F` features of a step, `K` classes, `N` tokens.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from tsformer.data.preprocessor import Preprocessor
+from tsformer.model import TSTransformer
+
+__all__ = ["LogitsOfCodes", "LogitsOfDifference", "LogitsOfValues", "batch_steps"]
+
+#: Steps per forward pass for each step of a token: what fits into the cache of a CPU.
+_STEPS = 2**12
+
+
+@dataclass(frozen=True)
+class LogitsOfDifference(ABC):
+    """The logits of one model for a batch of series, by their difference from the baseline.
+
+    Parameters
+    ----------
+    model : TSTransformer
+        In eval mode.
+    preprocessor : Preprocessor
+        From `series` to what the model reads.
+    rest : Preprocessor
+        From features to what the model reads.
+    temperature : float
+        What logits are divided by.
+    series : Tensor [B, L, C] of float64
+        The values as given, NaN where one is missing and past the end of a series.
+    difference : Tensor [B, L, F] of float64
+        The features of the series minus those of the baseline; 0 where a value is missing.
+    baseline : Tensor [B, L, F] of float64
+        The features of the baseline.
+    times : Tensor [B, L] of float64, optional
+        Times of the steps, as given.
+    channel : Tensor [F] of int64
+        The channel that each feature is of.
+    """
+
+    model: TSTransformer
+    preprocessor: Preprocessor
+    rest: Preprocessor
+    temperature: float
+    series: Tensor
+    difference: Tensor
+    baseline: Tensor
+    times: Tensor | None
+    channel: Tensor
+
+    def take(self, rows: Tensor, length: int | None = None) -> Self:
+        """Return the same for some of the series, cut to `length` steps."""
+        cut = {
+            name: None if tensor is None else tensor[rows, :length]
+            for name, tensor in (
+                ("series", self.series),
+                ("difference", self.difference),
+                ("baseline", self.baseline),
+                ("times", self.times),
+            )
+        }
+        return replace(self, **cut)  # type: ignore[arg-type]
+
+    @property
+    def observed(self) -> Tensor:
+        """True where the series has a value, ``[B, L, C]``."""
+        return ~self.series.isnan()
+
+    @property
+    def context(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What a call needs besides the difference; captum repeats it along with the series."""
+        return self.baseline, self.observed, self.times
+
+    @property
+    def clock(self) -> Tensor:
+        """Times since the first step ``[B, L]``, in median steps; 0 past the end of a series."""
+        B, L = self.observed.shape[:2]
+        if self.times is None or self.preprocessor.time_step is None:
+            steps = torch.arange(L, dtype=torch.float64).expand(B, L)
+        else:
+            steps = (self.times - self.times[:, :1]) / self.preprocessor.time_step
+        return steps.where(self.within, 0.0)
+
+    @property
+    def within(self) -> Tensor:
+        """True up to the last step with a value, ``[B, L]``."""
+        return self.observed.any(dim=-1).long().flip(1).cumsum(dim=1).flip(1) > 0
+
+    def __call__(
+        self,
+        difference: Tensor,
+        baseline: Tensor,
+        observed: Tensor,
+        times: Tensor | None,
+    ) -> Tensor:
+        """Compute logits ``[B, K]`` of float64 for differences from the baseline ``[B, L, F]``."""
+        logits = self._logits(baseline + difference, observed, times)
+        return logits.cpu().double() / self.temperature
+
+    @abstractmethod
+    def _logits(self, features: Tensor, observed: Tensor, times: Tensor | None) -> Tensor:
+        """Return the logits of the model for features ``[B, L, F]``."""
+
+    def change(self, target: Tensor) -> Tensor:
+        """Return logits of the classes `target` ``[B]`` minus those of the baseline, ``[B]``."""
+        with torch.no_grad():
+            change = self(self.difference, *self.context) - self(
+                torch.zeros_like(self.difference), *self.context
+            )
+        return change.gather(1, target[:, None])[:, 0]
+
+    @torch.no_grad()
+    def inputs(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return the arguments of the model for the series themselves."""
+        return self._for_model(self.preprocessor(self.series, self.times))
+
+    def by_channel(self, features: Tensor, *, total: bool) -> Tensor:
+        """Add up features ``[B, L, F]`` to channels ``[B, L, C]``, or average them."""
+        channels = features.new_zeros(*features.shape[:2], self.observed.shape[-1])
+        channels.index_add_(2, self.channel, features.to(channels.dtype))
+        if not total:
+            channels /= torch.bincount(self.channel, minlength=channels.shape[2])
+        return channels.where(self.observed, 0.0)
+
+    def _for_model(
+        self, preprocessed: tuple[Tensor, Tensor, Tensor | None]
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        values, mask, times = preprocessed
+        device = next(self.model.parameters()).device
+        return (
+            values.to(device),
+            None if bool(mask.all()) else mask.to(device),
+            None if times is None else times.to(device),
+        )
+
+
+class LogitsOfValues(LogitsOfDifference):
+    """For measurements: the features of a step are its values, scaled as the model reads them.
+
+    The rest of the preprocessing, which fills gaps and adds views, is differentiated through.
+    Scaling is not part of the function: it maps each value by itself, so that it changes no
+    relevance, unless a series is scaled by its own mean and deviation. These are then held fixed at
+    those of the series: if they followed a series that fades to a flat baseline, scaling would undo
+    the fading.
+    """
+
+    def _logits(self, features: Tensor, observed: Tensor, times: Tensor | None) -> Tensor:
+        x = features.where(observed, torch.nan)
+        logits: Tensor = self.model(*self._for_model(self.rest(x, times)))
+        return logits
+
+
+class LogitsOfCodes(LogitsOfDifference):
+    """For symbolic series: the features of a step are the vector that the stem has for its code."""
+
+    def _logits(self, features: Tensor, observed: Tensor, times: Tensor | None) -> Tensor:
+        # Which code stands where no longer matters: its vector is replaced by `features`.
+        codes = torch.zeros_like(features[..., :1]).where(observed, torch.nan)
+        values, mask, times = self._for_model(self.rest(codes, times))
+        vectors = features.float().to(values.device)
+        stem: Any = self.model.stem
+        hook = stem.embedding.register_forward_hook(lambda *_: vectors)
+        try:
+            logits: Tensor = self.model(values, mask, times)
+        finally:
+            hook.remove()
+        return logits
+
+
+def batch_steps(model: TSTransformer) -> int:
+    """Return how many padded steps make a forward pass."""
+    return _STEPS * int(model.stem.stride)

@@ -1,0 +1,307 @@
+"""The methods by name: what share of the logit of a class each value of a series has.
+
+Those of captum see a function of the difference from the baseline (`LogitsOfDifference`), so that
+missing values and padding, which do not differ, have a relevance of exactly 0.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tsformer._optional import require
+from tsformer.explain.attention import rollout
+from tsformer.explain.logits import LogitsOfDifference, batch_steps
+from tsformer.training.seeds import seeded
+
+__all__ = [
+    "METHODS",
+    "AttentionRollout",
+    "GradientTimesInput",
+    "IntegratedGradients",
+    "Method",
+    "Occlusion",
+    "ShapleySampling",
+]
+
+#: Integrated gradients: the most steps, as a multiple of those asked for.
+_MOST_DOUBLINGS = 5
+
+
+class Method(ABC):
+    """Base of the methods; the fields of a method are its options.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether the relevance of a series adds up to the change of the logit from the baseline.
+    """
+
+    complete: ClassVar[bool] = False
+
+    @abstractmethod
+    def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        """Return the relevance ``[B, L, C]`` for the logits of the classes `target` ``[B]``."""
+
+
+@dataclass(frozen=True)
+class IntegratedGradients(Method):
+    r"""The gradient, averaged on the straight way from the baseline, times the difference.
+
+    .. math:: r_i = (x_i - x'_i) \int_0^1 \partial f(x' + \alpha (x - x')) / \partial x_i \, d\alpha
+
+    The integral is a Gauss-Legendre sum, whose steps are doubled, at most five times, for series
+    whose relevance misses the change of the logit.
+
+    Parameters
+    ----------
+    n_steps : int, default=32
+        Steps to begin with.
+    tolerance : float, default=0.01
+        How far the sum may be from the change of the logit, relative to the change, or to 1 if
+        that is less.
+
+    References
+    ----------
+    Sundararajan, Taly and Yan, "Axiomatic Attribution for Deep Networks", ICML 2017.
+    https://arxiv.org/abs/1703.01365
+
+    Examples
+    --------
+    >>> IntegratedGradients(n_steps=64).complete
+    True
+    """
+
+    complete: ClassVar[bool] = True
+    n_steps: int = 32
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        _at_least("n_steps of integrated gradients", self.n_steps, 1)
+        if not self.tolerance > 0:
+            raise ValueError(
+                f"tolerance of integrated gradients must be positive; got {self.tolerance!r}"
+            )
+
+    def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        change = logits.change(target)
+        found = torch.zeros_like(logits.difference)
+        left = torch.arange(len(change))
+        for doubling in range(_MOST_DOUBLINGS + 1):
+            part = logits.take(left)
+            found[left] = _captum("IntegratedGradients", part).attribute(
+                part.difference,
+                target=target[left],
+                additional_forward_args=part.context,
+                n_steps=self.n_steps * 2**doubling,
+                internal_batch_size=len(left) * _at_once(part),
+            )
+            missed = (found[left].sum(dim=(1, 2)) - change[left]).abs()
+            left = left[missed > self.tolerance * change[left].abs().clamp(min=1.0)]
+            if not len(left):
+                break
+        else:
+            warnings.warn(
+                f"the integrated gradients of {len(left)} of {len(change)} series do not add up to "
+                f"the change of the logit within {self.tolerance:g} of it, even with "
+                f"{self.n_steps * 2**_MOST_DOUBLINGS} steps: the logit changes abruptly on the way "
+                "from the baseline; pass more n_steps, or another baseline",
+                stacklevel=4,
+            )
+        return logits.by_channel(found, total=True)
+
+
+@dataclass(frozen=True)
+class GradientTimesInput(Method):
+    """The gradient at the series, times the difference from the baseline.
+
+    What the change of the logit would be if the model were linear: one backward pass, and no
+    promise about the sum. With ``baseline="zero"`` it is the textbook's gradient times input.
+
+    References
+    ----------
+    Shrikumar, Greenside and Kundaje, "Learning Important Features Through Propagating Activation
+    Differences", ICML 2017. https://arxiv.org/abs/1704.02685
+    """
+
+    def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        found = _captum("InputXGradient", logits).attribute(
+            logits.difference.clone().requires_grad_(),
+            target=target,
+            additional_forward_args=logits.context,
+        )
+        return logits.by_channel(found, total=True)
+
+
+@dataclass(frozen=True)
+class Occlusion(Method):
+    """How much the logit falls when a window of one channel is replaced by the baseline.
+
+    The relevance of a value is the mean fall over the windows that contain it. A window is a span
+    of time, so that it holds more steps where these are denser.
+
+    Parameters
+    ----------
+    window : float, optional
+        Length of a window in steps, of irregular times in median steps; by default a tenth of the
+        longest training series.
+    stride : float, optional
+        From the beginning of a window to that of the next; by default half the window.
+
+    References
+    ----------
+    Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", ECCV 2014.
+    https://arxiv.org/abs/1311.2901
+    """
+
+    window: float | None = None
+    stride: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_window("occlusion", self.window)
+        if self.stride is not None and not self.stride > 0:
+            raise ValueError(f"stride of occlusion must be positive; got {self.stride!r}")
+
+    def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        window = _window(self.window, logits)
+        stride = max(1.0, window // 2) if self.stride is None else min(self.stride, window)
+        ablation = _captum("FeatureAblation", logits)
+        shifts = [i * stride for i in range(ceil(window / stride))]
+        found = torch.zeros_like(logits.difference)
+        for shift in shifts:
+            found += ablation.attribute(
+                logits.difference,
+                baselines=0,
+                target=target,
+                additional_forward_args=logits.context,
+                feature_mask=_windows(logits, window, shift),
+                perturbations_per_eval=_at_once(logits),
+            )
+        return logits.by_channel(found / len(shifts), total=False)
+
+
+@dataclass(frozen=True)
+class ShapleySampling(Method):
+    """The Shapley values of windows of one channel, estimated from random orders.
+
+    In each order windows go from the baseline to the series one after another; the value of a
+    window is the mean change of the logit when its turn comes. It is shared equally by the window's
+    values. The sum is the change of the logit, whatever the number of orders.
+
+    Parameters
+    ----------
+    n_samples : int, default=25
+        Number of orders. Each takes as many forward passes as there are windows.
+    window : float, optional
+        As in `Occlusion`; the windows do not overlap.
+    random_state : int, default=0
+        Seed of the orders.
+
+    References
+    ----------
+    Štrumbelj and Kononenko, "An Efficient Explanation of Individual Classifications using Game
+    Theory", JMLR 11, 2010; Lundberg and Lee, "A Unified Approach to Interpreting Model
+    Predictions", NeurIPS 2017. https://arxiv.org/abs/1705.07874
+    """
+
+    complete: ClassVar[bool] = True
+    n_samples: int = 25
+    window: float | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("n_samples of Shapley sampling", self.n_samples, 1)
+        _check_window("Shapley sampling", self.window)
+
+    def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        groups = _windows(logits, _window(self.window, logits), 0.0)
+        with seeded(self.random_state, torch.device("cpu")):
+            values = _captum("ShapleyValueSampling", logits).attribute(
+                logits.difference,
+                baselines=0,
+                target=target,
+                additional_forward_args=logits.context,
+                feature_mask=groups,
+                n_samples=self.n_samples,
+                perturbations_per_eval=_at_once(logits),
+            )
+        given = logits.observed[..., logits.channel].double()
+        flat = groups.flatten(1)
+        members = torch.zeros(len(flat), int(flat.max()) + 1, dtype=torch.float64)
+        members.scatter_add_(1, flat, given.flatten(1))
+        shared = values.double() * given / members.gather(1, flat).view_as(values).clamp(min=1.0)
+        return logits.by_channel(shared, total=True)
+
+
+@dataclass(frozen=True)
+class AttentionRollout(Method):
+    """How much of each token attention passes on to the pooled vector, whatever the class.
+
+    The weights of a block, averaged over its heads, and the identity of the residual branch are
+    halved and added; their product over the blocks, weighted by what pooling takes of each token,
+    is the share of each token. It is shared equally by the values of the token's steps: attention
+    knows neither channels nor classes, is never negative, and adds up to 1. What the stem, the
+    values and the feed-forward networks do is left out.
+
+    References
+    ----------
+    Abnar and Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020.
+    https://arxiv.org/abs/2005.00928
+    """
+
+    def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        shares = rollout(logits.model, *logits.inputs()).cpu().double()
+        stride = int(logits.model.stem.stride)
+        token = torch.arange(logits.observed.shape[1]) // stride
+        given = logits.observed.sum(dim=-1).double()
+        per_token = torch.zeros_like(shares).index_add_(1, token, given)
+        per_value = shares / per_token.clamp(min=1.0)
+        return per_value[:, token, None] * logits.observed
+
+
+METHODS: dict[str, type[Method]] = {
+    "integrated_gradients": IntegratedGradients,
+    "occlusion": Occlusion,
+    "gradient_x_input": GradientTimesInput,
+    "shapley_sampling": ShapleySampling,
+    "attention_rollout": AttentionRollout,
+}
+
+
+def _captum(name: str, logits: LogitsOfDifference) -> Any:
+    module = require("captum.attr", extra="explain", purpose="explaining a prediction")
+    return getattr(module, name)(logits)
+
+
+def _at_once(logits: LogitsOfDifference) -> int:
+    """Return how many times the series of a batch fit into one forward pass."""
+    B, L = logits.observed.shape[:2]
+    return max(1, batch_steps(logits.model) // (B * L))
+
+
+def _window(window: float | None, logits: LogitsOfDifference) -> float:
+    return max(1.0, round(logits.model.config.max_len / 10)) if window is None else float(window)
+
+
+def _windows(logits: LogitsOfDifference, window: float, shift: float) -> Tensor:
+    """Return the number of the window and channel that each feature is in, ``[B, L, F]``."""
+    number = ((logits.clock + shift) / window).floor().long()
+    number = number[..., None] * logits.observed.shape[-1] + logits.channel
+    consecutive: Tensor = number.unique(return_inverse=True)[1]
+    return consecutive
+
+
+def _check_window(method: str, window: float | None) -> None:
+    if window is not None and not window > 0:
+        raise ValueError(f"window of {method} must be positive; got {window!r}")
+
+
+def _at_least(what: str, number: int, least: int) -> None:
+    if number < least:
+        raise ValueError(f"{what} must be at least {least}; got {number!r}")

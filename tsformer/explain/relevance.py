@@ -1,0 +1,74 @@
+"""The relevance of every value of all series, by one method, as the mean over members."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tsformer._names import unknown
+from tsformer.data.batching import in_order
+from tsformer.data.panel import Padded
+from tsformer.data.preprocessor import Preprocessor
+from tsformer.explain.baselines import logits_from_baseline
+from tsformer.explain.logits import batch_steps
+from tsformer.explain.methods import METHODS, Method
+from tsformer.model import TSTransformer
+
+__all__ = ["make_method", "relevance"]
+
+
+def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
+    """Return the method of that name with these options.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or option, with the nearest match, or an invalid option.
+    """
+    if name not in METHODS:
+        raise ValueError(unknown("method", name, METHODS))
+    options = list(inspect.signature(METHODS[name]).parameters)
+    for option in params or {}:
+        if option not in options:
+            raise ValueError(
+                unknown(f"option of {name}", option, options)
+                if options
+                else f"{name} takes no options; got {option!r} in method_params"
+            )
+    return METHODS[name](**(params or {}))
+
+
+def relevance(
+    models: Sequence[TSTransformer],
+    preprocessor: Preprocessor,
+    series: Padded,
+    targets: npt.NDArray[np.int64],
+    *,
+    method: Method,
+    baseline: Any,
+    temperatures: Sequence[float],
+) -> npt.NDArray[np.float64]:
+    """Return the relevance ``(n, C, L)`` to the logits of the classes `targets` ``(n,)``.
+
+    The mean over models, each of whose logits is divided by its temperature.
+    """
+    of_class = torch.from_numpy(targets)
+    lengths = torch.from_numpy(series.lengths)
+    total = torch.zeros(series.values.shape, dtype=torch.float64)
+    for fitted, temperature in zip(models, temperatures, strict=True):
+        # Of a copy, as another thread may be predicting; and without gradients of weights.
+        model = deepcopy(fitted).eval().requires_grad_(False)
+        logits = logits_from_baseline(model, preprocessor, series, baseline, temperature)
+        for rows in in_order(lengths, batch_steps(model)):
+            longest = int(lengths[rows].max())
+            found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])
+            total[rows, :longest] += found.detach()
+    mean: npt.NDArray[np.float64] = (total / len(models)).transpose(1, 2).contiguous().numpy()
+    return mean

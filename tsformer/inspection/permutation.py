@@ -1,0 +1,153 @@
+"""Permutation importance of channels and of windows of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import check_scoring
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tsformer._names import unknown
+from tsformer.data.panel import Floats, Padded
+from tsformer.estimators.series import SeriesReader
+from tsformer.estimators.targets import check_length
+
+__all__ = ["permutation_importance"]
+
+GROUPS = ("channel", "window")
+
+
+def permutation_importance(
+    estimator: Any,
+    X: Any,
+    y: npt.ArrayLike,
+    *,
+    by: str = "channel",
+    n_windows: int = 10,
+    n_repeats: int = 5,
+    scoring: Any = None,
+    times: Any = None,
+    random_state: Any = None,
+) -> Bunch:
+    """Compute by how much a score falls when a channel or window is exchanged between series.
+
+    What is exchanged stays a real channel or window, but is another series's: the score falls by
+    what it told about the target that the rest of the series does not tell as well. Of two channels
+    that say the same, each alone has no importance. Pass series that the estimator was not trained
+    on: on others, what it learned by heart looks important.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of this package
+    X, times : as in `fit`
+        Held-out series. Of series of different lengths, a value is exchanged with that at the same
+        fraction of the other's length; times and lengths stay.
+    y : array-like (n,)
+        Their targets.
+    by : {"channel", "window"}, default="channel"
+        What is exchanged: one channel over the whole series, or all channels within one window.
+    n_windows : int, default=10
+        With "window": parts of equal length that a series is cut into.
+    n_repeats : int, default=5
+        Number of permutations of each channel or window.
+    scoring : str or callable, optional
+        As in scikit-learn; by default the `score` of the estimator.
+    random_state : int, RandomState or None, default=None
+        Seed of the permutations.
+
+    Returns
+    -------
+    Bunch
+        As `sklearn.inspection.permutation_importance` returns it: ``importances`` (n_groups,
+        n_repeats), ``importances_mean`` and ``importances_std`` (n_groups,). With "window" also
+        ``edges`` (n_windows + 1,), as fractions of the length.
+
+    Raises
+    ------
+    TypeError
+        For an estimator that does not read series, such as a pipeline around one.
+    ValueError
+        For an unknown `by`, or numbers of windows or repeats below 1.
+
+    References
+    ----------
+    Breiman, "Random Forests", Machine Learning 45, 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tsformer import RandomConvolutionClassifier
+    >>> X = np.random.default_rng(0).normal(size=(60, 2, 30))
+    >>> y = (X[:, 1, :15].mean(axis=1) > 0).astype(int)
+    >>> X[:, 1, :15] += 3 * y[:, None]
+    >>> clf = RandomConvolutionClassifier(random_state=0).fit(X[:30], y[:30])
+    >>> found = permutation_importance(clf, X[30:], y[30:], random_state=0)
+    >>> int(found.importances_mean.argmax())
+    1
+    """
+    if by not in GROUPS:
+        raise ValueError(unknown("group to permute", by, GROUPS))
+    for name, number in (("n_windows", n_windows), ("n_repeats", n_repeats)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1; got {number!r}")
+    if not isinstance(estimator, SeriesReader):
+        raise TypeError(
+            "estimator must be a fitted estimator of this package; got "
+            f"{type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
+        )
+    check_is_fitted(estimator)
+    series = estimator._read(X, times, reset=False)
+    targets = np.asarray(y)
+    check_length(len(series), targets, "y")
+    scorer = check_scoring(estimator, scoring=scoring)
+    rng = check_random_state(random_state)
+    before = float(scorer(estimator, series, targets))
+    edges = np.linspace(0.0, 1.0, n_windows + 1)
+    n_groups = series.values.shape[2] if by == "channel" else n_windows
+    falls = np.empty((n_groups, n_repeats))
+    for repeat in range(n_repeats):
+        donors = rng.permutation(len(series))  # the same for all groups, which are compared
+        exchanged = _from_donors(series, donors)
+        for group in range(n_groups):
+            chosen = (
+                _channel(series, group)
+                if by == "channel"
+                else _window(series, edges[group], edges[group + 1])
+            )
+            values = np.where(chosen, exchanged, series.values)
+            falls[group, repeat] = before - scorer(
+                estimator, replace(series, values=values), targets
+            )
+    found = Bunch(
+        importances=falls, importances_mean=falls.mean(axis=1), importances_std=falls.std(axis=1)
+    )
+    if by == "window":
+        found.edges = edges
+    return found
+
+
+def _from_donors(series: Padded, donors: npt.NDArray[np.int64]) -> Floats:
+    """Return the values of other series, stretched to the length of each, ``[n, L, C]``."""
+    own, theirs = series.lengths - 1, series.lengths[donors] - 1
+    steps = np.arange(series.values.shape[1])
+    fraction = steps / np.maximum(own, 1)[:, None]
+    place = np.rint(fraction.clip(max=1.0) * theirs[:, None]).astype(np.int64)
+    values = series.values[donors[:, None], place]
+    values[~series.mask] = np.nan
+    return values
+
+
+def _channel(series: Padded, channel: int) -> npt.NDArray[np.bool_]:
+    return np.broadcast_to(np.arange(series.values.shape[2]) == channel, series.values.shape)
+
+
+def _window(series: Padded, start: float, stop: float) -> npt.NDArray[np.bool_]:
+    """Return which values are in a window of fractions of the length, ``[n, L, 1]``."""
+    steps = np.arange(series.values.shape[1])
+    fraction = (steps + 0.5) / series.lengths[:, None]
+    within: npt.NDArray[np.bool_] = ((fraction >= start) & (fraction < stop))[..., None]
+    return within

@@ -1,0 +1,33 @@
+"""Objectives of pretraining on series without labels, each selected by name.
+
+Files are named after the names that objectives are registered under; all classes are importable
+from here.
+"""
+
+from tsformer.objectives.base import InputLayout, Objective, Posed, Pretext
+from tsformer.objectives.model import PretrainingTransformer
+from tsformer.objectives.registry import available, find, names, register, unregister
+from tsformer.objectives.resolve import ObjectiveSpec, resolve
+
+# The order of these imports is the order of `names()`.
+# isort: off
+from tsformer.objectives.masked import Masked
+from tsformer.objectives.contrastive import Contrastive
+# isort: on
+
+__all__ = [
+    "Contrastive",
+    "InputLayout",
+    "Masked",
+    "Objective",
+    "ObjectiveSpec",
+    "Posed",
+    "Pretext",
+    "PretrainingTransformer",
+    "available",
+    "find",
+    "names",
+    "register",
+    "resolve",
+    "unregister",
+]

@@ -1,0 +1,184 @@
+"""The extension point: what an objective poses, and what it compares.
+
+Shape letters, here and in every objective: `B` series, `L` time steps, `N` tokens, `C` channels,
+`D` model width.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from math import inf
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor, nn
+
+from tsformer.augmentation import Batch
+from tsformer.objectives.registry import register
+
+if TYPE_CHECKING:
+    from tsformer.objectives.model import PretrainingTransformer
+
+__all__ = ["InputLayout", "Objective", "Posed", "Pretext", "check_between"]
+
+
+@dataclass(frozen=True)
+class InputLayout:
+    """What the inputs of a model are made of.
+
+    They are the `n_channels` channels, perhaps the difference of each, and the flags of the
+    channels that have gaps.
+
+    Parameters
+    ----------
+    n_channels : int
+        Channels `C` of the series.
+    differenced : bool, default=False
+        Whether a difference of each channel follows the channels.
+    flagged : tuple of int, default=()
+        Channels whose flags follow these, 0 where a value was observed.
+    stride : int, default=1
+        Steps per token.
+    """
+
+    n_channels: int
+    differenced: bool = False
+    flagged: tuple[int, ...] = ()
+    stride: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """A batch as an objective poses it, and what the answer is compared with.
+
+    Parameters
+    ----------
+    batch : Batch
+        What the model is given.
+    target : Tensor, optional
+        What it should return.
+    counted : Tensor, optional
+        True where target and answer are compared.
+    """
+
+    batch: Batch
+    target: Tensor | None = None
+    counted: Tensor | None = None
+
+
+class Objective:
+    """Base class of all objectives: what a model is asked about series without labels.
+
+    Subclassing with a name registers the class, and the name then works wherever an objective is
+    asked for: ``class Next(Objective, name="next")``. The signature of the class is its
+    configuration: ``__init__`` takes the options as keywords and keeps each in the attribute of its
+    name.
+
+    An objective overrides the methods below, `check` only if it is not for series of codes. What it
+    draws it draws from torch's generator of the batch's device, which the fit seeds by the number
+    of the step and restores. It must not wait for the device.
+
+    Attributes
+    ----------
+    reference : str
+        The paper.
+
+    Raises
+    ------
+    ValueError
+        When subclassing, if the name is not allowed or taken (``replace=True`` takes it over).
+    """
+
+    name: ClassVar[str] = ""
+    reference: str = ""
+
+    def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
+        if name is not None:
+            register(name, cls, replace=replace)
+
+    def n_outputs(self, n_channels: int) -> int:
+        """Return the number of outputs for series of `n_channels` channels."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override n_outputs")
+
+    def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
+        """Return what maps embeddings, of tokens or of series, to outputs.
+
+        Parameters
+        ----------
+        d_model, n_outputs, stride : int
+            Width `D`, what `n_outputs` returned, steps per token.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} must override make_head")
+
+    def pose(self, batch: Batch, layout: InputLayout) -> Posed:
+        """Return the task for a batch, drawn anew each time."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override pose")
+
+    def outputs(
+        self, model: PretrainingTransformer, x: Tensor, mask: Tensor | None, times: Tensor | None
+    ) -> Tensor:
+        """Return what a model answers; arguments as those of `TSTransformer.forward`."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override outputs")
+
+    def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
+        """Return the loss of each series, ``[B]``."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override losses")
+
+    def check(self, *, symbolic: bool) -> None:
+        """Raise ValueError if there is no such task for series of this kind.
+
+        Parameters
+        ----------
+        symbolic : bool
+            Whether the series consist of codes.
+        """
+
+    @property
+    def label(self) -> str:
+        """The registered name, else that of the class."""
+        return self.name or type(self).__qualname__
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        options = [
+            f"{option}={getattr(self, option)!r}"
+            for option in inspect.signature(type(self)).parameters
+            if hasattr(self, option)
+        ]
+        return f"{type(self).__qualname__}({', '.join(options)})"
+
+
+@dataclass(frozen=True)
+class Pretext:
+    """An objective for inputs of a certain layout: what a training run has in place of a loss."""
+
+    objective: Objective
+    layout: InputLayout
+
+    def pose(self, batch: Batch) -> Posed:
+        """Return the task for a batch."""
+        return self.objective.pose(batch, self.layout)
+
+    def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
+        """Return the loss of each series, ``[B]``."""
+        return self.objective.losses(outputs, posed)
+
+
+def check_between(objective: Objective, option: str, low: float, high: float = inf) -> None:
+    """Raise ValueError if an option is no finite number between `low` and `high`, both excluded."""
+    value: Any = getattr(objective, option)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if number and low < value < high:
+        return
+    allowed = f"above {low:g}" if high == inf else f"between {low:g} and {high:g}"
+    raise ValueError(
+        f"{option} of {objective.label} must be a finite number {allowed}; got {value!r}"
+    )

@@ -1,0 +1,145 @@
+"""`contrastive`: recognise a series in another view of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.augmentation import Batch, Jitter, Slice
+from tsformer.objectives.base import InputLayout, Objective, Posed, check_between
+
+if TYPE_CHECKING:
+    from tsformer.objectives.model import PretrainingTransformer
+
+__all__ = ["Contrastive", "nt_xent"]
+
+
+class Contrastive(Objective, name="contrastive"):
+    r"""Let two random views of a series have embeddings alike, and unlike those of other series.
+
+    .. math:: \ell_{ij} = -\log \frac{\exp(z_i \cdot z_j / \tau)}{\sum_{k \ne i} \exp(z_i \cdot z_k / \tau)}
+
+    for the two views `i`, `j` of a series, in both orders, and `k` all other views in the batch:
+    the normalised temperature-scaled cross entropy, NT-Xent. `z` are embeddings of series after a
+    head of two layers, of length 1. A view is a random part of at least `min_share` of the series,
+    stretched to its length as `tsformer.augmentation.Slice` does, with Gaussian noise on each
+    value.
+
+    A batch of one series has nothing to tell it from: its loss is 0.
+
+    Parameters
+    ----------
+    temperature : float > 0, default=0.2
+        What similarities are divided by.
+    min_share : float in (0, 1), default=0.5
+        Smallest share of a series in a view.
+    sigma : float >= 0, default=0.1
+        Standard deviation of the noise; it must be 0 for series of codes.
+    width : int >= 1, default=32
+        Width of the embeddings that are compared.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
+    References
+    ----------
+    Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020.
+    https://arxiv.org/abs/2002.05709
+
+    Examples
+    --------
+    >>> x = torch.randn(4, 20, 3)
+    >>> Contrastive().pose(Batch(x), InputLayout(3)).batch.values.shape
+    torch.Size([8, 20, 3])
+    """  # noqa: E501  a formula has no place to break
+
+    reference = "Chen et al. 2020"
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.2,
+        min_share: float = 0.5,
+        sigma: float = 0.1,
+        width: int = 32,
+    ):
+        self.temperature = temperature
+        self.min_share = min_share
+        self.sigma = sigma
+        self.width = width
+        check_between(self, "temperature", 0)
+        check_between(self, "min_share", 0, 1)
+        check_between(self, "width", 0)
+        if width != int(width):
+            raise ValueError(f"width of contrastive must be a whole number; got {width!r}")
+        self._view()
+
+    def _view(self) -> tuple[Slice, Jitter]:
+        return Slice(p=1.0, min_share=self.min_share), Jitter(p=1.0, sigma=self.sigma)
+
+    def n_outputs(self, n_channels: int) -> int:
+        return int(self.width)
+
+    def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), nn.Linear(d_model, n_outputs))
+
+    def check(self, *, symbolic: bool) -> None:
+        if symbolic and self.sigma:
+            raise ValueError(
+                "objective 'contrastive' adds noise, which codes cannot take; set "
+                "objective_params={'sigma': 0}"
+            )
+
+    def pose(self, batch: Batch, layout: InputLayout) -> Posed:
+        part, noise = self._view()
+        views = [part(batch) for _ in range(2)]
+        if self.sigma:
+            views = [noise(view) for view in views]
+        mask, times = batch.mask, batch.times
+        return Posed(
+            replace(
+                batch,
+                values=torch.cat([view.values for view in views]),
+                mask=None if mask is None else torch.cat([mask, mask]),
+                times=times if times is None or len(times) == 1 else torch.cat([times, times]),
+                partner=None,
+                share=None,
+            )
+        )
+
+    def outputs(
+        self, model: PretrainingTransformer, x: Tensor, mask: Tensor | None, times: Tensor | None
+    ) -> Tensor:
+        """Return what is compared, ``[2 B, width]``: first views, then second views."""
+        return model.forward_head(model.embed(x, mask, times))
+
+    def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
+        return nt_xent(outputs, self.temperature)
+
+
+def nt_xent(z: Tensor, temperature: float) -> Tensor:
+    """Return the loss of each series, the mean over its two views.
+
+    Parameters
+    ----------
+    z : Tensor [2 B, P]
+        Embeddings of the first views, then those of the second, of any length.
+    temperature : float
+        What cosine similarities are divided by.
+
+    Returns
+    -------
+    Tensor [B]
+    """
+    B = len(z) // 2
+    z = F.normalize(z, dim=1)
+    itself = torch.eye(2 * B, dtype=torch.bool, device=z.device)
+    scores = (z @ z.T / temperature).masked_fill(itself, float("-inf"))
+    other = torch.arange(2 * B, device=z.device).roll(B)
+    return F.cross_entropy(scores, other, reduction="none").unflatten(0, (2, B)).mean(dim=0)

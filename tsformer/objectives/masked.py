@@ -1,0 +1,182 @@
+"""`masked`: reconstruct values that are hidden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, inf, log
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.augmentation import Batch
+from tsformer.objectives.base import InputLayout, Objective, Posed, check_between
+
+if TYPE_CHECKING:
+    from tsformer.objectives.model import PretrainingTransformer
+
+__all__ = ["Masked", "spans"]
+
+
+class Masked(Objective, name="masked"):
+    r"""Hide spans of each channel, and reconstruct what is hidden from the rest.
+
+    .. math:: \frac{1}{|H|} \sum_{(t, c) \in H} (\hat x_{tc} - x_{tc})^2
+
+    where `H` are the hidden values of a batch. In each channel by itself hidden spans of random
+    length alternate with visible ones; both lengths are geometric, with means `span` and
+    ``span (1 - ratio) / ratio``, so that a share `ratio` is hidden. Hidden inputs become 0, which
+    after scaling is the mean of the channel. Lengths count tokens: behind a stem with a stride all
+    steps of a token are hidden together, and a linear decoder maps each token back to its steps.
+
+    What else would tell a hidden value is hidden with it: differences to its neighbours, and
+    interpolated values beside it. Only observed values count in the loss.
+
+    Parameters
+    ----------
+    ratio : float in (0, 1), default=0.15
+        Expected share of the values that is hidden.
+    span : float >= 1, default=3.0
+        Mean number of tokens in a hidden span.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, if visible spans would have a mean below 1, or on series of
+        codes.
+
+    References
+    ----------
+    Zerveas et al., "A Transformer-based Framework for Multivariate Time Series Representation
+    Learning", KDD 2021. https://arxiv.org/abs/2010.02803
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> posed = Masked(ratio=0.4).pose(Batch(torch.ones(1, 10, 1)), InputLayout(1))
+    >>> bool((posed.batch.values == 0).any()), bool((posed.batch.values == ~posed.counted).all())
+    (True, True)
+    """
+
+    reference = "Zerveas et al. 2021"
+
+    def __init__(self, *, ratio: float = 0.15, span: float = 3.0):
+        self.ratio = ratio
+        self.span = span
+        check_between(self, "ratio", 0, 1)
+        check_between(self, "span", 0)
+        if span < 1 or span * (1 - ratio) < ratio:
+            raise ValueError(
+                "span of masked must be at least 1, and at least ratio / (1 - ratio), or visible "
+                f"spans would be shorter than a token; got span={span!r}, ratio={ratio!r}"
+            )
+
+    def n_outputs(self, n_channels: int) -> int:
+        return n_channels
+
+    def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
+        return nn.Linear(d_model, stride * n_outputs)
+
+    def check(self, *, symbolic: bool) -> None:
+        if symbolic:
+            raise ValueError(
+                "objective 'masked' reconstructs measurements, and codes have no distance; for "
+                "stem='embedding' use objective='contrastive' with objective_params={'sigma': 0}"
+            )
+
+    def pose(self, batch: Batch, layout: InputLayout) -> Posed:
+        x = batch.values
+        B, L, _ = x.shape
+        C = layout.n_channels
+        n_tokens = ceil(L / layout.stride)
+        hidden = spans(B, n_tokens, C, ratio=self.ratio, span=self.span, device=x.device)
+        hidden = hidden.repeat_interleave(layout.stride, dim=1)[:, :L]
+        counted = hidden
+        if layout.flagged:
+            first = C * (2 if layout.differenced else 1)
+            observed = torch.ones_like(hidden)
+            observed[..., list(layout.flagged)] = x[..., first:] == 0
+            hidden = _over_gaps(hidden, observed)
+            counted = hidden & observed
+        if batch.mask is not None:
+            counted = counted & batch.mask[..., None]
+        parts = [x[..., :C].masked_fill(hidden, 0.0)]
+        if layout.differenced:
+            near = F.pad(hidden, (0, 0, 1, 1))
+            beside = near[:, :-2] | near[:, 1:-1] | near[:, 2:]
+            parts.append(x[..., C : 2 * C].masked_fill(beside, 0.0))
+        rest = x[..., sum(part.shape[-1] for part in parts) :]
+        posed = replace(batch, values=torch.cat([*parts, rest], dim=-1), partner=None, share=None)
+        return Posed(posed, x[..., :C], counted)
+
+    def outputs(
+        self, model: PretrainingTransformer, x: Tensor, mask: Tensor | None, times: Tensor | None
+    ) -> Tensor:
+        """Return the reconstructed values ``[B, L, C]``."""
+        steps: Tensor = model.head(model.encode(x, mask, times))
+        return steps.unflatten(-1, (model.stem.stride, -1)).flatten(1, 2)[:, : x.shape[1]]
+
+    def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
+        assert posed.target is not None  # for mypy: `pose` sets both
+        assert posed.counted is not None
+        errors = (outputs - posed.target).square().where(posed.counted, 0.0).sum(dim=(1, 2))
+        # Each series by its share of the batch's hidden values: the mean is that over all of them.
+        mean_count = posed.counted.sum() / len(outputs)
+        return errors / mean_count.clamp(min=1 / len(outputs))
+
+
+def spans(
+    n_series: int,
+    n_tokens: int,
+    n_channels: int,
+    *,
+    ratio: float,
+    span: float,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Draw which tokens are hidden in each channel, by alternating geometric spans.
+
+    Parameters
+    ----------
+    n_series, n_tokens, n_channels : int
+        `B`, `N` and `C`.
+    ratio, span : float
+        Expected share of hidden tokens, and mean length of a hidden span.
+    device : torch.device, optional
+        Where to draw.
+
+    Returns
+    -------
+    Tensor [B, N, C] of bool
+    """
+    starts_hidden = torch.rand(n_series, n_channels, 1, device=device) < ratio
+    drawn = torch.rand(n_series, n_channels, n_tokens, device=device)
+    odd = torch.arange(n_tokens, device=device) % 2 == 1
+    log_hidden, log_visible = _log_goes_on(span), _log_goes_on(span * (1 - ratio) / ratio)
+    logs = torch.where(starts_hidden ^ odd, log_hidden, log_visible)
+    lengths = 1 + torch.log1p(-drawn).div(logs).floor()
+    # As many spans as tokens, since each has a token at least.
+    ends = lengths.clamp(max=n_tokens).cumsum(dim=-1).contiguous()
+    token = torch.arange(n_tokens, device=device, dtype=ends.dtype).expand_as(ends).contiguous()
+    n_before = torch.searchsorted(ends, token, right=True)
+    return (starts_hidden ^ (n_before % 2 == 1)).transpose(1, 2)
+
+
+def _log_goes_on(mean: float) -> float:
+    """Return the logarithm of the probability that a span of this mean length has another token."""
+    return log(1 - 1 / mean) if mean > 1 else -inf
+
+
+def _over_gaps(hidden: Tensor, observed: Tensor) -> Tensor:
+    """Hide interpolated values beside hidden ones; a hidden gap alone hides nothing.
+
+    Returns ``[B, L, C]``: at observed steps `hidden` as it is, and at missing steps whether the
+    observed step before or after is hidden.
+    """
+    L = hidden.shape[1]
+    step = torch.arange(L, device=hidden.device)[None, :, None].expand(hidden.shape)
+    before = step.where(observed, -1).cummax(dim=1).values
+    after = step.where(observed, L).flip(1).cummin(dim=1).values.flip(1)
+    known = F.pad(hidden & observed, (0, 0, 1, 1))  # nothing is hidden beyond either end
+    return known.gather(1, before + 1) | known.gather(1, after + 1)

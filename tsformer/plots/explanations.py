@@ -1,0 +1,342 @@
+"""Figures of explanations: series coloured by relevance, relevance by class, attention maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer.explain.windows import most_relevant_windows
+from tsformer.plots.figures import Panels, fewer_ticks, new_figure, shortened, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_attention", "plot_class_relevance", "plot_relevance"]
+
+#: Against the class, neither, for it: blue and red are told apart by colour-blind readers.
+_DIVERGING = "RdBu_r"
+_WIDTH = 8.0
+_MOST_CHANNELS = 8
+
+
+def plot_relevance(
+    x: npt.ArrayLike,
+    relevance: npt.ArrayLike,
+    *,
+    times: npt.ArrayLike | None = None,
+    channels: Sequence[object] | None = None,
+    n_windows: int = 3,
+    width: int | None = None,
+    title: str = "",
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """Draw a series coloured by relevance, its channels below one another.
+
+    The most relevant windows are shaded, and numbered from the most relevant. Of more than eight
+    channels, those with most relevance, for or against, are drawn.
+
+    Parameters
+    ----------
+    x : array-like (channels, length)
+        The series; NaN where a value is missing.
+    relevance : array-like (channels, length)
+        What `TSTransformerClassifier.explain` returned for it.
+    times : array-like (length,), optional
+        Times of the steps; by default their numbers.
+    channels : sequence, optional
+        Names of the channels.
+    n_windows, width : int, optional
+        As in `tsformer.explain.most_relevant_windows`.
+    title : str, optional
+        What is explained, such as the class.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each channel that is drawn. By default, a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.sin(np.arange(60) / 5)[None]
+    >>> figure = plot_relevance(x, np.eye(1, 60, 20), title="class a")
+    >>> figure.axes[0].get_ylabel()
+    'channel 0'
+    """
+    values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
+    if values.ndim != 2 or shown.shape[0] != values.shape[0] or shown.shape[1] < values.shape[1]:
+        raise ValueError(
+            "x and relevance must be (channels, length), of one series; got "
+            f"{values.shape} and {shown.shape}"
+        )
+    C, L = values.shape
+    shown = shown[:, :L]  # `explain` pads to the length of the longest series
+    steps = np.arange(L) if times is None else np.asarray(times)[:L]
+    if len(steps) != L:
+        raise ValueError(f"times must be one for each of {L} steps; got {len(steps)}")
+    names = [f"channel {i}" for i in range(C)] if channels is None else list(channels)
+    if len(names) != C:
+        raise ValueError(f"channels must be {C} names; got {len(names)}")
+    drawn = np.sort(np.argsort(-np.abs(shown).sum(axis=1), kind="stable")[:_MOST_CHANNELS])
+    windows = most_relevant_windows(shown, n_windows, width)
+    panels = Panels(
+        axes,
+        len(drawn),
+        "channel",
+        n_columns=1,
+        panel=(_WIDTH, max(1.3, 2.6 / len(drawn))),
+        around=(0.0, 0.9),
+        sharex=True,
+    )
+    largest = float(np.abs(shown).max()) or 1.0
+    for ax, channel in zip(panels.axes, drawn, strict=True):
+        points = _line(ax, steps, values[channel], shown[channel], largest)
+        for place, (where, begin, end) in enumerate(windows, start=1):
+            if where == channel:
+                ends = _edges(steps)
+                ax.axvspan(ends[begin], ends[end], color="#E69F00", alpha=0.18, linewidth=0)
+                ax.annotate(
+                    str(place),
+                    ((ends[begin] + (ends[end] - ends[begin]) / 2), 1),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(0, -2),
+                    textcoords="offset points",
+                    ha="center",
+                    va="top",
+                    fontsize=9,
+                    fontweight="bold",
+                    color="#8A5A00",
+                )
+        ax.margins(x=0.01, y=0.2)
+        ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
+        ax.grid(alpha=0.25)
+    if panels.own:
+        bar = panels.figure.colorbar(points, ax=panels.axes, aspect=30, pad=0.02)
+        bar.set_label("relevance")
+        left_out = "" if len(drawn) == C else f" ({len(drawn)} of {C} channels)"
+        panels.figure.suptitle(
+            wrapped(f"{title}{left_out}".strip(), 0.94 * _WIDTH, 11), fontsize=11
+        )
+        panels.axes[-1].set_xlabel("step" if times is None else "time")
+    else:
+        panels.label("step" if times is None else "time")
+    return panels.figure
+
+
+def _line(
+    ax: Axes,
+    steps: npt.NDArray[Any],
+    values: npt.NDArray[np.float64],
+    relevance: npt.NDArray[np.float64],
+    largest: float,
+) -> Any:
+    """Draw a channel as a thin grey line with a coloured dot for each value."""
+    ax.plot(steps, values, color="0.75", linewidth=0.8, zorder=1)
+    there = np.isfinite(values)
+    order = np.argsort(np.abs(relevance[there]), kind="stable")  # the most relevant on top
+    return ax.scatter(
+        steps[there][order],
+        values[there][order],
+        c=relevance[there][order],
+        s=np.clip(2400 / len(values), 6, 26),
+        cmap=_DIVERGING,
+        vmin=-largest,
+        vmax=largest,
+        edgecolors="0.55",
+        linewidths=0.3,
+        zorder=2,
+    )
+
+
+def _edges(steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return where steps begin, half-way between them, and where the last one ends."""
+    if len(steps) == 1:
+        return np.array([steps[0], steps[0]])
+    middles = steps[:-1] + (steps[1:] - steps[:-1]) / 2
+    return np.concatenate([steps[:1], middles, steps[-1:]])
+
+
+def plot_class_relevance(
+    relevance: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    edges: npt.ArrayLike | None = None,
+    channels: Sequence[object] | None = None,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """Draw the mean relevance of each class, channels over time, on one colour scale.
+
+    Means show what a class rests on where series are aligned; a window whose place is random is
+    smeared over all of them.
+
+    Parameters
+    ----------
+    relevance : array-like (n, channels, length)
+        What `TSTransformerClassifier.explain` returned, or for irregular times, what
+        `tsformer.explain.relevance_over_time` made of it.
+    y : array-like (n,)
+        The class of each series, of which there is one panel.
+    edges : array-like (length + 1,), optional
+        The times between the columns; by default the numbers of steps.
+    channels : sequence, optional
+        Names of the channels.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each class, in order. By default, a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relevance = np.random.default_rng(0).normal(size=(6, 2, 30))
+    >>> figure = plot_class_relevance(relevance, ["a", "b"] * 3)
+    >>> [ax.get_title() for ax in figure.axes[:2]]
+    ['a: 3 series', 'b: 3 series']
+    """
+    values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
+    if values.ndim != 3 or len(labels) != len(values) or not len(values):
+        raise ValueError(
+            "relevance must be (n, channels, length) and y (n,); got "
+            f"{values.shape} and {labels.shape}"
+        )
+    _, C, L = values.shape
+    ends = np.arange(L + 1) - 0.5 if edges is None else np.asarray(edges)
+    if len(ends) != L + 1:
+        raise ValueError(f"edges must be {L + 1}, one more than there are columns; got {len(ends)}")
+    names = [f"channel {i}" for i in range(C)] if channels is None else list(channels)
+    if len(names) != C:
+        raise ValueError(f"channels must be {C} names; got {len(names)}")
+    classes = np.unique(labels)
+    means = [values[labels == label].mean(axis=0) for label in classes]
+    largest = max(float(np.abs(mean).max()) for mean in means) or 1.0
+    columns = 1 if len(classes) < 3 else 2
+    panels = Panels(
+        axes,
+        len(classes),
+        "class",
+        n_columns=columns,
+        panel=(_WIDTH / columns, min(1.2 + 0.22 * C, 4.0)),
+        around=(1.0, 0.4),
+        sharex=True,
+        sharey=True,
+    )
+    every = max(1, -(-C // 12))
+    for ax, label, mean in zip(panels.axes, classes, means, strict=True):
+        image = ax.pcolormesh(
+            ends, np.arange(C + 1) - 0.5, mean, cmap=_DIVERGING, vmin=-largest, vmax=largest
+        )
+        n = int((labels == label).sum())
+        ax.set_title(f"{shortened(label, 24)}: {n} series", fontsize=10)
+        shown = range(0, C, every)
+        ax.set_yticks(list(shown), [shortened(names[i], 16) for i in shown], fontsize=8)
+        ax.set_ylim(C - 0.5, -0.5)
+        fewer_ticks(ax)
+    if panels.own:
+        bar = panels.figure.colorbar(image, ax=panels.axes, aspect=30, pad=0.02)
+        bar.set_label("mean relevance")
+    panels.label("step" if edges is None else "time")
+    return panels.figure
+
+
+def plot_attention(
+    weights: npt.ArrayLike,
+    times: npt.ArrayLike,
+    x: npt.ArrayLike,
+    *,
+    series_times: npt.ArrayLike | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw an attention map with the series at its edges.
+
+    A row is a token that attends, a column one that it attends to. The series is drawn above, over
+    the columns, and at the left, beside the rows; of several channels all are, each standardised.
+
+    Parameters
+    ----------
+    weights : array-like (..., N, N)
+        Of one series, as in ``classifier.attention(X).weights[0, 0, 0]``; the mean over further
+        axes, such as those of blocks and heads.
+    times : array-like (N,)
+        Times of the tokens, as in ``classifier.attention(X).times[0]``.
+    x : array-like (channels, length)
+        The series.
+    series_times : array-like (length,), optional
+        Times of its steps, counted as `times` are; by default their numbers.
+    title : str, optional
+        What is drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> figure = plot_attention(np.eye(30), np.arange(30), np.sin(np.arange(30.0))[None])
+    >>> len(figure.axes)
+    4
+    """
+    values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)
+    series = np.asarray(x, dtype=float)
+    N = len(at)
+    if values.ndim < 2 or values.shape[-2:] != (N, N) or series.ndim != 2:
+        raise ValueError(
+            "weights must be (..., N, N), times (N,) and x (channels, length); got "
+            f"{values.shape}, {at.shape} and {series.shape}"
+        )
+    steps = np.arange(series.shape[1]) if series_times is None else np.asarray(series_times)
+    if len(steps) != series.shape[1]:
+        raise ValueError(f"series_times must be {series.shape[1]} times; got {len(steps)}")
+    mean = values.reshape(-1, N, N).mean(axis=0)
+    figure = new_figure(6.8, 6.4)
+    grid = figure.add_gridspec(2, 2, height_ratios=(1, 4), width_ratios=(1, 4))
+    matrix = figure.add_subplot(grid[1, 1])
+    top = figure.add_subplot(grid[0, 1], sharex=matrix)
+    left = figure.add_subplot(grid[1, 0], sharey=matrix)
+    ends = _edges(at) if N > 1 else np.array([at[0] - 0.5, at[0] + 0.5])
+    image = matrix.pcolormesh(ends, ends, mean, cmap="viridis", vmin=0)
+    spread = np.nanstd(series, axis=1, keepdims=True)
+    level = (series - np.nanmean(series, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
+    for channel in level:
+        top.plot(steps, channel, linewidth=0.9)
+        left.plot(-channel, steps, linewidth=0.9)
+    matrix.set_xlim(ends[0], ends[-1])
+    matrix.set_ylim(ends[-1], ends[0])
+    matrix.set_xlabel(
+        "attended to, at time" if series_times is not None else "attended to, at step"
+    )
+    left.set_ylabel("attends, at time" if series_times is not None else "attends, at step")
+    matrix.tick_params(labelleft=False)
+    top.tick_params(labelbottom=False)
+    for ax in (top, left):
+        ax.grid(alpha=0.25)
+    top.set_yticks([])
+    left.set_xticks([])
+    top.set_ylabel("series", fontsize=9)
+    left.set_xlabel("series", fontsize=9)
+    figure.colorbar(image, ax=[matrix, top], aspect=40, pad=0.02).set_label("attention weight")
+    if title:
+        figure.suptitle(wrapped(title, 6.3, 11), fontsize=11)
+    return figure

@@ -1,0 +1,80 @@
+"""An objective inside training and validation: its tasks, drawn by seed and step alone."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.augmentation import Batch
+from tsformer.data.stored_panel import AnyPanel
+from tsformer.objectives import Posed, Pretext
+from tsformer.training.augment import drawing
+
+__all__ = ["posed", "pretext_losses"]
+
+#: Tells the draws of an objective from those of an augmentation in the same step.
+_STREAM = (1,)
+
+
+def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
+    """Return the task for the batch of a step, which depends on the seed and the step alone."""
+    with drawing(seed, step, batch.values.device, stream=_STREAM):
+        return pretext.pose(batch)
+
+
+def pretext_losses(
+    model: nn.Module,
+    panel: AnyPanel,
+    pretext: Pretext,
+    *,
+    batch_size: int,
+    seed: int,
+    bfloat16: bool = False,
+) -> Tensor:
+    """Compute the loss of each series in eval mode, without gradients.
+
+    The series are taken in order, in batches that differ in size by at most one; tasks are drawn
+    by the number of the batch. So the same arguments give the same losses, before and after an
+    epoch.
+
+    Parameters
+    ----------
+    model : nn.Module
+        On the device of the panel.
+    panel : Panel or StoredPanel
+        All series, ``n`` of them.
+    pretext : Pretext
+        Poses the tasks.
+    batch_size : int
+        Maximum number of series per batch.
+    seed : int
+        Seed of the draws.
+    bfloat16 : bool, default=False
+        Whether to run in bf16 autocast.
+
+    Returns
+    -------
+    Tensor [n]
+        On the device of the panel.
+    """
+    device = panel.device
+    was_training = model.training
+    model.eval()
+    losses = []
+    try:
+        batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
+        with (
+            torch.inference_mode(),
+            torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
+            panel.ahead(batches) as coming,
+        ):
+            for number, index in enumerate(coming):
+                batch = Batch(*panel.take(index), symbolic=panel.symbolic)
+                task = posed(pretext, batch, seed=seed, step=number)
+                outputs = model(task.batch.values, task.batch.mask, task.batch.times)
+                losses.append(pretext.losses(outputs.float(), task))
+    finally:
+        model.train(was_training)
+    return torch.cat(losses)
