@@ -24,9 +24,11 @@ def peaks(folder: Path, kept: str, n: int) -> dict[str, Any]:
 
 
 def test_an_array_in_memory_takes_at_most_its_size_and_a_third_more(tmp_path):
-    measured = peaks(tmp_path, "array", 25_600)  # 200 MiB
-    assert measured["fit_mib"] <= 1.3 * 200
-    assert measured["predict_mib"] <= 1.3 * 200
+    # Some 200 to 260 MiB are needed whatever the size, the more the more the allocator fragments:
+    # 400 MiB are enough to tell what grows with the data from what does not.
+    measured = peaks(tmp_path, "array", 51_200)
+    assert measured["fit_mib"] <= 1.3 * 400
+    assert measured["predict_mib"] <= 1.3 * 400
 
 
 @pytest.mark.parametrize("kept", ["memmap", "folder"])
