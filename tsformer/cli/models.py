@@ -12,6 +12,7 @@ import typer
 
 from tsformer._names import unknown
 from tsformer.cli import parsing
+from tsformer.cli.invocation import as_typed
 from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
@@ -267,7 +268,7 @@ def _report(
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
         f"loss {history[-1]['loss']:.3f}"
     )
-    typer.echo(f"saved in {out}; next: tsformer {following}")
+    typer.echo(f"saved in {out}; next: {as_typed('tsformer ' + following)}")
     say_where(run)
     if history.interrupted:
         raise KeyboardInterrupt
