@@ -55,7 +55,7 @@ def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
         with (
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
-            panel.ahead(shuffled(panel.lengths, plan.batch_size, generator)) as batches,
+            panel.ahead(shuffled(len(panel), plan.batch_size, generator)) as batches,
         ):
             for count, index in enumerate(batches, start=1):
                 for norm in norms:
