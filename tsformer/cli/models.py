@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.tables import described, with_columns
@@ -240,6 +240,11 @@ def _trained(
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None
+        if y is not None and len(set(y)) == 1:  # from Python it is allowed, as in scikit-learn
+            raise ValueError(
+                f"every series of {dataset} has the label {shortened(str(y[0]))}, so that there is "
+                "nothing to tell apart; a classifier needs two labels or more"
+            )
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()
         if where is not None and ranks.leads:
             from tsformer.tracking.model_run import tracked_fit
