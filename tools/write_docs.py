@@ -20,7 +20,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from experiments.accuracy import calibration, confirmation, recipe_study
+from experiments.accuracy import calibration, confirmation, cut_problems, recipe_study
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
@@ -49,6 +49,7 @@ CALIBRATION = COMMITTED / "calibration.csv"
 EXPLANATIONS = ROOT / "docs/explanations.md"
 KNOWN_WINDOWS = COMMITTED / "explanations_known.csv"
 CONFIRMATION = COMMITTED / "confirmation_averages.csv"
+CUT_PROBLEMS = COMMITTED / "cut_problems.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 #: Page -> its link to the report of the study that the recommendation is from.
 RECOMMENDED_BY = {
@@ -175,6 +176,22 @@ def confirmation_table(averages: Path = CONFIRMATION, published: Path = PUBLISHE
     )
     columns = (f" {other} ({n})" for other, n in problems.items())
     return markdown_table(("method", " mean accuracy", *columns), rows)
+
+
+def cut_table(results: Path = CUT_PROBLEMS) -> str:
+    """One row per way to change the series and problem: the accuracy of each method."""
+    fits = pd.read_csv(results)
+    scores = fits.pivot_table("accuracy", ["change", "dataset"], "method")[list(cut_problems.METHODS)]
+    rows = []
+    for change in cut_problems.CHANGES:
+        own = scores.loc[change]
+        own = pd.concat([own, own.mean().to_frame("mean").T])
+        rows += [
+            (change, str(dataset), *("–" if pd.isna(score) else f"{score:.3f}" for score in each))
+            for dataset, each in zip(own.index, own.to_numpy(), strict=True)
+        ]
+    header = ("change", "problem", *(f" {method}" for method in cut_problems.METHODS))
+    return markdown_table(header, rows)
 
 
 def recipe_table(results: Path = RECIPES) -> str:
@@ -312,6 +329,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
+    text = filled(text, "cut problems", cut_table())
     text = filled(text, "calibration", calibration_table())
     text = filled(text, "missing values", missing_table())
     text = filled(text, "which encoding", study_table())
