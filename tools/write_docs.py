@@ -181,7 +181,9 @@ def confirmation_table(averages: Path = CONFIRMATION, published: Path = PUBLISHE
 def cut_table(results: Path = CUT_PROBLEMS) -> str:
     """One row per way to change the series and problem: the accuracy of each method."""
     fits = pd.read_csv(results)
-    scores = fits.pivot_table("accuracy", ["change", "dataset"], "method")[list(cut_problems.METHODS)]
+    scores = fits.pivot_table("accuracy", ["change", "dataset"], "method")[
+        list(cut_problems.METHODS)
+    ]
     rows = []
     for change in cut_problems.CHANGES:
         own = scores.loc[change]
