@@ -15,7 +15,7 @@ def recipe_0_1(stem: str = "conv", *, n_cases: int | None = None) -> dict[str, A
     With `n_cases`, the number of training series, its number of epochs is one of them.
     """
     recipe: dict[str, Any] = {"head_norm": None, "views": "values", "augmentation": None}
-    recipe["temperature"] = 1.0
+    recipe |= {"scaling": "channel", "temperature": 1.0}
     if n_cases is not None:
         recipe["max_epochs"] = max(epochs_for(1000, n_cases, 16), 20)
     return recipe | ({"stem_params": {"n_residual": 0}} if stem == "conv" else {})

@@ -97,7 +97,7 @@ PARAMETERS = {
     "encoding": ["lspe", "none", "rope", "tape+erpe", "learnable", "shaw", "nonsense", None],
     "stem": ["conv", "linear", "patch", "embedding", "liner"],
     "pooling": ["mean", "attention", "max", 3],
-    "scaling": ["channel", "series", None, "serie"],
+    "scaling": ["auto", "channel", "series", None, "serie"],
     "timestamps": [None, None, "index", "idx"],
     "n_layers": [0, 1, -1],
     "d_model": [8, 6, 7, "8"],

@@ -54,6 +54,8 @@ METHODS = ("transformers", "random convolutions", "0.1.0")
 #: Members that are the seeds of one model.
 SEEDS = 3
 N_MEMBERS = 4
+#: The members of each ensemble.
+ENSEMBLES = {"ensemble of one": 1, "ensemble of four": N_MEMBERS}
 
 Proba = npt.NDArray[np.float64]
 
@@ -103,8 +105,14 @@ def accuracy(proba: Proba, labels: npt.NDArray[np.int64]) -> float:
 
 
 def averages(path: Path, folder: Path) -> pd.DataFrame:
-    """Return the accuracy of each method and of their averages, a row for each problem."""
+    """Return the accuracy of each method and of their averages, a row for each problem.
+
+    Where probabilities are no longer there, ensembles have the accuracies that were computed from
+    them before, in the file beside `path`.
+    """
     rows = pd.read_csv(path).set_index(["method", "dataset"])
+    before = path.with_name(f"{NAME}_averages.csv")
+    known = pd.read_csv(before, index_col="dataset") if before.exists() else pd.DataFrame()
     found: dict[str, dict[str, float]] = {}
     for dataset in rows.index.get_level_values("dataset").unique():
         own: dict[str, float] = {}
@@ -120,16 +128,18 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
                 own[method] = row.accuracy
         both = all((method, dataset) in rows.index for method in METHODS[:2])
         files = [folder / f"{method}-{dataset}.npz" for method in METHODS[:2]]
-        if both:
-            for file in files:
-                if not file.exists():
-                    raise SystemExit(
-                        f"{file} is missing: probabilities are kept on the machine that scored the "
-                        f"fits, and {NAME}_averages.csv cannot be made without them"
-                    )
+        missing = [file for file in files if not file.exists()]
+        if both and missing:
+            if dataset not in known.index or known.loc[dataset, list(ENSEMBLES)].isna().any():
+                raise SystemExit(
+                    f"{missing[0]} is missing: probabilities are kept on the machine that scored "
+                    f"the fits, and {before.name} cannot be made without them"
+                )
+            own |= known.loc[dataset, list(ENSEMBLES)].to_dict()
+        elif both:
             ours, theirs = map(np.load, files)
             weights = WEIGHTS["transformer"], WEIGHTS["random_convolutions"]
-            for name, n_members in {"ensemble of one": 1, "ensemble of four": N_MEMBERS}.items():
+            for name, n_members in ENSEMBLES.items():
                 parts = ours["members"][:n_members].mean(axis=0), theirs["members"][0]
                 mean = sum(w * part for w, part in zip(weights, parts, strict=True))
                 own[name] = accuracy(mean, ours["labels"])

@@ -44,8 +44,8 @@ READERS: dict[str, dict[str, object]] = {
 class Reading(TSTransformerClassifier):
     """The classifier with another way to handle gaps."""
 
-    def _make_preprocessor(self) -> Preprocessor:
-        return Scaler(self.scaling, **self.reading)
+    def _make_preprocessor(self, scaling: str | None) -> Preprocessor:
+        return Scaler(scaling, **self.reading)
 
 
 def taken(shape: tuple[int, ...], pattern: str) -> np.ndarray:

@@ -34,13 +34,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
+
 import tsformer
 from experiments.machine import machine
 from experiments.output import add_output_options, replace_rows
 from experiments.speed.gpu_peak import peak_rows
 from experiments.speed.imports import import_rows
 from experiments.speed.methods import METHODS, OURS, Case
-from experiments.speed.padding import padding_rows
 from tools.speed_tables import full_table, ratio_table
 
 #: What rows are about; a run replaces earlier rows about the same.
@@ -185,8 +185,8 @@ def measure_long(options: argparse.Namespace) -> list[dict]:
 
 
 def measure_rest(device: str) -> list[dict]:
-    """Return the rows that belong to no case: imports, padding, and the share of a GPU's peak."""
-    found = (*import_rows(), *padding_rows(), *peak_rows(device))
+    """Return the rows that belong to no case: imports, and the share of a GPU's peak."""
+    found = (*import_rows(), *peak_rows(device))
     return [row(None, **content) for content in found]
 
 

@@ -50,11 +50,11 @@ def test_every_way_to_say_unknown(hide, X):
 def test_it_is_pretraining_on_all_and_training_on_the_labelled(X):
     """The same by hand: an encoder fitted to all series, and a classifier to the labelled ones."""
     y = np.arange(24) // 3 % 2
-    clf = semi(freeze="backbone").fit(X, np.where(KNOWN, y, -1))
+    clf = semi(freeze="backbone", scaling="channel").fit(X, np.where(KNOWN, y, -1))
     scaler = clf.preprocessor_
     np.testing.assert_allclose(scaler.mean, X.mean(axis=(0, 2)), rtol=1e-6)
     order = np.concatenate([np.flatnonzero(KNOWN), np.flatnonzero(~KNOWN)])
-    source = clone(clf)._pretraining()
+    source = clone(clf)._pretraining("channel")
     assert source.objective == "masked"
     seed = clone(clf)
     captured = {}

@@ -56,6 +56,21 @@ def test_probabilities_that_are_gone_are_no_silent_gap(scored):
         confirmation.averages(scored / "confirmation.csv", scored)
 
 
+def test_averages_that_were_computed_before_are_kept(scored):
+    path = scored / "confirmation.csv"
+    before = confirmation.averages(path, scored)
+    before.to_csv(scored / "confirmation_averages.csv", index_label="dataset")
+    for method in ("transformers", "random convolutions"):
+        (scored / f"{method}-P.npz").unlink()
+    rows = pd.read_csv(path)
+    rows.loc[rows.method == "0.1.0", "accuracy"] = 0.25
+    rows.to_csv(path, index=False)
+    after = confirmation.averages(path, scored)
+    assert after.loc["P", "0.1.0"] == 0.25
+    others = before.columns.drop("0.1.0")
+    pd.testing.assert_frame_equal(after[others], before[others])
+
+
 def test_differences_are_paired():
     ours = pd.DataFrame({"one transformer": {"P": 0.9, "Q": 0.7, "R": 0.5}})
     published = pd.DataFrame({"ROCKET": {"P": 0.8, "Q": 0.75}})

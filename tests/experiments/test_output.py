@@ -147,6 +147,14 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             "averages": lambda path, folder: pd.DataFrame({"one transformer": {"Adiac": 0.5}}),
         },
     ),
+    "experiments.accuracy.cut_problems": (
+        ["--datasets", "ACSF1", "--changes", "units"],
+        {
+            "fit": lambda method, dataset, change, seed: fitted(
+                method=method, dataset=dataset, change=change, seed=seed
+            )
+        },
+    ),
     "experiments.memory.peak": (
         ["--n", "4", "--length", "8", "--kept", "array"],
         {"measured": lambda path, kept, **_: {"fit_mib": 1.0, "predict_mib": 1.0}},

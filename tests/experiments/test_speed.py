@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.speed import benchmark, gpu_peak, methods, padding, trials, variants
+from experiments.speed import benchmark, gpu_peak, methods, trials, variants
 from tsformer.encodings import EncodingStack
 from tsformer.model.blocks import TransformerBlock
 from tsformer.model.stems import ConvStem
@@ -89,20 +89,6 @@ def test_the_plain_loop_learns():
     method = methods.plain_loop(methods.Case(64, 1, 40, epochs=15), "cpu").fit(X, y)
     assert method.losses[-1] < 0.3 * method.losses[0]
     assert (method.predict_proba(X).argmax(1) == y).mean() > 0.95
-
-
-def test_padding_by_hand():
-    batches = [torch.tensor([0, 2]), torch.tensor([1])]
-    assert padding.share(torch.tensor([2, 5, 6]), batches) == pytest.approx(4 / 17)
-
-
-@pytest.mark.archive
-def test_buckets_keep_padding_low():
-    rows = padding.padding_rows()
-    shares = {(row["method"], row["what"]): row["value"] for row in rows}
-    for problem in ("PLAID", "GestureMidAirD1"):
-        assert shares[problem, "padding"] < 0.15
-        assert shares[problem, "padding of plain shuffling"] > 0.4
 
 
 def test_operations_are_those_that_torch_counts(monkeypatch):

@@ -8,6 +8,7 @@ from small_problem import make_model, make_panel, make_plan
 from torch import nn
 
 from tsformer.data.batching import shuffled
+from tsformer.data.panel import Panel
 from tsformer.model.norms import MaskedBatchNorm
 from tsformer.training.batch_norm import update_bn
 
@@ -54,7 +55,7 @@ def test_the_norm_of_the_head_gets_averages_without_dropout():
     assert model.training
     pooled = []
     generator = torch.Generator().manual_seed(0)
-    for index in shuffled(panel.lengths, 5, generator):
+    for index in shuffled(len(panel), 5, generator):
         model.eval()
         for norm in (model.stem.first.norm, model.stem.second.norm):
             norm.train()
@@ -68,5 +69,21 @@ def test_batches_are_those_of_training():
     model = make_model()
     model.stem.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
     update_bn(model, panel, make_plan(batch_size=5))
-    expected = shuffled(panel.lengths, 5, torch.Generator().manual_seed(0))
+    expected = shuffled(len(panel), 5, torch.Generator().manual_seed(0))
     assert sorted(sizes) == sorted(map(len, expected))
+
+
+def test_averages_are_of_all_lengths():
+    """Where long series differ from short ones, batches of one length each would hide that."""
+    panel, _ = make_panel(64)
+    lengths = torch.where(torch.arange(64) % 2 == 0, 12, 4)
+    values = panel.values + 3.0 * (lengths == 4)[:, None, None]
+    values = values.where((torch.arange(12) < lengths[:, None])[..., None], 0.0)
+    panel = Panel(values, lengths).with_mask()
+    model = make_model(head_norm="batch").eval()
+    update_bn(model, panel, make_plan(batch_size=8))
+    with torch.no_grad():
+        normed = model.head_norm(model.embed(panel.values, panel.mask))
+    assert normed.mean(0).abs().max() < 0.2
+    assert normed.std(0).min() > 0.75
+    assert normed.std(0).max() < 1.25

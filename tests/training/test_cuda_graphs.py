@@ -41,7 +41,7 @@ def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[floa
     generator, losses = torch.Generator().manual_seed(0), []
     for epoch in range(3):
         set_learning_rate(step.optimizer, 0.01 / (epoch + 1))
-        losses += [step(i, i).item() for i in shuffled(panel.lengths, 4, generator)]
+        losses += [step(i, i).item() for i in shuffled(len(panel), 4, generator)]
     return weights_of(model), losses, step
 
 

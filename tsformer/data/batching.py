@@ -1,4 +1,4 @@
-"""Batches of similar length: shuffled for training, sorted for prediction."""
+"""Batches: shuffled for training, sorted by length for prediction."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from torch import Tensor
 
 __all__ = ["in_order", "shuffled"]
 
-#: Batches within which series are sorted by length: more save padding, fewer shuffle better.
-_POOL = 12
 
-
-def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield the batches of one epoch: every series once, in random order, similar lengths together.
+def shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield the batches of one epoch: every series once, in random order.
 
     Batch sizes differ by at most one: a small last batch would give its series a larger weight and
-    batch norms poor averages. The order is drawn first; within every twelve batches, series are
-    then sorted by length, and finally the batches are shuffled. Series of equal length keep the
-    drawn order.
+    batch norms poor averages. Series of similar length are not put together, though it would save
+    padding: the statistics of batch norms would be those of one length each, in training, and
+    those of all lengths in prediction. Where lengths say something about classes, that costs most
+    of the accuracy.
 
     Parameters
     ----------
-    lengths : Tensor [n] of int64
-        Number of steps of each series, on the CPU.
+    n : int
+        Number of series.
     batch_size : int
         Maximum number of series per batch; there are ``ceil(n / batch_size)`` batches.
     generator : torch.Generator
@@ -36,19 +34,7 @@ def shuffled(lengths: Tensor, batch_size: int, generator: torch.Generator) -> It
     Tensor of int64
         Indices of the series in a batch.
     """
-    order = torch.randperm(len(lengths), generator=generator)
-    drawn = order.tensor_split(ceil(len(order) / batch_size))
-    if int(lengths.min()) == int(lengths.max()):
-        yield from drawn
-        return
-    batches: list[Tensor] = []
-    for start in range(0, len(drawn), _POOL):
-        together = drawn[start : start + _POOL]
-        pool = torch.cat(together)
-        by_length = pool[lengths[pool].argsort(stable=True)]
-        batches.extend(by_length.split([len(batch) for batch in together]))
-    for i in torch.randperm(len(batches), generator=generator).tolist():
-        yield batches[i]
+    yield from torch.randperm(n, generator=generator).tensor_split(ceil(n / batch_size))
 
 
 def in_order(lengths: Tensor, max_steps: int) -> Iterator[Tensor]:

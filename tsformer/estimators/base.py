@@ -295,7 +295,6 @@ class TransformerEstimator(SeriesEstimator):
         if not labelled.all():
             unlabelled, series = series.take(~labelled), series.take(labelled)
             targets, sample_weight = targets[labelled], _of(sample_weight, labelled)
-            source = self._pretraining() if source is None and reset else source
         weights = self._weights(sample_weight, targets)
         seeds = self._seeds()
 
@@ -312,7 +311,10 @@ class TransformerEstimator(SeriesEstimator):
 
         if reset:
             seen = series if unlabelled is None else series.joined(unlabelled)
-            self.preprocessor_ = self._make_preprocessor().fit(seen)
+            scaling = self._suited_scaling(source, series, targets, weights)
+            if unlabelled is not None and source is None:
+                source = self._pretraining(scaling)
+            self.preprocessor_ = self._make_preprocessor(scaling).fit(seen)
             max_len = int(seen.lengths.max())
             models = [
                 self._drawn_model(self._model_config(max_len, member), weights_seed)
@@ -366,7 +368,7 @@ class TransformerEstimator(SeriesEstimator):
         """Return which series have a target to train on; the others are pretrained on."""
         return np.ones(len(targets), dtype=bool)
 
-    def _pretraining(self) -> Any:
+    def _pretraining(self, scaling: str | None) -> Any:
         """Return what is fitted first if series without targets are there and no source is."""
         raise NotImplementedError  # only a classifier has series without targets
 
@@ -458,11 +460,28 @@ class TransformerEstimator(SeriesEstimator):
             return given or n_cases >= AUTO_EARLY_STOPPING_CASES
         return bool(self.early_stopping)
 
-    def _make_preprocessor(self) -> Preprocessor:
+    def _suited_scaling(
+        self, source: Any, series: SeriesSource, targets: Targets, weights: Targets | None
+    ) -> str | None:
+        """Return the scaling, "auto" replaced by its choice for the training series.
+
+        `source` is the estimator that weights are taken from, fitted or not, or None.
+        """
+        if self.scaling != "auto":
+            return self.scaling
+        if source is None:
+            return "channel"
+        # Its weights mean what they mean for series that are scaled as it scales them.
+        if is_fitted(source):
+            found: str | None = source.preprocessor_.describe()["scaling"]
+            return found
+        return "channel" if source.scaling == "auto" else source.scaling
+
+    def _make_preprocessor(self, scaling: str | None) -> Preprocessor:
         if self.stem == "embedding":
             return Vocabulary()
         views = resolve_recipe(self.get_params(deep=False))["views"]
-        return Scaler(self.scaling, views=views, view_params=self.view_params)
+        return Scaler(scaling, views=views, view_params=self.view_params)
 
     def _make_augmentations(
         self, series: SeriesSource, targets: Targets

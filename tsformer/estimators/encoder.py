@@ -72,6 +72,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
         As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
         been tuned for pretraining, except that there is no augmentation before the objective and
         no norm before the head. An augmentation that mixes series mixes their values alone.
+        `scaling` is "channel", and "auto" means the same.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tsformer._names import unknown
-from tsformer.data.panel import Padded, Panel
+from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
@@ -20,18 +20,16 @@ from tsformer.estimators.named_parameters import NamedParameters, names_its_para
 from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
-from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
+from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
+from tsformer.estimators.series import SeriesEstimator, drawn_seed
 from tsformer.estimators.targets import check_length
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
-from tsformer.training.inference import forward
 from tsformer.training.plan import resolve_device
 
 __all__ = ["RandomConvolutionClassifier", "RandomConvolutionParameters"]
 
-#: ``scaling="auto"``: values that differ by less than this are the same, in standard deviations.
-_ALIKE = 0.1
-#: ...and this share of the features is enough to tell which scaling is better.
+#: ``scaling="auto"``: this share of the features is enough to tell which scaling is better.
 _SHARE_OF_TRIAL = 1 / 8
 
 
@@ -187,59 +185,25 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
 
         seed = drawn_seed(self.random_state)
 
-        def model(scaler: Scaler, share: float) -> ConvolutionClassifier:
-            return self._fitted(self._panel(scaler, series), targets, weights, seed, share)
-
-        scalers = self._scalers(series)
-        losses = [0.0]
-        if len(scalers) > 1:
-            losses = [float(model(scaler, _SHARE_OF_TRIAL).ridge.loss) for scaler in scalers]
-        self.preprocessor_ = scalers[int(np.argmin(losses))]
-        self.models_ = [model(self.preprocessor_, 1.0).to(self.device_).eval()]
+        options: dict[str, Any] = {
+            "n_classes": len(self.classes_),
+            "seed": seed,
+            "device": self.device_,
+        }
+        if self.scaling == "auto":
+            n_features = self.n_features and max(int(_SHARE_OF_TRIAL * self.n_features), 168)
+            n_groups = self.n_groups and max(2 * int(_SHARE_OF_TRIAL * self.n_groups / 2), 2)
+            options_of_trial = options | {"n_features": n_features, "n_groups": n_groups}
+            self.preprocessor_ = better_scaling(series, targets, weights, **options_of_trial)
+        else:
+            self.preprocessor_ = Scaler(self.scaling, gap_flag=None).fit(series)
+        options |= {"n_features": self.n_features, "n_groups": self.n_groups}
+        panel = self._panel(self.preprocessor_, series)
+        model = fitted_convolutions(panel, targets, weights, **options)
+        self.models_ = [model.to(self.device_).eval()]
 
     def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:
         return regular(preprocessor.transform(series))
-
-    def _scalers(self, series: Padded) -> list[Scaler]:
-        """Return the fitted scalings to choose from."""
-        names = ("series", "channel") if self.scaling == "auto" else (self.scaling,)
-        scalers = [Scaler(name, gap_flag=None).fit(series) for name in names]
-        scaled = [scaler(torch.from_numpy(series.values))[0] for scaler in scalers]
-        different = (scaled[0] - scaled[-1]).abs().max() > _ALIKE
-        return scalers if different else scalers[:1]
-
-    def _fitted(
-        self,
-        panel: Panel,
-        targets: Targets,
-        weights: Targets | None,
-        seed: int,
-        share: float,
-    ) -> ConvolutionClassifier:
-        """Draw kernels on the CPU, the same for every device, and fit a ridge to their features.
-
-        `share` is that of the features that are computed.
-        """
-        model = ConvolutionClassifier(
-            self.n_features and max(int(share * self.n_features), 168),
-            self.n_groups and max(2 * int(share * self.n_groups / 2), 2),
-        )
-        masked = panel.with_mask()
-        generator = torch.Generator().manual_seed(seed % 2**63)
-        model.convolutions.draw(masked.values, masked.mask, generator)
-        model.to(self.device_)
-        features = forward(model, panel.to(self.device_), function=model.convolutions.unscaled)
-        model.cpu()  # the ridge needs float64, which not every device has
-        model.convolutions.fit_scales(features)
-        for part in features.split(256):  # in place, as there are many
-            part.copy_(model.convolutions.scale(part))
-        model.ridge.fit(
-            features,
-            torch.from_numpy(targets),
-            n_classes=len(self.classes_),
-            weights=None if weights is None else torch.from_numpy(weights),
-        )
-        return model
 
     def _check_parameters(self) -> None:
         """Raise ValueError or TypeError for the first invalid parameter."""

@@ -50,7 +50,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
         been tuned for regression, except that what changes or hides the size of values is left
         out: there is no norm before the head, no view but the values, no augmentation and no
-        residual layer in the stem.
+        residual layer in the stem. `scaling` is "channel", and "auto" means the same.
 
     Attributes
     ----------

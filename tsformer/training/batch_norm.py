@@ -56,7 +56,7 @@ def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
     # Norms that sum over all processes need each series in one of them only.
     shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
     ranks = Ranks.current() if shared else Ranks()
-    batches = map(ranks.part, shuffled(panel.lengths, plan.batch_size, generator))
+    batches = map(ranks.part, shuffled(len(panel), plan.batch_size, generator))
     try:
         with (
             torch.no_grad(),

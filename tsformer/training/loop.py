@@ -127,7 +127,7 @@ def _epochs(
             if plan.pretrained is not None:
                 set_frozen(model, plan.frozen(state.epoch - state.epochs_before))
             at.begin_epoch()
-            batches = list(shuffled(panel.lengths, plan.batch_size, generator))
+            batches = list(shuffled(len(panel), plan.batch_size, generator))
             ranks.check(min(map(len, batches)))
             # One copy per epoch: one per step would wait for the device each time.
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])

@@ -71,6 +71,7 @@ FIRST_KEYS = {
 def test_fits_of_the_first_studies_keep_their_keys() -> None:
     budget = {"d_model": 32, "max_epochs": 100}
     recipe = {"head_norm": None, "views": "values", "augmentation": None, "temperature": 1.0}
+    recipe["scaling"] = "channel"
     for stem, key in FIRST_KEYS.items():
         conv = {"stem_params": {"n_residual": 0}} if stem == "conv" else {}
         alone = Study(
@@ -89,9 +90,12 @@ def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
         "augmentation": None,
         "stem_params": {"n_residual": 0},
         "temperature": 1.0,
+        "scaling": "channel",
     }
     without = [hash_of(), *(hash_of(**{name: value}) for name, value in parts.items())]
-    assert len(set(without)) == 6
+    assert len(set(without)) == 7
+    linear = {hash_of(stem="linear", scaling=each) for each in ("auto", "channel", "series")}
+    assert len(linear) == 2
 
 
 def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:

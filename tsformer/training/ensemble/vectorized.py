@@ -90,7 +90,7 @@ class _Data:
         A step is one share, or two if the batches of some members are larger by one.
         """
         device = self.panel.device
-        epoch = [list(shuffled(self.panel.lengths, batch_size, g)) for g in generators]
+        epoch = [list(shuffled(len(self.panel), batch_size, g)) for g in generators]
         steps: list[list[tuple[list[int], Tensor]]] = []
         for batches in zip(*epoch, strict=True):
             sizes = sorted({len(batch) for batch in batches})

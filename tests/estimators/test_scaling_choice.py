@@ -1,0 +1,112 @@
+"""`scaling="auto"`: which scaling suits a data set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
+from tsformer.data.panel import Padded
+from tsformer.estimators import scaling_choice
+from tsformer.estimators.scaling_choice import suited_scaling
+
+RNG = np.random.default_rng(0)
+Y = np.arange(48) % 2
+STEPS = np.arange(40)
+#: Classes differ in their frequency.
+WAVES = np.sin(STEPS * np.where(Y, 0.3, 0.45)[:, None] + RNG.uniform(0, 6, (48, 1)))[:, None]
+WAVES = WAVES + 0.3 * RNG.standard_normal(WAVES.shape)
+#: The same, each series in a unit of its own.
+UNITS = WAVES * np.exp(3 * RNG.standard_normal((48, 1, 1)))
+#: Classes differ in their level alone.
+LEVELS = RNG.standard_normal((48, 1, 40)) + 3 * Y[:, None, None]
+STANDARD = (WAVES - WAVES.mean(-1, keepdims=True)) / WAVES.std(-1, keepdims=True)
+SMALL = {"d_model": 8, "n_heads": 1, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+
+
+def chosen(X, y=Y, weights=None) -> str:
+    return suited_scaling(Padded(X.mT, np.full(len(X), X.shape[2])), y, weights)
+
+
+def fitted(X, y=Y, **options) -> str | None:
+    clf = TSTransformerClassifier(augmentation=None, **SMALL | options).fit(X, y)
+    return clf.preprocessor_.scaling
+
+
+def test_by_what_tells_classes_apart():
+    assert chosen(UNITS) == "series"
+    assert chosen(LEVELS) == "channel"
+    assert chosen(STANDARD) == "channel", "both are the same"
+
+
+def test_auto_is_the_default_and_is_looked_up_once():
+    assert fitted(UNITS) == "series"
+    assert fitted(LEVELS) == "channel"
+    for scaling in ("channel", "series", None):
+        assert fitted(UNITS, scaling=scaling) == scaling
+
+
+def test_members_share_it():
+    clf = TSTransformerClassifier(n_estimators=2, augmentation=None, **SMALL).fit(UNITS, Y)
+    assert [each.preprocessor_.scaling for each in clf.estimators_] == ["series", "series"]
+
+
+def test_other_stems_and_estimators_without_classes_standardise_channels():
+    assert fitted(UNITS, stem="linear") == "channel"
+    for kind in (TSTransformerEncoder, TSTransformerRegressor):
+        estimator = kind(scaling="auto", **SMALL).fit(UNITS, Y.astype(float))
+        assert estimator.preprocessor_.scaling == "channel"
+
+
+@pytest.mark.parametrize("scaling", ["auto", "series"])
+def test_weights_that_are_taken_over_bring_their_scaling(scaling):
+    encoder = TSTransformerEncoder(scaling=scaling, **SMALL)
+    expected = "channel" if scaling == "auto" else scaling
+    for X in (UNITS, LEVELS):
+        assert fitted(X, init_from=encoder) == expected, "fitted first"
+    encoder.fit(LEVELS)
+    assert fitted(UNITS, init_from=encoder) == expected, "fitted before"
+
+
+def test_semi_supervised_fits_choose_by_the_labelled_series():
+    y = np.where(np.arange(48) < 32, Y, -1)
+    assert fitted(UNITS, y, unlabelled="use") == "series"
+    assert fitted(LEVELS, y, unlabelled="use") == "channel"
+
+
+def test_series_without_weight_do_not_decide():
+    X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
+    assert chosen(X, y, np.repeat([1.0, 0.0], 48)) == "series"
+    assert chosen(X, y, np.repeat([0.0, 1.0], 48)) == "channel"
+
+
+def test_few_series_say_nothing():
+    assert chosen(UNITS[:10], Y[:10]) == "series"
+    assert chosen(UNITS[:9], Y[:9]) == "channel"
+
+
+def test_a_single_class_has_nothing_to_tell_apart():
+    assert chosen(UNITS, np.zeros(48, dtype=int)) == "channel"
+    assert chosen(UNITS, Y, (Y == 1).astype(float)) == "channel"
+
+
+def test_of_many_series_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(scaling_choice, "_MOST_SERIES", 24)
+    sizes = []
+    fit = scaling_choice.fitted_convolutions
+
+    def counted(panel, *args, **options):
+        sizes.append(len(panel))
+        return fit(panel, *args, **options)
+
+    monkeypatch.setattr(scaling_choice, "fitted_convolutions", counted)
+    assert chosen(UNITS) == chosen(UNITS) == "series"
+    assert sizes == [24] * 4
+
+
+def test_unequal_lengths_and_gaps():
+    X = UNITS.copy()
+    X[::3, :, 25:] = np.nan
+    X[1::3, :, 10:14] = np.nan
+    lengths = np.where(np.arange(48) % 3 == 0, 25, 40)
+    assert suited_scaling(Padded(X.mT, lengths), Y, None) == "series"

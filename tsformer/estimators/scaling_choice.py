@@ -1,0 +1,183 @@
+"""Which scaling suits a data set, by its training series: that which a ridge classifier prefers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tsformer.data.panel import Panel
+from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import SeriesSource
+from tsformer.estimators.series import Targets
+from tsformer.features.classifier import ConvolutionClassifier
+from tsformer.features.regular import regular
+from tsformer.training.inference import forward
+
+__all__ = ["better_scaling", "fitted_convolutions", "suited_scaling"]
+
+#: Values that differ by less than this are the same, in standard deviations.
+_ALIKE = 0.1
+#: Fewest series that say anything about a transformer's scaling, most that are looked at, and the
+#: features that are computed of each.
+_FEWEST_SERIES, _MOST_SERIES = 10, 512
+_N_FEATURES, _N_GROUPS = 1250, 8
+_SEED = 0
+_CPU = torch.device("cpu")
+
+
+def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | None) -> str:
+    """Return the scaling of `better_scaling`, by at most 512 training series drawn at random.
+
+    Nothing here depends on `random_state`, so that members of an ensemble decide alike.
+
+    Parameters
+    ----------
+    series : SeriesSource
+        Training series, `n` of them.
+    targets : ndarray [n] of int
+        Class of each.
+    weights : ndarray [n] or None
+        Weight of each; series of weight 0 do not count.
+
+    Returns
+    -------
+    {"channel", "series"}
+        "channel" if nothing can be said: of fewer than ten series with weight, or of one class.
+    """
+    counted = np.ones(len(targets), dtype=bool) if weights is None else weights > 0
+    places = np.flatnonzero(counted)
+    if len(places) > _MOST_SERIES:
+        generator = np.random.default_rng(_SEED)
+        places = np.sort(generator.choice(places, _MOST_SERIES, replace=False))
+    drawn = np.isin(np.arange(len(targets)), places)
+    classes, of_class = np.unique(targets[drawn], return_inverse=True)
+    if len(of_class) < _FEWEST_SERIES or len(classes) == 1:
+        return "channel"
+    scaler = better_scaling(
+        series.take(drawn),
+        of_class,
+        None if weights is None else weights[drawn],
+        n_features=_N_FEATURES,
+        n_groups=_N_GROUPS,
+        n_classes=len(classes),
+        seed=_SEED,
+        device=_CPU,
+        scalings=("channel", "series"),
+    )
+    scaling = scaler.scaling
+    assert scaling is not None
+    return scaling
+
+
+def better_scaling(
+    series: SeriesSource,
+    targets: Targets,
+    weights: Targets | None,
+    *,
+    n_features: int,
+    n_groups: int,
+    n_classes: int,
+    seed: int,
+    device: torch.device,
+    scalings: tuple[str, str] = ("series", "channel"),
+) -> Scaler:
+    """Return the fitted scaling with which random convolutions have the less cross-entropy.
+
+    It is that of a ridge classifier, by leave-one-out, with each series standardised by itself and
+    with each channel standardised over all series. Where the amplitudes of series differ by more
+    than their classes do, the first is far better; where a channel is nearly constant in some
+    series, it blows up noise, and the second is. Of series that are standardised already
+    none is looked at.
+
+    Parameters
+    ----------
+    series : SeriesSource
+        Training series, `n` of them.
+    targets : ndarray [n] of int
+        Class of each, of `n_classes`.
+    weights : ndarray [n] or None
+        Weight of each.
+    n_features, n_groups, seed, device
+        As of `fitted_convolutions`.
+    scalings : pair of str
+        Those to choose from. The first is the answer where the series are standardised already, so
+        that both are the same.
+
+    Returns
+    -------
+    Scaler
+    """
+    scalers = [Scaler(name, gap_flag=None).fit(series) for name in scalings]
+    panels = [scaler.transform(series) for scaler in scalers]
+    if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
+        return scalers[0]
+    losses = [
+        float(
+            fitted_convolutions(
+                regular(panel),
+                targets,
+                weights,
+                n_features=n_features,
+                n_groups=n_groups,
+                n_classes=n_classes,
+                seed=seed,
+                device=device,
+            ).ridge.loss
+        )
+        for panel in panels
+    ]
+    return scalers[int(np.argmin(losses))]
+
+
+def fitted_convolutions(
+    panel: Panel,
+    targets: Targets,
+    weights: Targets | None,
+    *,
+    n_features: int,
+    n_groups: int,
+    n_classes: int,
+    seed: int,
+    device: torch.device,
+) -> ConvolutionClassifier:
+    """Draw kernels on the CPU, the same for every device, and fit a ridge to their features.
+
+    Parameters
+    ----------
+    panel : Panel
+        Scaled training series, regular in time.
+    targets : ndarray [n] of int
+        Class of each, of `n_classes`.
+    weights : ndarray [n] or None
+        Weight of each.
+    n_features, n_groups : int
+        Features of MiniRocket, and groups of Hydra.
+    n_classes : int
+        Number of classes.
+    seed : int
+        The only source of randomness.
+    device : torch.device
+        Where features are computed.
+
+    Returns
+    -------
+    ConvolutionClassifier
+        On the CPU.
+    """
+    model = ConvolutionClassifier(n_features, n_groups)
+    masked = panel.with_mask()
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    model.convolutions.draw(masked.values, masked.mask, generator)
+    model.to(device)
+    features = forward(model, panel.to(device), function=model.convolutions.unscaled)
+    model.cpu()  # the ridge needs float64, which not every device has
+    model.convolutions.fit_scales(features)
+    for part in features.split(256):  # in place, as there are many
+        part.copy_(model.convolutions.scale(part))
+    model.ridge.fit(
+        features,
+        torch.from_numpy(targets),
+        n_classes=n_classes,
+        weights=None if weights is None else torch.from_numpy(weights),
+    )
+    return model
