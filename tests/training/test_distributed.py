@@ -204,8 +204,9 @@ def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
     (((alone, losses, _, _),),) = ended(tmp_path, "memory", of=1)
     for of_ranks in from_files:
         for (weights, found, _, _), (same, expected, _, _) in zip(of_ranks, in_memory, strict=True):
-            assert found == expected
-            assert all(torch.equal(weights[name], value) for name, value in same.items())
+            assert found == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
+            for name, value in same.items():
+                torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)
         first, second = ([i for index in reads for i in index] for *_, reads in of_ranks)
         # Three epochs, and a pass for the batch norms: each series once in each, in one process.
         assert sorted(first + second) == sorted([*range(N_STORED)] * 4)

@@ -102,7 +102,8 @@ def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor 
             "train in one process, or without freeze and n_epochs_frozen"
         )
     run.callbacks = run.callbacks if ranks.leads else ()
-    with supervised([run], panel, plan.seed + ranks.rank), ranks.shared_norms(model):
+    # In this order, so that the pass for batch norms at the end is shared too.
+    with ranks.shared_norms(model), supervised([run], panel, plan.seed + ranks.rank):
         _epochs(run, panel, targets, weights, ranks)
     return run.state.history
 
