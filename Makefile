@@ -82,13 +82,17 @@ mutants: export OMP_NUM_THREADS := 1
 mutants: install ## break single lines of the package and see whether the tests notice, in half an hour
 	$(BIN)/python tools/mutants.py --minutes 30
 
-.PHONY: docs-tables docs-pictures
+.PHONY: docs-tables docs-pictures docs-screenshots
 docs-tables: install ## rewrite the generated tables and pages of docs/ from the committed results
 	$(BIN)/python tools/write_docs.py
 
 docs-pictures: install ## redraw the pictures of all encodings and augmentations in experiments/results
 	$(BIN)/python tools/encoding_gallery.py --commit
 	$(BIN)/python tools/augmentation_gallery.py --commit
+
+docs-screenshots: export OMP_NUM_THREADS := 1
+docs-screenshots: browser ## take the guide's screenshots of MLflow's pages again, in a few minutes
+	$(BIN)/python tools/ui_screenshot.py --commit
 
 # The gallery's programs run while it is built; pages and programs that did not change are kept.
 SITE := docs/_build/html

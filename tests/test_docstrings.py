@@ -35,10 +35,10 @@ def test_examples_run(name: str) -> None:
 
 @pytest.mark.parametrize("estimator", [TSTransformerClassifier, RandomConvolutionClassifier])
 def test_every_parameter_is_documented_with_its_default(estimator: type) -> None:
-    text = estimator.__doc__ or ""
+    text = inspect.getdoc(estimator) or ""  # Python 3.13 has docstrings without their indent
     documented: dict[str, str] = {}
     section = text.partition("Parameters\n")[2].partition("Attributes\n")[0]
-    for names, rest in re.findall(r"^    (\w+(?:, \w+)*) : (.*)$", section, flags=re.M):
+    for names, rest in re.findall(r"^(\w+(?:, \w+)*) : (.*)$", section, flags=re.M):
         default = rest.partition("default=")[2]
         values = default.split(", ") if default else []
         for i, name in enumerate(names.split(", ")):

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import tsformer
+from experiments.output import COMMITTED
+
+ui_screenshot = pytest.importorskip("tools.ui_screenshot", reason="Pillow comes with matplotlib")
 
 PAGE = (Path(__file__).parents[1] / "docs/tracking.md").read_text(encoding="utf-8")
 
@@ -41,6 +44,18 @@ def test_the_example_runs_in_an_empty_folder(tmp_path: Path) -> None:
 
 
 KINDS = ("search", "fit", "encoding", "refit")
+
+
+def test_the_comparison_of_the_screenshots_is_the_one_that_is_shown() -> None:
+    assert f"tsformer {' '.join(ui_screenshot.COMPARISON)}\n" in PAGE
+
+
+def test_every_screenshot_is_shown_in_words_too_and_is_small() -> None:
+    shown = dict(re.findall(r"!\[([^\]]*)\]\(\.\./experiments/results/(ui_\w+\.png)\)", PAGE))
+    assert set(shown.values()) == {path.name for path in COMMITTED.glob("ui*.png")}
+    assert min(len(words) for words in shown) > 50, "what a reader of a screen hears"
+    for name in shown.values():
+        assert (COMMITTED / name).stat().st_size < 150_000
 
 
 def test_options_that_are_named_exist() -> None:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 
 from experiments.output import add_output_options
 from tools.augmentation_page import packaged
-from tools.png import write_png
+from tools.png import write_figure
 from tsformer.augmentation import Batch, resolve
 from tsformer.training.seeds import seeded
 
@@ -129,7 +129,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    write_png(gallery(), arguments(argv).out / "augmentation_gallery.png")
+    write_figure(gallery(), arguments(argv).out / "augmentation_gallery.png")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
 from experiments.output import add_output_options
-from tools.png import write_png
+from tools.png import write_figure
 from tsformer.encodings import available
 from tsformer.plots.encodings import curve_range, matrix_range, with_margin
 from tsformer.plots.figures import HEAD_COLORS
@@ -180,7 +180,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     folder = arguments(argv).out
     for name, figure in {"gallery": gallery(available()), "habit": habit()}.items():
-        write_png(figure, folder / f"encoding_{name}.png")
+        write_figure(figure, folder / f"encoding_{name}.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Small PNG files of figures, for the documentation."""
+"""Small PNG files of figures and screenshots, for the documentation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import Any
 
 from PIL import Image
 
+__all__ = ["write_figure", "write_png"]
 
-def write_png(figure: Any, path: Path) -> None:
+
+def write_figure(figure: Any, path: Path) -> None:
     """Save a figure at its own resolution, and say where."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     file = io.BytesIO()
     figure.savefig(file, dpi=figure.dpi)
-    # 256 colours: the difference is invisible, and the file is a third of the size.
-    Image.open(file).convert("RGB").quantize(256).save(path, optimize=True)
+    write_png(file.getvalue(), path)
+
+
+def write_png(png: bytes, path: Path) -> None:
+    """Save a PNG with 256 colours, and say where.
+
+    The difference is invisible, and the file a third of the size.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(path, optimize=True)
     print(path)

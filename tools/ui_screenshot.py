@@ -1,40 +1,61 @@
-"""Take screenshots of MLflow's pages: the one that the README shows, or all, to be looked at.
+"""Take the screenshots of MLflow's pages that the guide shows, or those of every page of a store.
 
-    python tools/ui_screenshot.py sqlite:///mlflow.db --experiment which-encoding [--commit]
-    python tools/ui_screenshot.py sqlite:///mlflow.db --all --out /tmp/pages
+    python tools/ui_screenshot.py [--commit]
+    python tools/ui_screenshot.py sqlite:///mlflow.db --experiment which-encoding --out /tmp/pages
 
-Writes ui.png: the view "Encodings side by side" of a comparison, in a headless Chromium. With
---all, every page that `tsformer ui` prints, and the page of a study and of a fit, at widths of
-1,400 and 2,000 pixels. Needs the extra `ui-test`.
+Without a store, runs a small comparison and the example of docs/tracking.md, both tracked, and
+writes `ui_*.png`, the pages that docs/tracking.md explains. Of a store, writes every page that
+`tsformer ui` prints, and the page of a study and of a fit, at widths of 1,400 and 2,000 pixels, to
+be looked at. In a headless Chromium; needs the extra `ui-test`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
 from experiments.output import add_output_options
 from tools.browser import find_chromium, open_page, running_ui
+from tools.png import write_png
 from tsformer.tracking.server import find_experiment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+    from tsformer.tracking import RunStore
+
+ROOT = Path(__file__).parents[1]
 WIDTHS = (1400, 2000)
+#: The comparison that the guide shows, and the one of its fits whose pages it shows.
+EXPERIMENT = "six_encodings"
+COMPARISON = (
+    *("compare", "--name", EXPERIMENT, "--experiment", EXPERIMENT),
+    *("--datasets", "ECG200,ArrowHead,FaceFour", "--seeds", "2", "--max-epochs", "12"),
+    *("--encodings", "none,fixed,learnable,lspe,tape+erpe,learnable+gaussian"),
+    *("--set", "d_model=16", "--set", "n_layers=1"),
+)
+FIT = "ArrowHead lspe 0"
+#: All pictures of the guide are as wide.
+_WIDTH = 1400
 # Pages are drawn by the processor, which may be busy.
 _PATIENCE = 240_000
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("store", help="address of the tracking store")
-    parser.add_argument("--experiment", default="tsformer")
-    parser.add_argument("--all", action="store_true", help="every page at every width")
+    parser.add_argument("store", nargs="?", help="address of a tracking store, for all its pages")
+    parser.add_argument("--experiment", default="tsformer", help="of that store")
     add_output_options(parser, "ui")
     return parser.parse_args(argv)
 
@@ -44,45 +65,116 @@ def main(argv: Sequence[str] | None = None) -> None:
     chromium = find_chromium()
     if chromium is None:
         sys.exit("ui_screenshot.py: Chromium was not found; set $CHROMIUM to its path")
-    options.out.mkdir(parents=True, exist_ok=True)
-    experiment = ("--experiment", options.experiment)
-    with running_ui(options.store, *experiment) as pages, open_page(chromium) as page:
+    with tempfile.TemporaryDirectory() as folder, open_page(chromium, width=_WIDTH) as page:
         page.set_default_timeout(_PATIENCE)
-        shown = pages["encodings side by side"]
-        if not options.all:
-            _take(page, shown, options.out / "ui.png", width=1500, height=1450)
-            return
-        runs = dict(_runs(options.store, options.experiment, shown.partition("/#/")[0]))
+        if options.store is not None:
+            every_page(page, options.store, options.experiment, options.out)
+        else:
+            pages_of_the_guide(page, tracked(Path(folder), COMPARISON), options.out)
+
+
+def tracked(folder: Path, comparison: Sequence[str]) -> str:
+    """Run a comparison and the example of docs/tracking.md in a folder; return their store."""
+    text = (ROOT / "docs/tracking.md").read_text(encoding="utf-8")
+    (folder / "search.py").write_text(re.findall(r"```python\n(.*?)```", text, re.S)[0])
+    elsewhere = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID")
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    environment["PYTHONPATH"] = str(ROOT)
+    for command in (("-m", "tsformer", *comparison), ("search.py",)):
+        subprocess.run([sys.executable, *command], cwd=folder, env=environment, check=True)
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+def pages_of_the_guide(page: Page, uri: str, out: Path) -> None:
+    """Take the pictures that docs/tracking.md shows."""
+    compared, searched = find_experiment(uri, EXPERIMENT), find_experiment(uri, "tsformer")
+    with running_ui(uri, "--experiment", EXPERIMENT) as pages:
+        server = pages["all fits"].partition("/#/")[0]
+        _prefer_model_training(page, server)
+
+        _open(page, pages["encodings side by side"], height=1350)
+        _save(page, out / "ui_encodings.png")
+        _open(page, pages["all fits"], height=1750)
+        _save(page, out / "ui_fits.png")
+
+        fits = compared.runs("FINISHED", {"tsformer.kind": "fit"})
+        (fit,) = (run for run in fits if run.info.run_name == FIT)
+        own = f"{server}/#/experiments/{compared.experiment_id}/runs/{fit.info.run_id}"
+        _open(page, f"{own}/model-metrics", height=950)
+        page.get_by_text("test", exact=True).first.click()  # closed, so that curves come first
+        page.locator(".js-line").first.wait_for()
+        _save(page, out / "ui_run.png")
+        _open(page, f"{own}/artifacts/encoding.png", height=950)
+        page.locator("img[src*='get-artifact'], img[src^='blob:']").first.wait_for()
+        _save(page, out / "ui_artifact.png")
+
+        alike = ("dataset", "seed")
+        some = [r for r in fits if all(r.data.params[a] == fit.data.params[a] for a in alike)]
+        ids = json.dumps([run.info.run_id for run in some])
+        query = f"runs={quote(ids)}&experiments={quote(json.dumps([compared.experiment_id]))}"
+        _open(page, f"{server}/#/compare-runs?{query}", height=800)
+        _choose(page, "Parameters:", remove="tsformer.chosen")
+        _choose(page, "Metrics:", remove="train/loss", add="test/accuracy")
+        _save(page, out / "ui_compare_runs.png")
+
+        runs = f"{server}/#/experiments/{searched.experiment_id}/runs"
+        _open(page, f"{runs}?workflowType=machine_learning", height=950)
+        page.locator(".ag-row", has_text="GridSearchCV").get_by_role("button").first.click()
+        _save(page, out / "ui_search.png")
+
+
+def every_page(page: Page, uri: str, experiment: str, out: Path) -> None:
+    """Take the pages that `tsformer ui` prints, and those of the newest study and fit."""
+    with running_ui(uri, "--experiment", experiment) as pages:
+        server = pages["all fits"].partition("/#/")[0]
+        runs = dict(_runs(find_experiment(uri, experiment), server))
         for name, address in {**pages, **runs}.items():
             for width in WIDTHS:
-                out = options.out / f"{name.replace(' ', '_')}_{width}.png"
-                _take(page, address, out, width=width, height=1000 if name in runs else 3600)
+                _open(page, address, width=width, height=1000 if name in runs else 3600)
+                _save(page, out / f"{name.replace(' ', '_')}_{width}.png")
 
 
-def _runs(uri: str, experiment: str, server: str) -> Iterator[tuple[str, str]]:
-    """Yield the addresses of the pages of the newest study and the newest fit, by what they are."""
-    store = find_experiment(uri, experiment)
+def _runs(store: RunStore, server: str) -> Iterator[tuple[str, str]]:
     for kind in ("study", "fit"):
         for run in store.runs("FINISHED", {"tsformer.kind": kind})[-1:]:
             yield kind, f"{server}/{store.page_of(run.info.run_id)}"
 
 
-def _take(page: Page, address: str, out: Path, *, width: int, height: int) -> None:
+def _prefer_model_training(page: Page, server: str) -> None:
+    """Turn the switch of MLflow that pages of runs are without, where the address says nothing."""
+    _open(page, f"{server}/#/experiments", height=950)
+    page.get_by_text("Model training", exact=True).first.click()
+
+
+def _open(page: Page, address: str, *, width: int = _WIDTH, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.goto("about:blank")  # otherwise only what follows the # changes, and nothing is loaded
     page.goto(address)
-    assistant = page.locator("button[aria-label='Close']").first  # MLflow's own, not about the runs
     page.get_by_role("heading", level=2).first.wait_for()
     page.wait_for_timeout(3000)
+    assistant = page.locator("button[aria-label='Close']").first  # MLflow's own, not about the runs
     if assistant.is_visible():
         assistant.click()
     if "compareRunsMode" in address:
         page.get_by_test_id("experiment-view-compare-runs-card").first.wait_for()
         page.locator(".scatterlayer .point").first.wait_for()
+
+
+def _choose(page: Page, label: str, *, remove: str, add: str = "") -> None:
+    """Change what the chart of compared runs shows, in the list below a label."""
+    shown = page.locator(f"text={label} >> xpath=following-sibling::*[1]").first
+    chosen = shown.locator("[class$='select-selection-item']").filter(has_text=remove)
+    chosen.locator("[class$='selection-item-remove']").click()
+    if add:
+        shown.click()
+        page.get_by_title(add, exact=True).last.click()
+        page.keyboard.press("Escape")
+
+
+def _save(page: Page, out: Path) -> None:
     page.wait_for_function("[...document.images].every(image => image.complete)")
     page.wait_for_timeout(4000)  # animations of panels and dots
-    page.screenshot(path=out, animations="disabled")
-    print(out)
+    write_png(page.screenshot(animations="disabled"), out)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,7 @@ def test_compare_ends_with_table_files_and_address_and_goes_on_where_it_was(fold
         (line,) = [row for row in done.stdout.splitlines() if encoding in row.split()]
         assert "ItalyPowerDemand" in line
         assert f"ItalyPowerDemand  {encoding}  0  accuracy 0." in done.stderr
+    assert "Downloading" not in done.stderr, "bars of MLflow in the middle of ours"
     assert "table   out/results.csv" in done.stdout
     assert "figure  out/comparison.png" in done.stdout
     assert "report  out/report/report.html" in done.stdout

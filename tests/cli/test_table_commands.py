@@ -96,6 +96,13 @@ def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
     assert float(line.split()[1]) == accuracy
 
 
+def test_a_table_with_one_label_is_refused(folder, run):
+    pd.read_csv("long.csv").assign(y="walk").to_csv("same.csv", index=False)
+    _, err = run("fit", "same.csv", *COLUMNS, *SMALL, exits=2)
+    assert "every series of same.csv has the label 'walk'" in err
+    assert list(Path("model").glob("*")) == []
+
+
 def test_a_table_without_the_columns_of_the_model(folder, run):
     run("fit", "long.csv", *COLUMNS, *SMALL)
     pd.read_csv("new.csv").rename(columns={"id": "Id", "c": "x"}).to_csv("other.csv", index=False)

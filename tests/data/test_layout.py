@@ -97,6 +97,7 @@ def multivariate() -> list[str]:
 
 
 def test_real_problems_are_not_warned_of_but_swapped_they_are():
+    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
     names = multivariate()
     assert {"BasicMotions", "JapaneseVowels"} <= set(names)
     for name in names:
@@ -154,6 +155,7 @@ def test_a_long_table_is_recognised(table):
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_long_tables_of_other_libraries(library):
+    pytest.importorskip("pyarrow")  # by which polars makes the table one of pandas
     module = pytest.importorskip(library)
     table = module.DataFrame(LONG.to_dict("list")) if library == "polars" else None
     table = module.Table.from_pandas(LONG) if table is None else table
@@ -187,6 +189,7 @@ def test_a_wide_table_is_not_mistaken_for_a_long_one(draw, n):
 
 
 def test_real_tables_are_not_mistaken():
+    pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
     X, _ = load_dataset("ItalyPowerDemand", "train")
     assert warned(pd.DataFrame(X[:, 0])) == warned(X[:, 0].round()) == ""
 

@@ -207,6 +207,8 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
             LONG,
             "row 2: '31/01/2024' in column 't' is neither a num",
         ),
+        ("id,t,a,y\n1,1,3,n\n1,noon,3,n\n", LONG, "row 3: 'noon' in column 't' is neither a num"),
+        ("id,t,a,y\n1,1,3,n\n1,2024-01-31,3,n\n", LONG, "row 2: '1' in column 't' is neither a n"),
         (
             "id,t,a,y\n1,2024-01-31,3,n\n",
             {**LONG, "time_format": "%d/%m/%Y"},

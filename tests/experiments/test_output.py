@@ -45,7 +45,6 @@ NEEDED = {
     "experiments.accuracy.averages": ["transformers", "convolutions"],
     "experiments.accuracy.confirmation": ["problems.txt"],
     "experiments.accuracy.calibration": ["fits"],
-    "tools.ui_screenshot": ["sqlite:///mlflow.db"],
 }
 
 
@@ -251,7 +250,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", scripts())
 def test_a_small_run_leaves_the_committed_results_alone(name, tmp_path, monkeypatch):
     if name == "tools.ui_screenshot":
-        pytest.skip("needs a browser and a tracked study")
+        pytest.skip("needs a browser: tests/ui/test_screenshots.py")
     argv, replaced = SMALL[name]
     module = import_module(name)
     for attribute, stand_in in replaced.items():

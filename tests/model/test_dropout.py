@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tsformer.model.dropout import Dropout
+from tsformer.training.ensemble.vmap_rules import VmapRules
 
 
 @pytest.fixture(autouse=True)
@@ -73,5 +74,6 @@ def test_a_rate_below_the_resolution_is_torchs_own():
 
 def test_models_stacked_by_vmap_draw_masks_of_their_own():
     drop = Dropout(0.5)
-    out = torch.vmap(drop, randomness="different")(torch.ones(2, 100))
+    with VmapRules():
+        out = torch.vmap(drop, randomness="different")(torch.ones(2, 100))
     assert not torch.equal(out[0], out[1])

@@ -17,7 +17,7 @@ GUIDE = DOCS / "guide/choosing.md"
         ("[a](#the-stem)", "[a](#the-stem)"),
         ("[r](../../experiments/results/README.md#x)", "[r](../results/index.md#x)"),
         ("[c](../../CHANGELOG.md)", "[c](../changelog.md)"),
-        ("![p](../../experiments/results/ui.png)", "![p](../../experiments/results/ui.png)"),
+        ("![p](../../experiments/results/a.png)", "![p](../../experiments/results/a.png)"),
         ("[g](../examples/plot_rocket.py)", "[g](../gallery/plot_rocket.rst)"),
         ("[licence](../../LICENSE)", "licence (`LICENSE`)"),
         ("[LICENSE](../../LICENSE)", "LICENSE"),

@@ -19,6 +19,7 @@ WIDTHS = (390, 1400)
 PAGES = (
     "index.html",
     "guide/data.html",
+    "tracking.html",
     "encodings.html",
     "gallery/index.html",
     "gallery/plot_relevance.html",

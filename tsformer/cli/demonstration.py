@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tsformer.cli.invocation import as_typed
 from tsformer.cli.studies import run_and_show
 
 if TYPE_CHECKING:
@@ -51,14 +49,12 @@ def demo(
         "that has ended: the same command goes on."
     )
     comparison = run_and_show(study, out=out, jobs=jobs)
-    command = _command()
     report = comparison.report_path
-    runs = comparison.ui_command.replace("tsformer ", f"{command} ", 1)
     typer.echo()
     typer.echo(f"best    {_best(comparison.summary())}")
     page = "" if report is None else f"{report.resolve().as_uri()} or run: "
-    typer.echo(f"open    {page}{runs}")
-    typer.echo(f"yours   {command} fit my.csv --case id --time t --label y")
+    typer.echo(f"open    {page}{as_typed(comparison.ui_command)}")
+    typer.echo(f"yours   {as_typed('tsformer fit my.csv --case id --time t --label y')}")
 
 
 def _best(summary: pd.DataFrame) -> str:
@@ -69,11 +65,3 @@ def _best(summary: pd.DataFrame) -> str:
         f"{best}: mean test accuracy {accuracy:.3f} on {len(DATASETS)} problems; next is {after}, "
         f"{less:.3f}. With {len(SEEDS)} seeds, small differences are chance."
     )
-
-
-def _command() -> str:
-    """Return what starts this program from the shell: in a checkout it is not on the path."""
-    if shutil.which("tsformer"):
-        return "tsformer"
-    beside = Path(sys.executable).with_name("tsformer")
-    return os.path.relpath(beside) if beside.is_file() else f"{sys.executable} -m tsformer"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
+from tsformer.cli.invocation import as_typed
 from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
@@ -239,6 +240,11 @@ def _trained(
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None
+        if y is not None and len(set(y)) == 1:  # from Python it is allowed, as in scikit-learn
+            raise ValueError(
+                f"every series of {dataset} has the label {shortened(str(y[0]))}, so that there is "
+                "nothing to tell apart; a classifier needs two labels or more"
+            )
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()
         if where is not None and ranks.leads:
             from tsformer.tracking.model_run import tracked_fit
@@ -267,7 +273,7 @@ def _report(
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
         f"loss {history[-1]['loss']:.3f}"
     )
-    typer.echo(f"saved in {out}; next: tsformer {following}")
+    typer.echo(f"saved in {out}; next: {as_typed('tsformer ' + following)}")
     say_where(run)
     if history.interrupted:
         raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tsformer.cli import parsing
+from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Set
 from tsformer.cli.printing import markdown, study_bar
 from tsformer.cli.tables import described, with_columns
@@ -219,14 +220,16 @@ def run_and_show(study: Study, **options: Any) -> Comparison:
     from tsformer.studies import compare
     from tsformer.studies.report.summary import to_markdown
 
-    # MLflow logs every table that it creates in a new store, in the middle of the progress bar.
+    # MLflow logs every table that it creates in a new store, and has a bar for every file that it
+    # reads back, in the middle of ours.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     try:
         with study_bar() as show:
             comparison = compare(study, on_progress=show, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
-        typer.echo(f"  {shlex.join(['tsformer', *sys.argv[1:]])}", err=True)
+        typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)
         raise
     markdown(to_markdown(comparison.summary()))
     _list_missing(comparison)
@@ -235,7 +238,7 @@ def run_and_show(study: Study, **options: Any) -> Comparison:
         typer.echo(f"figure  {comparison.figure_path}")
     if comparison.report_path:
         typer.echo(f"report  {comparison.report_path}")
-    typer.echo(f"runs    {comparison.ui_command}")
+    typer.echo(f"runs    {as_typed(comparison.ui_command)}")
     if len(comparison.failures) or len(comparison.unrecorded):
         raise typer.Exit(2)
     return comparison

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Model
 
 __all__ = ["register", "ui"]
@@ -97,7 +98,7 @@ def register(
         f"MLFLOW_TRACKING_URI={without_credentials(store.uri)} "
         f"mlflow models serve --env-manager local -m {address}"
     )
-    typer.echo(f"see it: {store.ui_command()}")
+    typer.echo(f"see it: {as_typed(store.ui_command())}")
 
 
 def _print_pages(pages: dict[str, str]) -> None:

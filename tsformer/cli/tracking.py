@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tsformer.cli.invocation import as_typed
+
 if TYPE_CHECKING:
     from tsformer.tracking.model_run import ModelRun
 
@@ -69,4 +71,4 @@ def say_where(run: ModelRun | None) -> None:
     """Print the address of a run, and the command that shows it."""
     if run is not None and run.store is not None and run.address is not None:
         typer.echo(f"run     {run.address}")
-        typer.echo(f"see it  {run.store.ui_command()}")
+        typer.echo(f"see it  {as_typed(run.store.ui_command())}")

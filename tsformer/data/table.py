@@ -492,6 +492,9 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
         wrong = dates.isna() & column.notna()
         if not wrong.any():  # of several time zones
             return dates
+        if time_format is None:  # among numbers the cell that is none is meant, not the first
+            neither = wrong & pd.to_numeric(column, errors="coerce").isna()
+            wrong = neither if neither.any() else wrong
         row = column.index[wrong][0]
         expected = (
             "neither a number nor a date such as 2024-12-31 or 2024-12-31T23:59:00; for other "

@@ -94,6 +94,7 @@ class ProgressReporter(Callback):
         self._waiting = dict.fromkeys(trial for trial in trials if trial not in skipped)
         self._trial: Trial | None = None  # the one running in this process
         self._begun = 0.0
+        self._first_epoch: tuple[float, float] | None = None  # its seconds and its part of the fit
         self._seconds: dict[str, list[float]] = {}
         self._send("start")
 
@@ -101,13 +102,17 @@ class ProgressReporter(Callback):
         """Report that a fit begins in this process."""
         self._trial = trial
         self._begun = perf_counter()
+        self._first_epoch = None
         self._send("fit-start", trial)
 
     def on_epoch_end(self, state: TrainingState) -> None:
+        part = state.epoch / state.n_epochs
+        if self._first_epoch is None:
+            self._first_epoch = (perf_counter() - self._begun, part)
         self._send(
             "epoch",
             self._trial,
-            part=state.epoch / state.n_epochs,
+            part=part,
             epoch=state.epoch,
             n_epochs=state.n_epochs,
             loss=state.history[-1]["loss"],
@@ -161,7 +166,14 @@ class ProgressReporter(Callback):
         all_seconds = [s for seconds in self._seconds.values() for s in seconds]
         elapsed = perf_counter() - self._begun
         if not all_seconds:
-            return elapsed / part * len(self._waiting) - elapsed if part else None
+            return self._seconds_left_of_first_fits(part, elapsed)
         left = sum(mean(self._seconds.get(c.dataset, all_seconds)) for c in self._waiting)
         running = elapsed if self._trial in self._waiting else 0.0
         return max(left - running, 0.0) / min(workers, len(self._waiting))
+
+    def _seconds_left_of_first_fits(self, part: float, elapsed: float) -> float | None:
+        """Estimate from the epochs of this fit but the first, in which libraries are loaded."""
+        if self._first_epoch is None or part <= self._first_epoch[1]:
+            return None
+        seconds, first = self._first_epoch
+        return (elapsed - seconds) / (part - first) * (len(self._waiting) - part)

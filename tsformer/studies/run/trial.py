@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ def fit_trial(
     RunEnded
         If somebody ended the run in the meantime.
     """
-    with run:
+    with run, _no_word_of_interruption():
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
@@ -146,6 +146,7 @@ def fit_trials(
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run)
+        stack.enter_context(_no_word_of_interruption())
         begun = [
             _begin(trial, study, problem, run, callbacks if trial is trials[0] else (), len(trials))
             for trial, run in zip(trials, runs, strict=True)
@@ -155,6 +156,14 @@ def fit_trials(
             _finish_transformer(trial, study, problem, run, classifier, tracker)
             for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
         ]
+
+
+@contextmanager
+def _no_word_of_interruption() -> Iterator[None]:
+    """Silence the warning that what was trained so far is kept: of a trial it is not."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="training was interrupted")
+        yield
 
 
 def _begin(

@@ -42,6 +42,33 @@ def _lerp_(start: Tensor, end: Tensor, part: float) -> Tensor:
     return start.add_((end - start) * part)
 
 
+def _view(x: Tensor, *args: Any) -> Tensor:
+    """Compute `Tensor.view`; up to torch 2.9 vmap has no rule for that of another type."""
+    if not isinstance(args[0], torch.dtype):
+        return x.view(*args)
+    function: Any = _ViewAsType
+    out: Tensor = function.apply(x, args[0])
+    return out
+
+
+class _ViewAsType(torch.autograd.Function):
+    """``x.view(dtype)`` of integers with a rule for vmap: dropout draws its bits by it."""
+
+    @staticmethod
+    def forward(x: Tensor, dtype: torch.dtype) -> Tensor:
+        raise RuntimeError("VmapRules is only for calls under torch.vmap")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        raise RuntimeError("VmapRules is only for calls under torch.vmap")
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, dtype: torch.dtype
+    ) -> tuple[Tensor, int]:
+        return _leading(x, in_dims[0], info.batch_size).view(dtype), 0
+
+
 class _Attention(torch.autograd.Function):
     """`scaled_dot_product_attention` with a rule for vmap, and with torch's own gradients.
 
@@ -92,4 +119,8 @@ def _leading(x: Tensor, dim: int | None, size: int) -> Tensor:
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
-_RULES: dict[Any, Any] = {F.scaled_dot_product_attention: _attention, Tensor.lerp_: _lerp_}
+_RULES: dict[Any, Any] = {
+    F.scaled_dot_product_attention: _attention,
+    Tensor.lerp_: _lerp_,
+    Tensor.view: _view,
+}

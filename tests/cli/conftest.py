@@ -1,0 +1,18 @@
+"""The command line as it is in an environment that is activated."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def activated() -> Iterator[None]:
+    """Put `tsformer` on the path, also of processes that are started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+        yield

@@ -1,0 +1,28 @@
+"""Commands as they have to be typed where this program was started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+__all__ = ["as_typed"]
+
+
+def as_typed(command: str) -> str:
+    """Return a command of tsformer as it can be typed here: `make demo` has it not on the path.
+
+    Parameters
+    ----------
+    command : str
+        It begins with ``tsformer``, and stays as it is if the shell finds that.
+    """
+    return command.replace("tsformer", _program(), 1)
+
+
+def _program() -> str:
+    if shutil.which("tsformer"):
+        return "tsformer"
+    beside = Path(sys.executable).with_name("tsformer")
+    return os.path.relpath(beside) if beside.is_file() else f"{sys.executable} -m tsformer"
