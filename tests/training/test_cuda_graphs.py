@@ -77,7 +77,8 @@ def test_a_device_without_a_number_is_the_current_one():
 def test_a_warning_says_why_steps_are_not_captured(size):
     """The data are on the CPU, as if they did not fit on the GPU."""
     model, (panel, targets) = make_model(), make_panel()
-    plan = SimpleNamespace(compile="cuda-graphs", device=torch.device("cuda"))
+    cuda = torch.device("cuda")
+    plan = SimpleNamespace(compile="cuda-graphs", device=cuda, augmentation=None)
     ranks = SimpleNamespace(size=size, rank=0, wrap=lambda model, device: model)
     why = "are sent batch by batch" if size == 1 else "several processes"
     with pytest.warns(UserWarning, match=f"not captured in CUDA graphs: .*{why}"):

@@ -206,7 +206,8 @@ def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
         for (weights, found, _, _), (same, expected, _, _) in zip(of_ranks, in_memory, strict=True):
             assert found == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
             for name, value in same.items():
-                torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)
+                # Adam turns rounding into steps where a gradient is zero: that of a key's bias.
+                torch.testing.assert_close(weights[name], value, rtol=0.01, atol=0.02)
         first, second = ([i for index in reads for i in index] for *_, reads in of_ranks)
         # Three epochs, and a pass for the batch norms: each series once in each, in one process.
         assert sorted(first + second) == sorted([*range(N_STORED)] * 4)
