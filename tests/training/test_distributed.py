@@ -215,7 +215,7 @@ def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
         assert all(len(index) <= 5 for *_, reads in of_ranks for index in reads)
     assert in_memory[0][1] == pytest.approx(losses, rel=1e-3), "one order of batches"
     for name, value in alone.items():
-        torch.testing.assert_close(in_memory[0][0][name], value, rtol=0.01, atol=5e-3)
+        torch.testing.assert_close(in_memory[0][0][name], value, rtol=0.01, atol=0.02)
 
 
 def test_processes_resume_from_a_file_when_one_was_killed(tmp_path):
