@@ -67,6 +67,11 @@ test-newest: ## run the tests of test with the newest versions there are, in .ve
 	$(NEWEST)/bin/python -m pip install --upgrade --upgrade-strategy eager --editable ".[all,test]"
 	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
 
+# Not `install`: a machine with a GPU may have no more than torch, NumPy, pandas and scikit-learn.
+.PHONY: gpu
+gpu: ## on a machine with a GPU: run what is marked cuda, measure, write experiments/results/gpu
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) experiments/gpu/run.py --commit
+
 coverage: install ## measure line and branch coverage of tsformer/ by all tests but those of processes
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m pytest -n 2 -m "not processes" --cov --cov-report=

@@ -4,8 +4,9 @@
 
 These are the tables of README.md, docs/accuracy.md, docs/explanations.md, two pages of docs/guide/,
 experiments/results/README.md and speed_notes.md, and the recommendation, each between the comments
-``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of docs/encodings.md and
-docs/augmentation.md, which `encodings_page.py` and `augmentation_page.py` compose.
+``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of docs/encodings.md,
+docs/augmentation.md and docs/gpu_measurements.md, which `encodings_page.py`, `augmentation_page.py`
+and `gpu_page.py` compose.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from experiments.accuracy import calibration, confirmation, cut_problems, recipe
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
-from tools import augmentation_page, encodings_page, speed_tables
+from tools import augmentation_page, encodings_page, gpu_page, speed_tables
 from tools import markdown_text as md
 from tools.recommendation import STUDY, recommendation
 from tsformer.studies.analysis.analyse import analyse
@@ -38,7 +39,11 @@ README = ROOT / "README.md"
 ACCURACY = ROOT / "docs/accuracy.md"
 CHOOSING = ROOT / "docs/guide/choosing.md"
 TIME = ROOT / "docs/guide/accuracy_and_time.md"
-PAGES = {"encodings.md": encodings_page.page, "augmentation.md": augmentation_page.page}
+PAGES = {
+    "encodings.md": encodings_page.page,
+    "augmentation.md": augmentation_page.page,
+    "gpu_measurements.md": gpu_page.page,
+}
 RESULTS_README = COMMITTED / "README.md"
 MISSING = COMMITTED / "missing_values.csv"
 LANGUAGE = COMMITTED / "language_model.csv"

@@ -19,9 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from safetensors.torch import save as serialised
 from torch import Tensor
 
 import tsformer
@@ -74,6 +71,9 @@ def write_folder(
     OSError
         If the files cannot be written; an earlier model is still there then.
     """
+    # Imported where it is used: models can be trained where only torch and scikit-learn are.
+    from safetensors.torch import save as serialised
+
     folder = _destination(path)
     # Members trained together may be views of one tensor, which safetensors refuses.
     own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
@@ -195,6 +195,9 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         If a file is corrupted or truncated, was written by a newer version, or a tensor is not
         finite.
     """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     path = Path(path)
     if not os.path.isfile(path / _JSON):  # unlike Path's method, also for impossible names
         raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")

@@ -7,6 +7,7 @@ each can run in its own environment.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -97,9 +98,10 @@ class PlainLoop:
         loss_function = nn.CrossEntropyLoss()
         batches = self._batches(X, y, shuffle=True)
         self.model.train()
-        self.losses = []
+        self.losses: list[float] = []
+        self.seconds: list[float] = []
         for _ in range(self.case.epochs):
-            running = 0.0
+            running, start = 0.0, time.perf_counter()
             for values, targets in batches:
                 values, targets = values.to(self.device), targets.to(self.device)
                 optimizer.zero_grad()
@@ -108,6 +110,7 @@ class PlainLoop:
                 optimizer.step()
                 running += loss.item()
             self.losses.append(running / len(batches))
+            self.seconds.append(time.perf_counter() - start)
         return self
 
     def predict_proba(self, X: Values) -> Values:

@@ -168,25 +168,6 @@ def test_nothing_leaves_or_waits_for_the_device_or_makes_shapes_of_data(name, ki
         assert tensor is None or tensor.device.type == "meta"
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@every_case
-def test_on_a_gpu(name, kind):
-    given = batch(kind)
-    device = torch.device("cuda")
-    there = {
-        field: tensor.to(device)
-        for field in ("values", "mask", "times")
-        if (tensor := getattr(given, field)) is not None
-    }
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        out = augmented(name, replace(given, **there))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert out.values.device.type == "cuda"
-    assert out.values.isfinite().all()
-
-
 @every_augmentation
 def test_copies_do_the_same(name):
     given, original = batch("times"), always(name)

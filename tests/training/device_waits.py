@@ -12,6 +12,7 @@ WAITING = {
     "aten::nonzero",
     "aten::masked_select",
     "aten::equal",
+    "aten::lift_fresh",  # numbers of Python become a tensor, which is then copied to the device
     "aten::unique_consecutive",
     "aten::_unique2",
 }

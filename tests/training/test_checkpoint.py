@@ -11,6 +11,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -99,6 +100,27 @@ def test_a_run_that_ended_is_not_repeated(tmp_path):
     history = fit(again, *make_panel(), saved_at_end(tmp_path, resume=True))
     assert equal(weights_of(first), weights_of(again))
     assert list(history) == list(whole)
+
+
+def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path):
+    """A run on a GPU captured its steps, with the learning rate in a tensor; this one does not."""
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
+    (path,) = tmp_path.glob("training-*.pt")
+    state = torch.load(path, weights_only=True)
+    for group in state["optimizer"]["param_groups"]:
+        group |= {"lr": torch.tensor(5.0), "capturable": True}
+    torch.save(state, path)
+    seen = []
+
+    class Looks(torch.optim.AdamW):
+        def load_state_dict(self, state_dict):
+            super().load_state_dict(state_dict)
+            seen.extend((group["lr"], group["capturable"]) for group in self.param_groups)
+            assert all("exp_avg" in self.state[p] for g in self.param_groups for p in g["params"])
+
+    with mock.patch("torch.optim.AdamW", Looks):
+        fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
+    assert seen == [(make_plan().learning_rate, False)] * 2
 
 
 def test_without_resume_it_starts_from_scratch(tmp_path):

@@ -10,12 +10,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 
 import tsformer
-from tsformer import load
+from tsformer import TSTransformerClassifier, load
+from tsformer.data.folder import write_folder
 from tsformer.training.distributed import Ranks
 
 pytestmark = [
@@ -128,6 +130,128 @@ def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path):
     assert losses[1] == pytest.approx(expected[1], rel=0.2)
     del losses[1], expected[1]
     assert losses == pytest.approx(expected, rel=1e-5)
+
+
+STORED = """
+    import numpy as np
+    from tsformer import TSTransformerClassifier
+    from tsformer.data import preprocessor, stored
+    preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
+    folder, deadly = Path(sys.argv[1]), sys.argv[2] == "deadly"
+    X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
+    kept = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}
+    steps, reads, read = 0, [], stored.StoredSeries.read
+    begun, real = TSTransformerClassifier._train, TSTransformerClassifier._loss
+
+    def counted(self, index):
+        reads.append((index if self._index is None else self._index[index]).tolist())
+        return read(self, index)
+
+    def loss(self, outputs, targets):
+        global steps
+        steps += outputs.requires_grad
+        if deadly and steps == 9 and os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(self, outputs, targets)
+
+    def train(self, job):
+        stored.StoredSeries.read = counted
+        begun(self, job)
+        stored.StoredSeries.read = read
+
+    TSTransformerClassifier._loss, TSTransformerClassifier._train = loss, train
+    checkpoints = {"checkpoint_dir": folder / "state", "checkpoint_minutes": 0.0}
+    with process_group(CPU) as ranks:
+        for how in sys.argv[2:]:
+            steps, reads[:] = 0, []
+            saves = checkpoints | {"resume": not deadly} if how in ("deadly", "resumed") else {}
+            classifier = TSTransformerClassifier(
+                **{"d_model": 8, "n_heads": 2, "n_layers": 1, "batch_size": 10, "max_epochs": 3},
+                **{"dropout": 0.0, "encoding": "tape", "random_state": 0, "device": "cpu"},
+                **{"augmentation": None, "class_weight": "balanced"},
+                **saves,
+            )
+            classifier.fit(kept.get(how, folder / "X.npy"), y)
+            losses = [row["loss"] for row in classifier.history_]
+            end = [classifier.model_.state_dict(), losses, steps, list(reads)]
+            torch.save(end, folder / f"{how}-{ranks.rank}-of-{ranks.size}.pt")
+"""
+N_STORED = 33  # batches of 8 and 9 series, so that parts are of unequal size
+
+
+def store(folder: Path) -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(N_STORED) % 3
+    X = generator.normal(5, 3, (N_STORED, 2, 20)).astype(np.float32) + y[:, None, None]
+    X[3, :, 12:] = X[10, :, 7:] = np.nan
+    X[5, 1, 3:6] = np.nan
+    np.save(folder / "X.npy", X)
+    np.save(folder / "y.npy", y)
+    write_folder(folder / "series", [(part, None) for part in np.split(X, [3, 19])])
+
+
+def ended(folder: Path, *ways: str, of: int = 2) -> list[list]:
+    """Return how each of the fits ended: weights, losses, steps and reads of each process."""
+    done = torchrun(script(folder, STORED), str(folder), *ways, processes=of)
+    assert done.returncode == 0, done.stderr
+    paths = [[folder / f"{how}-{rank}-of-{of}.pt" for rank in range(of)] for how in ways]
+    return [[torch.load(path, weights_only=True) for path in each] for each in paths]
+
+
+def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
+    store(tmp_path)
+    in_memory, *from_files = ended(tmp_path, "memory", "memmap", "folder")
+    (((alone, losses, _, _),),) = ended(tmp_path, "memory", of=1)
+    for of_ranks in from_files:
+        for (weights, found, _, _), (same, expected, _, _) in zip(of_ranks, in_memory, strict=True):
+            assert found == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
+            for name, value in same.items():
+                # Adam turns rounding into steps where a gradient is zero: that of a key's bias.
+                torch.testing.assert_close(weights[name], value, rtol=0.01, atol=0.02)
+        first, second = ([i for index in reads for i in index] for *_, reads in of_ranks)
+        # Three epochs, and a pass for the batch norms: each series once in each, in one process.
+        assert sorted(first + second) == sorted([*range(N_STORED)] * 4)
+        assert abs(len(first) - len(second)) <= 4 * 4, "one series a batch at most"
+        assert all(len(index) <= 5 for *_, reads in of_ranks for index in reads)
+    assert in_memory[0][1] == pytest.approx(losses, rel=1e-3), "one order of batches"
+    for name, value in alone.items():
+        torch.testing.assert_close(in_memory[0][0][name], value, rtol=0.01, atol=0.02)
+
+
+def test_processes_resume_from_a_file_when_one_was_killed(tmp_path):
+    store(tmp_path)
+    killed = torchrun(script(tmp_path, STORED), str(tmp_path), "deadly")
+    assert killed.returncode != 0
+    assert len(list((tmp_path / "state").glob("training-*.pt"))) == 1
+    resumed, straight = ended(tmp_path, "resumed", "memmap")
+    assert straight[0][2] == 12
+    assert resumed[0][2] == 12 - 8, "eight steps were done"
+    for (weights, *_), (expected, *_) in zip(resumed, straight, strict=True):
+        for name, value in expected.items():
+            torch.testing.assert_close(weights[name], value)
+
+
+def test_predict_under_torchrun_reads_and_writes_the_parts_in_order(tmp_path):
+    store(tmp_path)
+    X, y = np.load(tmp_path / "X.npy"), np.load(tmp_path / "y.npy")
+    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+    TSTransformerClassifier(**small).fit(X, y).save(tmp_path / "model")
+    written = []
+    for processes in (1, 2):
+        out = tmp_path / f"{processes}.csv"
+        command = ["-m", "tsformer", "predict", str(tmp_path / "model"), f"{tmp_path}/series/"]
+        done = torchrun(*command, "--proba", "--out", str(out), processes=processes)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("33 predictions written to") == 1
+        written.append(out.read_text())
+    assert written[0].splitlines()[1].startswith("0,")
+    assert len(written[0].splitlines()) == 1 + N_STORED
+    assert written[1] == written[0]
+
+
+def test_fewer_series_than_processes_are_refused():
+    with pytest.raises(ValueError, match="3 processes cannot share 2 series"):
+        Ranks(0, 3).shard(2)
 
 
 def test_the_command_line_under_torchrun(tmp_path):

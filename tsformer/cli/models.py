@@ -303,14 +303,27 @@ def predict(
 
       tsformer predict model new.csv
       tsformer predict model new.ts --proba --out predictions.csv
+
+    Started by torchrun, each process reads and predicts its own part.
     """
     import pandas as pd
 
-    classifier, found = _read_for(model, file, columns, labelled=False)
-    rows = pd.DataFrame({"label": classifier.predict(found.X)}, index=found.cases)
-    if proba:
-        names = [f"p({label})" for label in classifier.classes_]
-        rows[names] = classifier.predict_proba(found.X).round(6)
+    from tsformer.data.series import SeriesSource
+    from tsformer.training.distributed import process_group
+    from tsformer.training.plan import resolve_device
+
+    with process_group(resolve_device("auto")) as ranks:
+        classifier, found = _read_for(model, file, columns, labelled=False)
+        cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
+        own = ranks.shard(len(found.X))
+        X = found.X.within(own) if isinstance(found.X, SeriesSource) else found.X[own]
+        rows = pd.DataFrame({"label": classifier.predict(X)}, index=cases[own])
+        if proba:
+            names = [f"p({label})" for label in classifier.classes_]
+            rows[names] = classifier.predict_proba(X).round(6)
+        rows = pd.concat(ranks.gather(rows))
+    if not ranks.leads:
+        return
     named = found.schema is not None and found.schema.case
     rows.to_csv(out or sys.stdout, index_label=named or "series")
     if out:

@@ -139,6 +139,10 @@ class SeriesSource(ABC):
         """Return the series that a boolean mask ``[n]`` selects, where they are."""
         return self.part(np.flatnonzero(chosen))
 
+    def within(self, rows: slice) -> Self:
+        """Return the series of a slice of all, where they are."""
+        return self.part(np.arange(len(self))[rows])
+
     @abstractmethod
     def joined(self, other: Self) -> Self:
         """Return these series and then others, taken from the same source."""

@@ -11,6 +11,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer.data.batching import shuffled
 from tsformer.data.stored_panel import AnyPanel
+from tsformer.model.norms import MaskedBatchNorm
+from tsformer.training.distributed import Ranks
 from tsformer.training.memory import in_halves
 from tsformer.training.plan import TrainingPlan
 
@@ -51,13 +53,17 @@ def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
         norm.train()
     run = _pass_of(model, norms)
     generator = torch.Generator().manual_seed(plan.seed)
+    # Norms that sum over all processes need each series in one of them only.
+    shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
+    ranks = Ranks.current() if shared else Ranks()
+    batches = map(ranks.part, shuffled(len(panel), plan.batch_size, generator))
     try:
         with (
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
-            panel.ahead(shuffled(len(panel), plan.batch_size, generator)) as batches,
+            panel.ahead(batches) as coming,
         ):
-            for count, index in enumerate(batches, start=1):
+            for count, index in enumerate(coming, start=1):
                 for norm in norms:
                     norm.momentum = 1 / count  # so that the average is the plain mean
                 run(*panel.take(index, device=plan.device))

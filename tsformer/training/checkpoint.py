@@ -154,7 +154,9 @@ class Checkpointer:
         if saved is None:
             return
         with self.file.to_be_read():
-            self.optimizer.load_state_dict(saved["optimizer"])
+            # The options are this run's own: with CUDA graphs, or on another device, they differ.
+            own = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
             self.at.load_state_dict(saved["position"], saved["best_epoch"])
             state.history += saved["history"][len(state.history) :]
             state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]

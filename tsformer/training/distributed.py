@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -43,6 +44,34 @@ class Ranks:
     def part(self, batch: Tensor) -> Tensor:
         """Return this process's part of a batch."""
         return batch.tensor_split(self.size)[self.rank]
+
+    def shard(self, n: int) -> slice:
+        """Return which of `n` series, in order, are this process's to predict.
+
+        Raises
+        ------
+        ValueError
+            If some process would get none.
+
+        Examples
+        --------
+        >>> [Ranks(rank, 3).shard(10) for rank in range(3)]
+        [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
+        """
+        if n < self.size > 1:
+            raise ValueError(
+                f"{self.size} processes cannot share {n} series: each needs at least one; start "
+                "fewer processes"
+            )
+        return slice(n * self.rank // self.size, n * (self.rank + 1) // self.size)
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return what all processes pass, in the order of their ranks; it must be picklable."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
     def check(self, smallest_batch: int) -> None:
         """Raise ValueError if some process would get no series of a batch."""

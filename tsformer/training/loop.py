@@ -102,7 +102,8 @@ def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor 
             "train in one process, or without freeze and n_epochs_frozen"
         )
     run.callbacks = run.callbacks if ranks.leads else ()
-    with supervised([run], panel, plan.seed + ranks.rank), ranks.shared_norms(model):
+    # In this order, so that the pass for batch norms at the end is shared too.
+    with ranks.shared_norms(model), supervised([run], panel, plan.seed + ranks.rank):
         _epochs(run, panel, targets, weights, ranks)
     return run.state.history
 
@@ -131,11 +132,11 @@ def _epochs(
             ranks.check(min(map(len, batches)))
             # One copy per epoch: one per step would wait for the device each time.
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
-            with panel.ahead(batches[at.batch :]) as coming:
-                for batch in coming:
+            with panel.ahead([step.read(batch) for batch in batches[at.batch :]]) as coming:
+                for index in coming:
                     set_learning_rate(optimizer, plan.rate(at.step, n_steps))
                     with run.random.drawing():
-                        at.total += step(batch, rows[at.batch], number=at.step)
+                        at.total += step(index, rows[at.batch], number=at.step)
                     at.step, at.batch = at.step + 1, at.batch + 1
                     checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)

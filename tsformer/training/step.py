@@ -52,8 +52,9 @@ class TrainingStep:
     plan : TrainingPlan
         Device, precision, clipping, and whether the model is compiled.
     ranks : Ranks, optional
-        The processes that share each batch; by default this one alone. Each augments all of it,
-        with the draws that one process would have, and goes on with its own part.
+        The processes that share each batch; by default this one alone. Each reads its own part of
+        it; with an augmentation all of it, which it augments with the draws that one process would
+        have, to go on with its own part.
 
     Attributes
     ----------
@@ -89,14 +90,22 @@ class TrainingStep:
         plain = ranks.size == 1 and not isinstance(loss, Pretext)
         self.may_cut = plain and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
+        #: Whether batches come as this process's part of them.
+        self._divided = ranks.size > 1 and plan.augmentation is None
+
+    def read(self, batch: Tensor) -> Tensor:
+        """Return which series of a batch ``[B]`` this process has to read: what a call takes."""
+        return self.ranks.part(batch) if self._divided else batch
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
         """Take a step on the batch `index`; return this process's sum of losses, on the device.
 
         Parameters
         ----------
-        index, rows : Tensor [B]
-            Which series, on the CPU and on the plan's device.
+        index : Tensor
+            Which series this process reads, on the CPU: what `read` returned.
+        rows : Tensor [B]
+            All series of the batch, on the plan's device.
         number : int, default=0
             Number of the step in the training run, on which the draws of an augmentation depend.
 
@@ -111,12 +120,12 @@ class TrainingStep:
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
-            self._halve(len(index))
+            self._halve(len(rows))
 
     def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Leave the gradient of the batch's mean loss in the parameters."""
         here = self.panel.device
-        on_device = rows if same_device(here, self.plan.device) else index
+        on_device = self.read(rows) if same_device(here, self.plan.device) else index
         batch = augmented(
             self.panel.take(index, rows=on_device, device=self.plan.device),
             self.plan.augmentation,
@@ -137,12 +146,14 @@ class TrainingStep:
                 replace(batch, share=self._own(batch.share)),
             )
         # Several processes average their gradients: each divides by its share of the whole batch.
-        (losses.sum() * self.ranks.size / len(index)).backward()
+        (losses.sum() * self.ranks.size / len(rows)).backward()
         return losses.detach().sum()
 
     def _outputs(self, batch: Batch) -> Tensor:
         """Return what the model computes for this process's part of a batch."""
-        inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
+        inputs: Inputs = batch.values, batch.mask, batch.times
+        if not self._divided:
+            inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
         if self.most_at_once is not None and self.most_at_once < len(batch.values):
             return self._in_pieces(inputs, self.most_at_once)
         with self._autocast():

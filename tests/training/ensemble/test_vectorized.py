@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -125,6 +126,57 @@ def test_no_step_waits_for_a_device():
         loop.step(shares, totals)
     assert watch.seen == set()
     assert totals.min() > 0
+
+
+class Narrow(nn.Module):
+    """A block whose members, trained as one, fit into memory only so many at a time."""
+
+    def __init__(self, block: nn.Module, most: list[int]):
+        super().__init__()
+        self.block, self.most = block, most
+
+    def forward(self, x, *rest):
+        member_axis = torch._C._functorch.maybe_get_bdim(x)
+        if member_axis >= 0:  # under vmap
+            n_members = torch._C._functorch.get_unwrapped(x).shape[member_axis]
+            if n_members > self.most[0] and torch.is_grad_enabled():
+                raise torch.OutOfMemoryError(f"{n_members} members do not fit")
+        return self.block(x, *rest)
+
+
+def test_members_that_do_not_fit_at_once_take_their_steps_in_groups():
+    # Of 11 series in batches of 4 one batch has 3, and not that of all members at once.
+    panel, targets = make_panel(11, ragged=True)
+    options = {"weights": torch.linspace(0.5, 1.5, 11), "plan": make_plan(n_epochs=2)}
+    ends = []
+    for most in ([5], [2]):
+        models = [model.double() for model in make_members("rope", n=5)]
+        for model in models:
+            model.blocks[0] = Narrow(model.blocks[0], most)
+        wide = replace(panel, values=panel.values.double())
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            histories = fit(models, wide, targets, vectorized=True, **options)
+        in_groups = [each for each in seen if "members at a time did not" in str(each.message)]
+        assert len(in_groups) == (most == [2]), "it is said once"
+        ends.append(([weights_of(model) for model in models], histories))
+    (whole, rows), (groups, others) = ends
+    for own, other in zip(whole, groups, strict=True):
+        for name, value in own.items():
+            torch.testing.assert_close(other[name], value, rtol=1e-4, atol=1e-6)
+    for own, other in zip(rows, others, strict=True):
+        assert [row["loss"] for row in own] == pytest.approx([row["loss"] for row in other])
+
+
+def test_not_even_one_member_fits():
+    models = make_members("rope")
+    for model in models:
+        model.blocks[0] = Narrow(model.blocks[0], [0])
+    with (
+        pytest.warns(UserWarning, match="of 2 members at a time did not fit"),
+        pytest.raises(MemoryError, match="of 4 series of one member does not fit into the memory"),
+    ):
+        fit(models, *make_panel(), vectorized=True)
 
 
 # Callbacks and endings

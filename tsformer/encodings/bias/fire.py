@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
@@ -116,8 +117,8 @@ def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: n
     n_cases = len(offset)
     with torch.no_grad():
         knots = (-offset / weight).nan_to_num(0.0).clamp(0, 1).sort(dim=1).values
-        ends = knots.new_tensor([0.0, 1.0]).expand(n_cases, 2)
-        bounds = torch.cat([ends[:, :1], knots, ends[:, 1:]], dim=1)
+        # Padded, since a tensor made of numbers would be copied to a GPU, which waits for it.
+        bounds = F.pad(F.pad(knots, (1, 0), value=0.0), (0, 1), value=1.0)
         inside = (bounds[:, :-1] + bounds[:, 1:]) / 2  # a point in each of F + 1 segments
         active = inside[..., None] * weight + offset[:, None] > 0
         # One search for all cases: the knots of case s are shifted to [2 s, 2 s + 1].

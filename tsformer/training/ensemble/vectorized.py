@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from tsformer.training.augment import augmented, mixed
 from tsformer.training.callbacks import History
 from tsformer.training.distributed import Ranks
 from tsformer.training.ensemble.vmap_rules import VmapRules
-from tsformer.training.memory import exceeds_device_memory
+from tsformer.training.memory import catch_oom, exceeds_device_memory
 from tsformer.training.optimizer import decay_groups, set_learning_rate
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.run import Snapshots, TrainingRun, supervised
@@ -115,6 +116,7 @@ class _VectorizedLoop:
         self.optimizer = stack.make_optimizer(self.plan)
         self.epochs_before = runs[0].state.epochs_before
         self.snapshots = Snapshots(self.epochs_before, stack.snapshot())
+        self.most_at_once = len(runs)
         # Weights at the end of the epoch in which a callback stopped a member, since its
         # parameters go on changing with the others'.
         self.stopped: dict[int, dict[str, Tensor]] = {}
@@ -149,8 +151,33 @@ class _VectorizedLoop:
         return [i for i, run in enumerate(self.runs) if not run.state.stop]
 
     def step(self, shares: Sequence[Share], totals: Tensor, number: int = 0) -> None:
-        """Take one optimizer step for all members; add the sums of their losses to `totals`."""
+        """Take one optimizer step for all members; add the sums of their losses to `totals`.
+
+        Raises
+        ------
+        MemoryError
+            If not even the batch of one member at a time fits.
+        """
+        while True:
+            shares = self._fitting(shares)
+            with catch_oom() as ran_out:
+                sums = self._gradients(shares, number)
+            if not ran_out:
+                break
+            self._halve(shares)
+        for (members, _, _), own in zip(shares, sums, strict=True):
+            if len(members) == len(totals):
+                totals += own
+            else:  # one by one: an index would have to be sent to the device
+                for i, member in enumerate(members):
+                    totals[member] += own[i]
+        self.stack.clip(self.plan.max_grad_norm)
+        self.optimizer.step()
+
+    def _gradients(self, shares: Sequence[Share], number: int) -> list[Tensor]:
+        """Leave the gradient of each member's mean loss; return the sums of losses by share."""
         self.optimizer.zero_grad(set_to_none=True)
+        sums = []
         for members, index, rows in shares:
             shape = (len(members), -1)
             batch = augmented(
@@ -169,14 +196,37 @@ class _VectorizedLoop:
             outputs = outputs.float().flatten(0, 1)
             losses = mixed(partial(self._losses, outputs), rows, batch).unflatten(0, shape)
             losses.mean(dim=1).sum().backward()
-            sums = losses.detach().sum(dim=1)
-            if len(members) == len(totals):
-                totals += sums
-            else:  # one by one: an index would have to be sent to the device
-                for i, member in enumerate(members):
-                    totals[member] += sums[i]
-        self.stack.clip(self.plan.max_grad_norm)
-        self.optimizer.step()
+            sums.append(losses.detach().sum(dim=1))
+        return sums
+
+    def _fitting(self, shares: Sequence[Share]) -> list[Share]:
+        """Divide shares of more members than fit into memory at a time."""
+        most = self.most_at_once
+        parts: list[Share] = []
+        for members, index, rows in shares:
+            size = len(index) // len(members)
+            for start in range(0, len(members), most):
+                some = members[start : start + most]
+                own = slice(start * size, (start + len(some)) * size)
+                parts.append((some, index[own], rows[own]))
+        return parts
+
+    def _halve(self, shares: Sequence[Share]) -> None:
+        now = max(len(members) for members, _, _ in shares)
+        if now == 1:
+            raise MemoryError(
+                f"a batch of {len(shares[0][1])} series of one member does not fit into the memory "
+                f"of {self.plan.device}; choose a smaller batch_size, a smaller model or a stem "
+                "with a larger stride"
+            )
+        if self.most_at_once == len(self.runs):
+            warnings.warn(
+                f"a step of {now} members at a time did not fit into the memory of "
+                f"{self.plan.device}: from now on they take it in groups, which takes longer but "
+                "gives the same steps",
+                stacklevel=2,
+            )
+        self.most_at_once = (now + 1) // 2
 
     def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
         losses = self.loss(outputs, self.data.targets[rows])

@@ -1,0 +1,209 @@
+"""How fast training is on a GPU: by method, length and precision, and for several members at once.
+
+All of it runs in one process, since to start one takes longer than most of what is measured. The
+seconds of an epoch are the median over those after the first few, in which libraries load and
+CUDA graphs are captured; an epoch ends when its loss has been read, and so has all of its work.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import tomllib
+from collections.abc import Callable, Iterator
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+import tsformer
+from experiments.speed import gpu_peak
+from experiments.speed.benchmark import label
+from experiments.speed.methods import METHODS, Case
+from tsformer import ModelConfig, TSTransformer
+from tsformer.data.panel import Panel
+from tsformer.training import TrainingPlan
+from tsformer.training.optimizer import make_optimizer
+from tsformer.training.step import TrainingStep
+
+__all__ = ["CASES", "MEMBERS", "matmul_rows", "member_rows", "projected_hours", "training_rows"]
+
+Row = dict[str, Any]
+
+#: Those of `experiments/speed/benchmark.py`, the shortest first, for more epochs.
+CASES = (
+    Case(180, 24, 51, epochs=15),
+    Case(256, 6, 100, epochs=15),
+    Case(200, 1, 427, epochs=15),
+    Case(268, 6, 896, epochs=12),
+)
+TINY = (Case(12, 2, 20, epochs=5, batch=6), Case(8, 1, 30, epochs=5, batch=4))
+#: Epochs at the start that do not count.
+_WARM_UP = 4
+MEMBERS = (1, 5, 20)
+#: Where a wide model should reach a quarter of the peak: width, steps, series, layers.
+WIDE = (256, 896, 32, 2)
+PLAIN = "plain loop"
+STUDIES = Path(__file__).parents[1] / "studies"
+CATALOG = Path(tsformer.__file__).parent / "data/catalog.csv"
+
+
+def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return what is measured: name -> method of `experiments.speed`, and its parameters."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {PLAIN: (PLAIN, {})}
+    for stem, base in (("conv", "tsformer"), ("linear", "tsformer, linear stem")):
+        for precision in ("bfloat16", "float32"):
+            found[f"{stem} stem, {precision}"] = base, {"precision": precision}
+        if device.type == "cuda":
+            graphs = {"precision": "bfloat16", "compile": "cuda-graphs"}
+            found[f"{stem} stem, bfloat16, CUDA graphs"] = base, graphs
+    return found
+
+
+def epoch_seconds(model: Any) -> list[float]:
+    """Return the seconds of each epoch of a fitted model."""
+    if hasattr(model, "seconds"):
+        return list(model.seconds)
+    return [row["seconds"] for row in model.history_]
+
+
+def measured(case: Case, device: torch.device, make: Callable[[], Any]) -> Row:
+    """Fit a model, and return the seconds of an epoch, the peak memory and the rates."""
+    X, y = case.data()
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+    model = make()
+    model.fit(X, y)
+    seconds = statistics.median(epoch_seconds(model)[_WARM_UP:])
+    row = {
+        "seconds": seconds,
+        "series_per_second": case.n / seconds,
+        "ms_per_step": 1000 * seconds / ceil(case.n / case.batch),
+    }
+    if device.type == "cuda":
+        row["peak_mib"] = torch.cuda.max_memory_allocated(device) / 2**20
+    return row
+
+
+def training_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
+    """Yield the speed of each method on each case, or why it could not be measured."""
+    for case in TINY if tiny else CASES:
+        for name, (base, params) in methods(device).items():
+
+            def make(case: Case = case, base: str = base, params: Any = params) -> Any:
+                method: Any = METHODS[base](case, device.type)
+                return method.set_params(**params) if params else method
+
+            row = _or_error(lambda case=case, make=make: measured(case, device, make))
+            yield {"method": name, "case": label(case), "length": case.length, **row}
+
+
+def member_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
+    """Yield the seconds of an epoch of so many members, and the ratio to one."""
+    case = TINY[0] if tiny else CASES[1]
+    alone = None
+    for n in MEMBERS[:2] if tiny else MEMBERS:
+
+        def make(n: int = n) -> Any:
+            method: Any = METHODS["tsformer"](case, device.type)
+            return method.set_params(n_estimators=n)
+
+        row = _or_error(lambda make=make: measured(case, device, make))
+        alone = row.get("seconds") if n == 1 else alone
+        if alone and "seconds" in row:
+            row["times_one"] = row["seconds"] / alone
+        yield {"members": n, **row}
+
+
+def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
+    """Yield the peak of bfloat16 products, and the shares of it that parts of a model reach."""
+    top = gpu_peak.peak(64 if tiny else gpu_peak.PEAK_SIZE, device.type)
+    yield {"what": "product of square matrices", "tflops": top / 1e12, "share": 1.0}
+    shapes = [(16, 12, 2)] if tiny else [WIDE[:3], (gpu_peak.D, gpu_peak.L, gpu_peak.B)]
+    for d, length, batch in shapes:
+        rates = gpu_peak.reached(device.type, d, length, batch, 4 if tiny else 8)
+        for part, rate in rates.items():
+            what = f"{part}, width {d}, {length} steps"
+            yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
+    d, length, batch, layers = (16, 12, 2, 2) if tiny else WIDE
+    rate = step_rate(device, d, length, batch, layers)
+    what = f"a whole step, width {d}, {length} steps"
+    yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
+
+
+def step_rate(device: torch.device, d: int, length: int, batch: int, layers: int) -> float:
+    """Return the operations per second in the products of all blocks, over whole steps."""
+    torch.manual_seed(0)
+    config = ModelConfig(
+        **{"n_channels": 6, "n_outputs": 4, "max_len": length, "d_model": d},
+        **{"n_heads": 4 if d < 64 else 8, "n_layers": layers, "stem": "linear"},
+        encoding="tape",
+    )
+    model = TSTransformer(config).to(device).train()
+    plan = TrainingPlan(
+        n_epochs=1, batch_size=batch, learning_rate=1e-3, weight_decay=0.0, device=device,
+        bfloat16=True, seed=0,
+    )  # fmt: skip
+    panel = Panel(torch.randn(batch, length, 6), torch.full((batch,), length)).to(device)
+    targets = torch.arange(batch, device=device) % 4
+    step = TrainingStep(
+        model, make_optimizer(model, plan), panel, targets, None, _cross_entropy, plan
+    )
+    index = torch.arange(batch)
+    rows = index.to(device)
+    work = 3 * layers * sum(gpu_peak.operations(d, length, batch, 2 * d).values())
+    return work / gpu_peak.seconds(lambda: step(index, rows), device.type)
+
+
+def _cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def projected_hours(speeds: pd.DataFrame, catalog: Path = CATALOG) -> pd.DataFrame:
+    """Return how long each study of the encodings would take on this device, fit by fit.
+
+    Parameters
+    ----------
+    speeds : DataFrame
+        Of `training_rows`: the milliseconds of a step of each stem, by length. Between the lengths
+        that were measured they are interpolated, and beyond them taken from the nearest.
+    catalog : Path
+        Has the number and the length of the training series of each problem.
+
+    Returns
+    -------
+    DataFrame
+        One row per study: number of fits, of steps, and hours.
+    """
+    problems = pd.read_csv(catalog).set_index("name")
+    rows = []
+    for path in sorted(STUDIES.glob("*.toml")):
+        study = tomllib.loads(path.read_text(encoding="utf-8"))
+        stems = study["vary"]["stem"]
+        each = len(study["encodings"]) * study["seeds"]
+        steps = hours = 0.0
+        for name in study["datasets"]:
+            size, length = problems.loc[name, ["train_size", "length_max"]]
+            n_steps = study["parameters"]["max_epochs"] * ceil(size / 16) * each
+            for stem in stems:
+                own = speeds[speeds["method"] == f"{stem} stem, bfloat16"].sort_values("length")
+                ms = np.interp(length, own["length"], own["ms_per_step"])
+                steps += n_steps
+                hours += n_steps * ms / 3.6e6
+        fits = len(study["datasets"]) * each * len(stems)
+        rows.append({"study": path.stem, "fits": fits, "steps": int(steps), "hours": hours})
+    return pd.DataFrame(rows)
+
+
+def _or_error(measure: Callable[[], Row]) -> Row:
+    """Return what is measured, or the error that ended it: the others are measured all the same."""
+    try:
+        return measure()
+    except Exception as error:
+        lines = str(error).splitlines() or [""]
+        return {"error": f"{type(error).__name__}: {lines[0]}"}

@@ -1,0 +1,244 @@
+"""The checks of the GPU path, on a GPU and rehearsed on the CPU, and the command that runs them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from marks import ONE_OF_EACH_HOOK
+
+from experiments.gpu import checks, run, speed
+from experiments.gpu.checks import CHECKS, NotHere
+
+CPU = torch.device("cpu")
+SCRIPT = Path(run.__file__)
+#: Groups of which a few checks are enough after each change, since each takes a while.
+LONG = ("fused kernels", "no waiting", "members as one", "checkpoint", "explanation", "estimator")
+ENOUGH = ("tape+erpe", "classifier", "to the device", "warp", "attention_rollout")
+
+
+def cases() -> list[object]:
+    found = []
+    for name in CHECKS:
+        group, _, what = name.partition(": ")
+        slow = group in LONG and what not in ENOUGH
+        if group.endswith("on the CPU"):
+            slow = what not in ONE_OF_EACH_HOOK
+        found.append(pytest.param("cpu", name, marks=[pytest.mark.slow] if slow else []))
+    on_gpu = CHECKS if torch.cuda.is_available() else ["all of them"]
+    found += [pytest.param("cuda", name, marks=pytest.mark.cuda) for name in on_gpu]
+    return found
+
+
+@pytest.mark.parametrize(("device", "name"), cases())
+def test_check(device, name):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    try:
+        CHECKS[name](torch.device(device))
+    except NotHere as reason:
+        pytest.skip(str(reason))
+
+
+def test_wrong_gradients_are_seen(monkeypatch):
+    real = checks.gradients
+
+    def wrong(model, inputs, *, bfloat16):
+        outputs, found = real(model, inputs, bfloat16=bfloat16)
+        if inputs[0].dtype == torch.float32:
+            found["head.weight"] *= 1.5
+        return outputs, found
+
+    monkeypatch.setattr(checks, "gradients", wrong)
+    with pytest.raises(AssertionError, match="gradients differ by"):
+        CHECKS["float32 as on the CPU: tape"](CPU)
+
+
+def test_plain_arithmetic_is_seen():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH), pytest.raises(AssertionError, match="is not fused"):
+        CHECKS["fused kernels: none"](CPU)
+
+
+def test_a_missing_warning_is_seen(monkeypatch):
+    monkeypatch.setattr(checks, "runs_out_once", lambda *_: nullcontext())
+    with pytest.raises(AssertionError, match="no warning says 'goes through the blocks in pieces'"):
+        CHECKS["out of memory: a batch"](CPU)
+
+
+# The parts and how they end
+
+
+def options(folder, **others):
+    defaults = {"device": "cpu", "tiny": True, "seconds": 60.0, "only": None, "checks": "data"}
+    return argparse.Namespace(**defaults | {"part": None, "out": folder} | others)
+
+
+def test_each_check_says_how_it_ended(monkeypatch):
+    def fails(device):
+        raise AssertionError("two are not one\nand more")
+
+    def nowhere(device):
+        raise NotHere("not on this device")
+
+    found = {"a: fails": fails, "a: is not here": nowhere, "b: passes": lambda device: "a note"}
+    monkeypatch.setattr(checks, "CHECKS", found | {"b: is done": fails})
+    rows = list(run.check_rows(CPU, {"b: is done"}, ""))
+    assert [row["outcome"] for row in rows[::2]] == ["died"] * 3, "what if the process ends in it"
+    ends = [(row["outcome"], row["note"]) for row in rows[1::2]]
+    assert ends == [
+        ("failed", "AssertionError: two are not one"),
+        ("skipped", "not on this device"),
+        ("passed", "a note"),
+    ]
+    assert [row["check"] for row in run.check_rows(CPU, set(), "b: p")] == ["b: passes"] * 2
+
+
+def test_a_process_that_dies_in_a_check_is_followed_by_another(tmp_path, monkeypatch, capsys):
+    ended = iter([-11, run.POISONED, 0])
+    path = tmp_path / "checks.jsonl"
+
+    def one_process(self, part, most):
+        assert most > 50
+        with path.open("a") as file:
+            file.write(json.dumps({"check": f"of {part}"}) + "\n")
+        return next(ended)
+
+    monkeypatch.setattr(run.Run, "one_process", one_process)
+    begun = run.Run(options(tmp_path))
+    begun.parts = {"checks": {"outcome": "not begun", "seconds": 0.0}}
+    begun.run("checks")
+    assert begun.parts["checks"]["outcome"] == "done"
+    assert len(run.read_rows(path)) == 3
+    ended = iter([-11])
+    path.write_text("")
+    monkeypatch.setattr(run.Run, "one_process", lambda *_: next(ended))
+    begun.run("checks")  # without a row it would end in the same place again
+    assert begun.parts["checks"]["outcome"] == "failed with status -11"
+    assert not begun.succeeded()
+
+
+def test_a_line_that_was_cut_off_is_left_out(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n{"a": 2}\n{"a"')
+    assert run.read_rows(tmp_path / "x.jsonl") == [{"a": 1}, {"a": 2}]
+    assert run.read_rows(tmp_path / "y.jsonl") == []
+
+
+@pytest.mark.parametrize("arguments", [["--tiny"], ["--device", "cpu"]])
+def test_a_rehearsal_is_not_committed(arguments, capsys):
+    with pytest.raises(SystemExit):
+        run.main([*arguments, "--commit"])
+    assert "what is committed is measured on a GPU, in full" in capsys.readouterr().err
+
+
+def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(SCRIPT), "--device", "cpu", "--tiny", "--out", str(folder)]
+    return subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def state_of(folder: Path) -> dict:
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_the_whole_of_it_in_small(tmp_path):
+    started = begin(tmp_path, "--checks", "data")
+    said, _ = started.communicate(timeout=200)
+    assert started.returncode == 0, said
+    state = state_of(tmp_path)
+    assert state["outcome"] == "done"
+    assert {part: own["outcome"] for part, own in state["parts"].items()} == dict.fromkeys(
+        run.PARTS, "done"
+    )
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    for what in ("| data | 2 | 0 | 0 | 0 |", "12 × 2 × 20 | conv stem, float32", "times one"):
+        assert what in page
+    training = pd.DataFrame(run.read_rows(tmp_path / "training.jsonl"))
+    assert training["seconds"].notna().all(), "no method failed"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so_and_ends(tmp_path):
+    command = [sys.executable, str(SCRIPT), "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert "sees no GPU of NVIDIA or AMD" in done.stderr
+    assert state_of(tmp_path)["outcome"] == "no such device"
+    assert "nothing was measured" in (tmp_path / "page.md").read_text(encoding="utf-8")
+
+
+def processes_in(folder: Path) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_text()
+        except OSError:  # it has ended
+            continue
+        if str(folder) in command and "--part" in command:
+            found.append(command)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, "its time is up"])
+def test_what_it_had_is_kept_when_it_is_cut_off(how, tmp_path):
+    limit = ["--seconds", "30"] if isinstance(how, str) else []
+    started = begin(tmp_path, *limit)
+    if not limit:
+        end = time.monotonic() + 100
+        while len(run.read_rows(tmp_path / "checks.jsonl")) < 12:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        os.kill(started.pid, how)
+    said, _ = started.communicate(timeout=100)
+    assert started.returncode == {signal.SIGKILL: -signal.SIGKILL}.get(how, 1), said
+    state = state_of(tmp_path)
+    assert state["parts"]["machine"]["outcome"] == "done"
+    assert state["outcome"] == ("done" if limit else "killed")
+    if how != signal.SIGKILL:
+        assert state["parts"]["checks"]["outcome"] == "cut off"
+    rows = run.read_rows(tmp_path / "checks.jsonl")
+    assert sum(row["outcome"] == "passed" for row in rows) >= (1 if limit else 5)
+    end = time.monotonic() + 30
+    while processes_in(tmp_path):
+        assert time.monotonic() < end, "a part goes on"
+        time.sleep(0.1)
+    from tools.gpu_page import page
+
+    assert "| estimator | " in page(tmp_path)
+
+
+def test_hours_by_hand(monkeypatch, tmp_path):
+    (tmp_path / "one.toml").write_text(
+        'datasets = ["A", "B"]\nencodings = ["none", "rope"]\nseeds = 3\n'
+        '[vary]\nstem = ["linear", "conv"]\n[parameters]\nmax_epochs = 10\n'
+    )
+    catalog = tmp_path / "catalog.csv"
+    catalog.write_text("name,train_size,length_max\nA,32,100\nB,33,150\n")
+    monkeypatch.setattr(speed, "STUDIES", tmp_path)
+    rows = [
+        {"method": f"{stem} stem, bfloat16", "length": length, "ms_per_step": ms}
+        for stem, length, ms in [("linear", 100, 2), ("linear", 200, 4), ("conv", 50, 7)]
+    ]
+    (found,) = speed.projected_hours(pd.DataFrame(rows), catalog).to_dict("records")
+    # 2 and 3 steps an epoch, 10 epochs, 6 fits with each stem.
+    assert found["fits"] == 24
+    assert found["steps"] == 2 * 6 * 10 * (2 + 3)
+    milliseconds = 6 * 10 * (2 * (2 + 7) + 3 * (3 + 7))
+    assert found["hours"] == pytest.approx(milliseconds / 3.6e6)
