@@ -18,6 +18,7 @@ from tsformer import (
     TSTransformerClassifier,
     TSTransformerRegressor,
 )
+from tsformer.estimators import random_convolution
 from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.training import Callback
 
@@ -219,7 +220,7 @@ def test_an_interrupted_fit_of_convolutions_leaves_the_fit_before(fitted, monkey
     for name in ("convolutions", "ensemble"):
         clf = copy.deepcopy(fitted[name])
         before = state(clf)
-        monkeypatch.setattr(RandomConvolutionClassifier, "_fitted", interrupted)
+        monkeypatch.setattr(random_convolution, "fitted_convolutions", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clf.fit(OTHER_X, OTHER_Y)
         monkeypatch.undo()

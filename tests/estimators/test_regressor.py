@@ -50,7 +50,7 @@ def test_parameters_are_those_of_the_classifier_except_for_classes():
     of_classes = ("class_weight", "label_smoothing", "temperature", "unlabelled")
     assert list(ours) == [name for name in theirs if name not in of_classes]
     # What hides the size of values, or changes them, is off in a regression.
-    off = {"head_norm": None, "views": "values", "augmentation": None}
+    off = {"head_norm": None, "scaling": "channel", "views": "values", "augmentation": None}
     assert {name: ours[name].default for name in off} == off
     # Equal in default, kind and annotation; the text tells 1 from True and 1.0.
     for name in ours:
