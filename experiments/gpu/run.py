@@ -140,7 +140,7 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
 def run_part(part: str, options: argparse.Namespace) -> None:
     """Write the rows of a part one by one, as long as there is somebody to run them for."""
     parent = os.getppid()
-    path = options.out / f"{part}.jsonl"
+    path = options.folder / f"{part}.jsonl"
     done = {row["check"] for row in read_rows(path)} if part == "checks" else set()
     with path.open("a", encoding="utf-8") as file:
         for row in part_rows(part, options, done):
@@ -184,7 +184,7 @@ class Run:
         chosen = [part for part in PARTS if self.options.only in (None, part, "machine")]
         chosen = ["machine", *(part for part in chosen if part != "machine")]
         for part in chosen:
-            (self.options.out / f"{part}.jsonl").unlink(missing_ok=True)
+            (self.options.folder / f"{part}.jsonl").unlink(missing_ok=True)
             self.parts[part] = {"outcome": "not begun", "seconds": 0.0}
         outcome = "killed"
         self.write("killed")  # true until it is written again
@@ -222,7 +222,7 @@ class Run:
         print(f"{part}: {state['outcome']} after {state['seconds']:.0f} s", flush=True)
 
     def n_rows(self, part: str) -> int:
-        return len(read_rows(self.options.out / f"{part}.jsonl"))
+        return len(read_rows(self.options.folder / f"{part}.jsonl"))
 
     def left_over(self, part: str) -> float:
         """Return how much less than they might the parts before this one took."""
@@ -232,17 +232,22 @@ class Run:
 
     def one_process(self, part: str, most: float) -> int | None:
         """Run a part until it ends or its time is up; return its exit status, or None."""
-        options = self.options
-        command = [sys.executable, str(Path(__file__)), "--part", part, "--device", options.device]
-        command += ["--out", str(options.out), "--checks", options.checks]
-        command += ["--tiny"] if options.tiny else []
         self.parts[part]["outcome"] = "cut off"  # if it is now
+        command = [sys.executable, str(Path(__file__)), *self.arguments_of(part)]
         self.process = subprocess.Popen(command, start_new_session=True)
         try:
             return self.process.wait(timeout=most)
         except subprocess.TimeoutExpired:
             self.stop()
             return None
+
+    def arguments_of(self, part: str) -> list[str]:
+        """Return what the process of a part has on its command line."""
+        options = self.options
+        committed = options.out == COMMITTED
+        own = ["--part", part, "--device", options.device, "--checks", options.checks]
+        own += ["--commit"] if committed else ["--out", str(options.out)]
+        return [*own, "--tiny"] if options.tiny else own
 
     def stop(self) -> None:
         """End the process of the part that is running."""
@@ -255,19 +260,19 @@ class Run:
 
         options = self.options
         state = {"outcome": outcome, "tiny": options.tiny, "parts": self.parts}
-        temporary = options.out / "run.json.new"
+        temporary = options.folder / "run.json.new"
         temporary.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(options.out / "run.json")
-        text = page(options.out)
-        (options.out / "page.md").write_text(text, encoding="utf-8")
-        if options.out == COMMITTED / "gpu":
+        temporary.replace(options.folder / "run.json")
+        text = page(options.folder)
+        (options.folder / "page.md").write_text(text, encoding="utf-8")
+        if options.out == COMMITTED:
             DOCS_PAGE.write_text(text, encoding="utf-8")
 
     def succeeded(self) -> bool:
         if any(state["outcome"] != "done" for state in self.parts.values()):
             return False
         last = {
-            row["check"]: row["outcome"] for row in read_rows(self.options.out / "checks.jsonl")
+            row["check"]: row["outcome"] for row in read_rows(self.options.folder / "checks.jsonl")
         }
         return not set(last.values()) & {"failed", "died"}
 
@@ -282,16 +287,15 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--part", choices=tuple(PARTS), help=argparse.SUPPRESS)
     add_output_options(parser, "gpu")
     options = parser.parse_args(argv)
-    if options.out == COMMITTED:
-        if options.tiny or options.device == "cpu":
-            parser.error("what is committed is measured on a GPU, in full; leave out --commit")
-        options.out = COMMITTED / "gpu"
+    if options.out == COMMITTED and (options.tiny or options.device == "cpu"):
+        parser.error("what is committed is measured on a GPU, in full; leave out --commit")
+    options.folder = COMMITTED / "gpu" if options.out == COMMITTED else options.out
     return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
-    options.out.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
     if options.part is not None:
         run_part(options.part, options)
         return 0
@@ -305,9 +309,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run.run_all()
     except Killed:
-        print(f"killed; what was measured is in {options.out}", flush=True)
+        print(f"killed; what was measured is in {options.folder}", flush=True)
         return 1
-    print(f"written to {options.out}; see page.md there", flush=True)
+    print(f"written to {options.folder}; see page.md there", flush=True)
     return 0 if run.succeeded() else 1
 
 

@@ -242,3 +242,17 @@ def test_hours_by_hand(monkeypatch, tmp_path):
     assert found["steps"] == 2 * 6 * 10 * (2 + 3)
     milliseconds = 6 * 10 * (2 * (2 + 7) + 3 * (3 + 7))
     assert found["hours"] == pytest.approx(milliseconds / 3.6e6)
+
+
+@pytest.mark.parametrize(
+    "argv", [["--commit"], ["--out", "elsewhere", "--tiny", "--checks", "fused"]]
+)
+def test_each_part_is_asked_to_write_where_the_whole_writes(argv):
+    """The process of a part reads the same options, and refuses folders of committed results."""
+    options = run.arguments(argv)
+    for part in run.PARTS:
+        own = run.arguments(run.Run(options).arguments_of(part))
+        assert own.part == part
+        for name in ("folder", "device", "tiny", "checks"):
+            assert getattr(own, name) == getattr(options, name)
+    assert (options.folder == run.COMMITTED / "gpu") == (argv == ["--commit"])
