@@ -41,7 +41,9 @@ SEEDS, N_TEST = 3, 100
 def fitted(dataset: str, seed: int, epochs: int | str) -> TSTransformerClassifier:
     torch.set_num_threads(1)
     X, y = load_dataset(dataset, split="train")
-    return TSTransformerClassifier(max_epochs=epochs, random_state=seed).fit(X, y)
+    # What is deleted becomes the mean of its channel.
+    classifier = TSTransformerClassifier(scaling="channel", max_epochs=epochs, random_state=seed)
+    return classifier.fit(X, y)
 
 
 def importance(clf: TSTransformerClassifier, X: np.ndarray, order: str, seed: int) -> np.ndarray:

@@ -41,6 +41,7 @@ PROBLEMS = {
 }
 N_TRAIN, N_TEST = 200, 100
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "learning_rate": 0.01}
+SMALL |= {"scaling": "channel"}  # what is deleted becomes the mean of its channel
 
 
 def draw(problem: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

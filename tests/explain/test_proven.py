@@ -16,6 +16,7 @@ pytest.importorskip("captum", reason='needs the extra "explain"')
 pytestmark = pytest.mark.slow
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "learning_rate": 0.01}
+SMALL |= {"scaling": "channel"}  # what is deleted becomes the mean of its channel
 
 
 @pytest.fixture(scope="module")
