@@ -116,7 +116,7 @@ def port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(true: Callable[[], object], seconds: float = 120) -> None:
+def until(true: Callable[[], object], seconds: float = 240) -> None:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not true():
