@@ -27,7 +27,7 @@ def test_memory_of_a_step_grows_linearly_except_with_a_matrix_of_scores(name, mo
     if find(name).kind == "bias":
         assert 2.5 * short < long < 4.1 * short
     else:
-        assert 1.9 * short < long < 2.4 * short
+        assert 1.9 * short < long < 2.1 * short
 
 
 def test_the_figures_are_relative_to_none_and_of_encodings_that_exist():
@@ -116,7 +116,7 @@ def test_the_script_measures_prints_and_draws(tmp_path, monkeypatch, capsys):
         assert row["rounds"] == "3"
     memory = {(row["encoding"], row["length"]): float(row["memory_mib"]) for row in rows}
     for name in ("none", "fixed"):  # sixteen times the tokens; alibi has a matrix of scores
-        assert 8 < memory[name, "1024"] / memory[name, "64"] < 30
+        assert 8 < memory[name, "1024"] / memory[name, "64"] < 20
         assert memory["alibi", "1024"] > 4 * memory[name, "1024"]
     assert {float(row["time_ratio"]) for row in rows if row["encoding"] == "none"} == {1.0}
     for name, aim in (("fixed", "1.10"), ("alibi", "1.50")):

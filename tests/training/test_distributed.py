@@ -198,6 +198,22 @@ def ended(folder: Path, *ways: str, of: int = 2) -> list[list]:
     return [[torch.load(path, weights_only=True) for path in each] for each in paths]
 
 
+def assert_same_model(found: dict, expected: dict) -> None:
+    """Compare all but what changes no prediction: its gradient is zero, and Adam steps by rounding.
+
+    That is the bias of keys, which softmax cancels, and the bias before the norm of the head, which
+    subtracts it with its mean.
+    """
+    found, expected = (
+        {name: value.clone() for name, value in one.items()} for one in (found, expected)
+    )
+    for one in (found, expected):
+        one["blocks.0.attention.qkv.bias"][8:16] = 0.0
+        one["head_norm.running_mean"] -= one.pop("norm.bias")
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
+
+
 def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
     store(tmp_path)
     in_memory, *from_files = ended(tmp_path, "memory", "memmap", "folder")
@@ -205,17 +221,14 @@ def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
     for of_ranks in from_files:
         for (weights, found, _, _), (same, expected, _, _) in zip(of_ranks, in_memory, strict=True):
             assert found == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
-            for name, value in same.items():
-                # Adam turns rounding into steps where a gradient is zero: that of a key's bias.
-                torch.testing.assert_close(weights[name], value, rtol=0.01, atol=0.02)
+            assert_same_model(weights, same)
         first, second = ([i for index in reads for i in index] for *_, reads in of_ranks)
         # Three epochs, and a pass for the batch norms: each series once in each, in one process.
         assert sorted(first + second) == sorted([*range(N_STORED)] * 4)
         assert abs(len(first) - len(second)) <= 4 * 4, "one series a batch at most"
         assert all(len(index) <= 5 for *_, reads in of_ranks for index in reads)
     assert in_memory[0][1] == pytest.approx(losses, rel=1e-3), "one order of batches"
-    for name, value in alone.items():
-        torch.testing.assert_close(in_memory[0][0][name], value, rtol=0.01, atol=0.02)
+    assert_same_model(in_memory[0][0], alone)
 
 
 def test_processes_resume_from_a_file_when_one_was_killed(tmp_path):
