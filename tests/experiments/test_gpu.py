@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -80,9 +79,10 @@ def test_a_missing_warning_is_seen(monkeypatch):
 # The parts and how they end
 
 
-def options(folder, **others):
-    defaults = {"device": "cpu", "tiny": True, "seconds": 60.0, "only": None, "checks": "data"}
-    return argparse.Namespace(**defaults | {"part": None, "out": folder} | others)
+def options(folder):
+    """The command's own options, so that a test fails where they change."""
+    command = ["--device", "cpu", "--tiny", "--seconds", "60", "--checks", "data"]
+    return run.arguments([*command, "--out", str(folder)])
 
 
 def test_each_check_says_how_it_ended(monkeypatch):
