@@ -64,6 +64,7 @@ RECOMMENDED_BY = {
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"
 SPEED_PROFILE = COMMITTED / "speed_profile.csv"
+SPEED_SHORT = COMMITTED / "short_series.csv"
 SPEED_NOTES = COMMITTED / "speed_notes.md"
 
 
@@ -302,6 +303,7 @@ def speed_notes(text: str, results: Path = SPEED, trials: Path = SPEED_TRIALS) -
     text = filled(text, "speed of each", speed_tables.full_table(measured))
     text = filled(text, "speed of the rest", speed_tables.rest_table(measured))
     text = filled(text, "profile", speed_tables.profile_table(pd.read_csv(SPEED_PROFILE)))
+    text = filled(text, "short series", speed_tables.short_table(pd.read_csv(SPEED_SHORT)))
     text = filled(text, "compile", speed_tables.compile_table(tried))
     for name in dict.fromkeys(tried["trial"]):
         if not name.startswith("compile"):

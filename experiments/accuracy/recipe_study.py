@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ import tsformer
 from experiments.output import COMMITTED, add_output_options, fit_missing
 from experiments.recipe_0_1 import recipe_0_1
 from tsformer import TSTransformerClassifier, load_dataset
+from tsformer.estimators.base import AUTO_EPOCHS, AUTO_MIN_EPOCHS, AUTO_STEPS
+from tsformer.training.plan import epochs_for
 
 DATASETS = [
     "ACSF1",
@@ -62,7 +64,6 @@ DATASETS = [
 # What differs from the default. The levers of the default are left out one at a time.
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "0.1.0": recipe_0_1(),
     "no augmentation": {"augmentation": None},
     "no warping": {"augmentation": "cutmix"},
     "no mixing": {"augmentation": "warp"},
@@ -70,8 +71,34 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no norm before the head": {"head_norm": None},
     "no differences": {"views": "values"},
     "no residual layer": {"stem_params": {"n_residual": 0}},
+    "rate 3": {"learning_rate": 0.003},
     "averaging stem": {"stem_params": {"downsampling": "mean"}},
+    "32 tokens": {"stem_params": {"n_tokens": 32}},
 }
+
+
+def half_the_cost(n_cases: int, length: int) -> dict[str, Any]:
+    """Return up to three steps a token while there are 32, and batches of 32, but no more passes.
+
+    Only for series of up to 160 steps, and batches only of those that are 160 or more.
+    """
+    if length > 160:
+        return {}
+    stride = max(round(min(length / 32, 3)), 1)
+    parameters: dict[str, Any] = {"stem_params": {"strides": (1, stride)}}
+    if n_cases >= 160:
+        fewest, most = (epochs_for(steps, n_cases, 16) for steps in AUTO_STEPS)
+        epochs = max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
+        parameters |= {"batch_size": 32, "max_epochs": epochs}
+    return parameters
+
+
+# Those that depend on the number of training series and on their length.
+DEPENDENT: dict[str, Callable[[int, int], dict[str, Any]]] = {
+    "0.1.0": lambda n_cases, length: recipe_0_1(n_cases=n_cases),
+    "short series at half the cost": half_the_cost,
+}
+NAMES = [*VARIANTS, *DEPENDENT]
 
 
 def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str, object]:
@@ -80,7 +107,8 @@ def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str,
     X, y = load_dataset(dataset, split="train")
     X_test, y_test = load_dataset(dataset, split="test")
     start, used = time.perf_counter(), time.process_time()
-    parameters = recipe_0_1(n_cases=len(y)) if variant == "0.1.0" else VARIANTS[variant]
+    depends = DEPENDENT.get(variant)
+    parameters = VARIANTS[variant] if depends is None else depends(len(y), X.shape[2])
     classifier = TSTransformerClassifier(random_state=seed, **parameters).fit(X, y)
     seconds, used = time.perf_counter() - start, time.process_time() - used
     members = classifier.predict_proba_members(X_test)
@@ -126,10 +154,10 @@ def summary(fits: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--variants", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--baseline", choices=VARIANTS, default="0.1.0")
+    parser.add_argument("--baseline", choices=NAMES, default="0.1.0")
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, "recipe_study")
     return parser.parse_args(argv)

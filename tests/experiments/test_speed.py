@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.speed import benchmark, gpu_peak, methods, trials, variants
+from experiments.speed import benchmark, gpu_peak, methods, short_series, trials, variants
 from tsformer.encodings import EncodingStack
 from tsformer.model.blocks import TransformerBlock
 from tsformer.model.stems import ConvStem
@@ -193,3 +193,19 @@ def test_trials_are_timed_against_the_first():
         assert (table["ms"] > 0).all()
         assert (table["rounds"] == 3).all()
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.slow
+def test_short_series_take_turns_and_a_second_run_adds_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(short_series, "EPOCHS", 1)
+    monkeypatch.setattr(short_series, "CASES", {"small": methods.Case(48, 1, 20, 1)})
+    monkeypatch.setattr(short_series, "VARIANTS", {"default": {}, "no dropout": {"dropout": 0.0}})
+    command = ["--out", str(tmp_path), "--cases", "small", "--rounds"]
+    short_series.main([*command, "1"])
+    first = pd.read_csv(tmp_path / "short_series.csv")
+    assert list(first["variant"]) == ["default", "no dropout"]
+    assert (first["times_as_fast"] > 0).all()
+    short_series.main([*command, "2"])
+    both = pd.read_csv(tmp_path / "short_series.csv")
+    assert list(both["round"]) == [0, 0, 1, 1]
+    pd.testing.assert_frame_equal(both[:2], first)

@@ -105,6 +105,14 @@ def test_default_strides_give_about_64_tokens(name, options):
             assert 40 <= stem.n_tokens(max_len) <= 96
 
 
+@pytest.mark.parametrize(("max_len", "n_tokens", "stride"), [(96, 32, 3), (50, 32, 2), (20, 32, 1)])
+def test_there_are_about_as_many_tokens_as_asked_for(max_len, n_tokens, stride):
+    stem = make("conv", {"n_tokens": n_tokens}, max_len)
+    assert stem.stride == stride
+    tokens, _, t = stem(series(2, max_len), None, steps(max_len))
+    assert tokens.shape[1] == t.shape[1] == stem.n_tokens(max_len) == -(-max_len // stride)
+
+
 def test_irregular_times():
     x, t = series(1, 7), torch.tensor([[0.0, 1.0, 4.0, 5.0, 6.0, 8.0, 20.0]], dtype=torch.float64)
     _, _, patched = make("patch", {"stride": 2})(x, None, t)
@@ -148,6 +156,8 @@ def test_averaging_is_the_mean_of_what_each_step_would_give(lengths):
 def test_options_of_the_conv_stem_are_checked():
     with pytest.raises(ValueError, match="n_residual of the conv stem must be 0 or more; got -1"):
         make("conv", {"n_residual": -1})
+    with pytest.raises(ValueError, match="n_tokens of the conv stem must be 1 or more; got 0"):
+        make("conv", {"n_tokens": 0})
     with pytest.raises(ValueError, match="unknown downsampling 'men': did you mean 'mean'"):
         make("conv", {"downsampling": "men"})
 

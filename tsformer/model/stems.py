@@ -226,12 +226,12 @@ class DilatedConvolution(nn.Module):
 
 
 class ConvStem(Stem):
-    """Two layers of convolutions at several dilations side by side, strided to about 64 tokens.
+    """Two layers of convolutions at several dilations side by side, strided to `n_tokens` tokens.
 
     The first layer has the smaller stride, since steps cost least there. Token `n` is centred at
     step ``n * stride``, whose time is its time. Residual layers, ``x + conv(x)`` of stride 1 and
     the same dilations, may follow: each widens what a token sees by as many tokens as the kernels
-    span, at the cost of a convolution over 64 tokens.
+    span, at the cost of a convolution over all tokens.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class ConvStem(Stem):
     dilations : sequence of int, default=(1, 2, 4, 8)
         One group of ``D / len(dilations)`` features for each.
     strides : pair of int, optional
-        Of the two layers; by default such that there are about 64 tokens.
+        Of the two layers; by default such that there are about `n_tokens` tokens.
     norm : {"batch", "layer"}, default="batch"
         "batch" preserves the amplitude of a step; "layer" depends on no other series.
     n_residual : int, default=0
@@ -251,12 +251,15 @@ class ConvStem(Stem):
         How the two layers reduce the number of steps: by skipping steps, or by averaging the
         features of neighbouring ones. Averages count how often a pattern occurs in a long series,
         where skipping misses most occurrences, at the cost of convolutions over all steps.
+    n_tokens : int, default=64
+        About how many tokens the longest training series has; fewer if it has fewer steps. Half as
+        many take about half the time, and cost accuracy on long series.
 
     Raises
     ------
     ValueError
-        If `kernel_size` is even, `n_residual` is negative, or for an unknown `norm` or
-        `downsampling`.
+        If `kernel_size` is even, `n_residual` is negative, `n_tokens` is less than 1, or for an
+        unknown `norm` or `downsampling`.
     """
 
     def __init__(
@@ -270,10 +273,13 @@ class ConvStem(Stem):
         norm: str = "batch",
         n_residual: int = 0,
         downsampling: str = "stride",
+        n_tokens: int = 64,
     ):
         super().__init__()
         if downsampling not in DOWNSAMPLINGS:
             raise ValueError(unknown("downsampling", downsampling, DOWNSAMPLINGS))
+        if n_tokens < 1:
+            raise ValueError(f"n_tokens of the conv stem must be 1 or more; got {n_tokens}")
         if n_residual < 0:
             raise ValueError(f"n_residual of the conv stem must be 0 or more; got {n_residual}")
         if kernel_size % 2 == 0:
@@ -282,7 +288,7 @@ class ConvStem(Stem):
                 f"got {kernel_size}; use {kernel_size + 1}"
             )
         if strides is None:
-            wanted = max(max_len / 64, 1.0)
+            wanted = max(max_len / n_tokens, 1.0)
             first = max(int(wanted**0.5), 1)
             strides = (first, max(round(wanted / first), 1))
         self.stride = strides[0] * strides[1]
