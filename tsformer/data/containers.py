@@ -15,9 +15,10 @@ import torch
 
 from tsformer._names import shortened
 from tsformer.data.folder import FolderRows, is_series_folder
+from tsformer.data.npy import NpyFile, open_npy
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered, parts_of
-from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced, open_npy
+from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced
 from tsformer.data.times import pad_times
 
 __all__ = ["to_arrays", "to_items", "to_padded", "to_source"]
@@ -105,7 +106,7 @@ def to_source(
             f"a single {type(X).__name__} of all series has none. Pass a list of DataFrames, or "
             "times= and timestamps=None"
         )
-    if is_sliced(X):
+    if isinstance(X, NpyFile) or is_sliced(X):
         _check_shape(X)
         check(X[:1])
         return _stored(ArrayRows(X), times)

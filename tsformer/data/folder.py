@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from tsformer._files import replacing
 from tsformer._names import shortened
-from tsformer.data.stored import ArrayRows, open_npy
+from tsformer.data.npy import NpyFile, open_npy
+from tsformer.data.stored import ArrayRows
 
 __all__ = ["FolderRows", "is_series_folder", "read_labels", "write_folder"]
 
@@ -177,7 +178,7 @@ def _read_index(folder: Path) -> tuple[int, list[tuple[str, tuple[int, int, int]
     return channels, files
 
 
-def _opened(path: Path, shape: tuple[int, int, int]) -> npt.NDArray[Any]:
+def _opened(path: Path, shape: tuple[int, int, int]) -> NpyFile | npt.NDArray[Any]:
     array = open_npy(path)
     if array.shape != shape or array.dtype.kind not in "fiub":
         raise ValueError(
