@@ -130,6 +130,9 @@ def test_the_columns_of_values_can_be_named():
     path = write("x.parquet", {"x": flat(X[:, 0]), "tags": pa.array([["t"]] * 9), "y": Y})
     series = ParquetSeries(path, ["x"])
     np.testing.assert_array_equal(np.concatenate(list(series.parts()))[:, 0], X[:, 0])
+    write("y.parquet", {"up": flat(X[:, 0]), "left": flat(X[:, 1])})
+    swapped = np.concatenate(list(ParquetSeries("y.parquet", ["left", "up"]).parts()))
+    np.testing.assert_array_equal(swapped, X[:, ::-1])
     with pytest.raises(
         ValueError, match=r"column 'tags' of .*x\.parquet has list<.*string> in a row"
     ):
@@ -167,8 +170,11 @@ def test_what_is_unpacked_is_removed_with_its_last_user(tmp_path):
 
 def test_nothing_is_left_of_what_fails(tmp_path):
     path = write("x.parquet", {"x": flat([X[0, 0], X[1, 0], None])})
-    with pytest.raises(ValueError, match=r"row 2 of .*x\.parquet has no list in column 'x'"):
+    with pytest.raises(
+        ValueError, match=r"row 2 of .*x\.parquet has no list in column 'x'"
+    ) as error:
         read(path)
+    assert error.traceback, "which keeps all objects that it is about"
     assert os.listdir(tmp_path / "unpacked") == []
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from experiments.memory.peak import measured, write_series
+from experiments.memory.peak import measured, write, write_series
 
 LENGTH = 2048
 #: MiB beyond the process that are enough for a small model, however many the series.
@@ -49,6 +50,22 @@ def test_a_limit_of_address_space_need_not_grow_with_files(kept, n, tmp_path):
     assert measured["fit_mib"] <= ENOUGH
     assert measured["predict_mib"] <= ENOUGH
     assert np.isfinite(np.load(tmp_path / "X.out")).all()
+
+
+def test_what_is_cut_off_has_a_speed(tmp_path):
+    write_series(tmp_path / "X.npy", 6000, 1, LENGTH)
+    # Of the thousand epochs that it would take.
+    row = measured(tmp_path / "X.npy", "path", n=6000, tiny=True, seconds=0.2)
+    assert row["fit_seconds_before"] > 0
+    assert 0 < row["fit_per_second"] < row["predict_per_second"]
+
+
+def test_rows_of_other_runs_are_kept(tmp_path):
+    keys = {"model": "tiny", "n": 8, "channels": 1, "length": 4}
+    for kept, fit_mib in (("memmap", 1), ("folder", 2), ("memmap", 3)):
+        write(tmp_path / "memory.csv", pd.DataFrame([{**keys, "kept": kept, "fit_mib": fit_mib}]))
+    rows = pd.read_csv(tmp_path / "memory.csv").set_index("kept")
+    assert rows["fit_mib"].to_dict() == {"folder": 2, "memmap": 3}
 
 
 def test_parquet_is_unpacked_part_by_part(tmp_path):
