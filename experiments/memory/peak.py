@@ -13,7 +13,7 @@ series, in memory, that they are preprocessed once.
 The model is the default one, or with ``--tiny`` one that costs next to nothing, so that a large
 file is soon through: memory for data does not depend on it. ``--seconds`` cuts training and
 prediction off after so many seconds of batches, and says nothing of what would have followed.
-``--n 2000000 --length 1024`` is the target: 8 GiB in less than 2 GiB. ``--limit`` bounds the
+``--n 2000000 --length 1024`` is the target: 8.2 GB in less than 2 GiB. ``--limit`` bounds the
 address space of a process, as ``ulimit -v`` does, to that many MiB beyond what it has before.
 """
 
@@ -202,8 +202,9 @@ def measure(
     classifier.fit(warm_up, labels(64)).predict(warm_up)  # libraries load what they need
     classifier.set_params(max_epochs=epochs)
     X = opened(path, kept)
+    few = np.array(np.load(path, mmap_mode="r")[:64])
     y = labels(n if isinstance(X, Path) else len(X))
-    out = np.lib.format.open_memmap(path.with_suffix(".out"), "w+", np.float32, (len(y), 2))
+    out = np.lib.format.open_memmap(path.with_suffix(f".{kept}.out"), "w+", np.float32, (len(y), 2))
     clock = Clock(seconds)
     clock.watch()
     if limit is not None:
@@ -223,7 +224,6 @@ def measure(
         row |= {f"{what}_mib": (_status("VmHWM") - before) / 2**20, **clock.row(what)}
         if what == "fit" and seconds is not None:  # it may have left no model for these series
             clock.start(training=True)
-            few = np.array(np.load(path, mmap_mode="r")[:64])
             classifier.set_params(max_epochs=1).fit(few, labels(64))
     return row
 

@@ -49,7 +49,7 @@ def test_a_limit_of_address_space_need_not_grow_with_files(kept, n, tmp_path):
     measured = peaks(tmp_path, kept, n, limit=ENOUGH)
     assert measured["fit_mib"] <= ENOUGH
     assert measured["predict_mib"] <= ENOUGH
-    assert np.isfinite(np.load(tmp_path / "X.out")).all()
+    assert np.isfinite(np.load(tmp_path / f"X.{kept}.out")).all()
 
 
 def test_what_is_cut_off_has_a_speed(tmp_path):
