@@ -2,7 +2,7 @@
 
     python tools/write_docs.py
 
-These are the tables of README.md, docs/accuracy.md, docs/explanations.md, two pages of docs/guide/,
+These are the tables of README.md, docs/accuracy.md, docs/explanations.md, pages of docs/guide/,
 experiments/results/README.md and speed_notes.md, and the recommendation, each between the comments
 ``<!-- table: name -->`` and ``<!-- end of table -->``, and the whole of docs/encodings.md,
 docs/augmentation.md and docs/gpu_measurements.md, which `encodings_page.py`, `augmentation_page.py`
@@ -39,6 +39,7 @@ README = ROOT / "README.md"
 ACCURACY = ROOT / "docs/accuracy.md"
 CHOOSING = ROOT / "docs/guide/choosing.md"
 TIME = ROOT / "docs/guide/accuracy_and_time.md"
+LARGE = ROOT / "docs/guide/large_data.md"
 PAGES = {
     "encodings.md": encodings_page.page,
     "augmentation.md": augmentation_page.page,
@@ -47,6 +48,16 @@ PAGES = {
 RESULTS_README = COMMITTED / "README.md"
 MISSING = COMMITTED / "missing_values.csv"
 LANGUAGE = COMMITTED / "language_model.csv"
+MEMORY = COMMITTED / "memory.csv"
+#: How experiments/memory/peak.py keeps series -> what the reader calls it.
+KEPT = {
+    "sample": "4,096 of them in memory",
+    "array": "memory",
+    "memmap": "`numpy.memmap`",
+    "path": "a `.npy` file",
+    "folder": "four `.npy` files",
+    "parquet": "four Parquet files",
+}
 RECIPES = COMMITTED / "recipe_study.csv"
 CONVOLUTIONS = COMMITTED / "random_convolutions.csv"
 AVERAGES = COMMITTED / "averages.csv"
@@ -283,6 +294,34 @@ def missing_table(results: Path = MISSING) -> str:
     return markdown_table(("pattern", "data set", *(f" {reader}" for reader in readers)), rows)
 
 
+def memory_table(results: Path = MEMORY) -> str:
+    """One row per model and way to keep series: peak memory and speed of fit and predict."""
+    measured = pd.read_csv(results)
+    measured["kept"] = pd.Categorical(measured["kept"], list(KEPT))
+    rows = (
+        (
+            f"{row.n:,} × {row.channels} × {row.length:,}",
+            row.model,
+            KEPT[row.kept],
+            *(f"{value:,.0f}" for value in (row.fit_mib, row.predict_mib)),
+            f"{row.fit_seconds_before:,.0f}",
+            *(f"{value:,.0f}" for value in (row.fit_per_second, row.fit_per_cpu_second)),
+            *(f"{value:,.0f}" for value in (row.predict_per_second, row.predict_per_cpu_second)),
+        )
+        for row in measured.sort_values(["n", "model", "kept"]).itertuples()
+    )
+    header = (
+        "series",
+        "model",
+        "in",
+        " fit MiB",
+        " predict MiB",
+        " seconds before the first batch",
+    )
+    header += (" fit per second", " per CPU second", " predict per second", " per CPU second")
+    return markdown_table(header, rows)
+
+
 def study_table(results: Path = STUDY) -> str:
     """One row per encoding: mean rank, score and gain over `none` behind either stem."""
     table = side_by_side(analyse(read_study(results), baseline="none"))
@@ -328,6 +367,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     ACCURACY.write_text(filled(text, "accuracy", accuracy_table()), encoding="utf-8")
     text = TIME.read_text(encoding="utf-8")
     TIME.write_text(filled(text, "speed", speed_table()), encoding="utf-8")
+    text = LARGE.read_text(encoding="utf-8")
+    LARGE.write_text(filled(text, "memory", memory_table()), encoding="utf-8")
     text = CHOOSING.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
     text = filled(text, "recommendation", recommendation(RECOMMENDED_BY["docs/guide/choosing.md"]))

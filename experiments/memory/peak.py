@@ -5,21 +5,27 @@
 Each way of keeping them runs in a process of its own, on one generated file of float32. Memory is
 what is resident beyond the process with its imports and, of an array, beyond the array itself; it
 is given in MiB, and as a multiple of the float32 size of the series. Pages of a mapped file count.
-Speed is in series per second, by the clock and by the seconds of the processor, which a busy
-machine spoils less; "sample" has so few of the series, in memory, that they are preprocessed once.
+Speed is in series per second from the first batch to the last, by the clock and by the seconds of
+the processor, which a busy machine spoils less. What comes before the first batch, such as the
+passes that compute the scaling, has a column of its own, in seconds. "sample" has so few of the
+series, in memory, that they are preprocessed once.
 
 The model is the default one, or with ``--tiny`` one that costs next to nothing, so that a large
-file is soon through: memory for data does not depend on it. ``--n 2000000 --length 1024`` is the
-target: 8 GiB in less than 2 GiB.
+file is soon through: memory for data does not depend on it. ``--seconds`` cuts training and
+prediction off after so many seconds of batches, and says nothing of what would have followed.
+``--n 2000000 --length 1024`` is the target: 8.2 GB in less than 2 GiB. ``--limit`` bounds the
+address space of a process, as ``ulimit -v`` does, to that many MiB beyond what it has before.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from time import perf_counter, process_time
@@ -32,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments import output
 
-KEPT = ("sample", "array", "memmap", "folder")
+KEPT = ("sample", "array", "memmap", "path", "folder", "parquet")
 #: A model that costs next to nothing, which reads as much of each value as the default does.
 TINY = {
     "stem": "patch",
@@ -47,6 +53,8 @@ TINY = {
 _BLOCK = 2**22
 #: Values of the sample.
 _SAMPLE = 2**22
+#: Bytes in a group of rows of a Parquet file.
+_GROUP = 2**26
 
 
 def write_series(path: Path, n: int, channels: int, length: int) -> None:
@@ -75,7 +83,9 @@ def opened(path: Path, kept: str) -> Any:
         "array": lambda: np.load(path),
         "memmap": lambda: np.load(path, mmap_mode="r"),
         "sample": lambda: sample(np.load(path, mmap_mode="r")),
+        "path": lambda: path,
         "folder": lambda: folder_of(path),
+        "parquet": lambda: parquet_of(path),
     }[kept]()
 
 
@@ -95,7 +105,87 @@ def folder_of(path: Path) -> Path:
     return folder
 
 
-def measure(path: Path, kept: str, *, n: int, tiny: bool) -> dict[str, Any]:
+def parquet_of(path: Path) -> Path:
+    """Return a folder of four Parquet files with the same series, as lists."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    X = np.load(path, mmap_mode="r")
+    folder = path.with_name(f"{path.stem}_parquet")
+    if folder.is_dir():
+        return folder
+    unfinished = folder.with_name("unfinished")
+    unfinished.mkdir(exist_ok=True)
+    rows = max(_GROUP // X[0].nbytes, 1)
+    schema = pa.schema({"series": pa.list_(pa.list_(pa.float32()))})
+    for number, part in enumerate(np.array_split(X, 4)):
+        with parquet.ParquetWriter(unfinished / f"{number}.parquet", schema) as writer:
+            for start in range(0, len(part), rows):
+                block = np.asarray(part[start : start + rows])
+                n, channels, length = block.shape
+                lists = pa.ListArray.from_arrays(
+                    np.arange(0, n * channels * length + 1, length, np.int32), block.reshape(-1)
+                )
+                nested = pa.ListArray.from_arrays(
+                    np.arange(0, n * channels + 1, channels, np.int32), lists
+                )
+                writer.write_table(pa.table([nested], schema))
+    return unfinished.rename(folder)
+
+
+class _Cut(BaseException):
+    """Ends what takes too long; no Ctrl-C, after which `fit` would go on."""
+
+
+class Clock:
+    """When batches reach a model that is or is not in training, and how many series they have."""
+
+    def __init__(self, seconds: float | None):
+        self.seconds = seconds
+        self.start(training=False)
+
+    def start(self, *, training: bool) -> None:
+        self.training = training
+        self.began = perf_counter()
+        self.n = self.newest = 0
+        self.first_at = self.now_at = (0.0, 0.0)
+
+    def watch(self) -> None:
+        """Count the batches of all transformers in this process."""
+        from tsformer.model.transformer import TSTransformer
+
+        forward_stem = TSTransformer.forward_stem
+
+        def counted(model: Any, x: Any, *rest: Any) -> Any:
+            if model.training == self.training:
+                self.count(len(x))
+            return forward_stem(model, x, *rest)
+
+        TSTransformer.forward_stem = counted  # type: ignore[method-assign]
+
+    def count(self, n: int) -> None:
+        self.now_at = perf_counter(), process_time()
+        if not self.n:
+            self.first_at = self.now_at
+        self.newest = n
+        self.n += n
+        if self.seconds is not None and self.now_at[0] - self.first_at[0] > self.seconds:
+            raise _Cut
+
+    def row(self, what: str) -> dict[str, float]:
+        """Return the seconds before the first batch, and the speed up to the last."""
+        clock, cpu = (now - first for now, first in zip(self.now_at, self.first_at, strict=True))
+        n = self.n - self.newest  # it had only begun
+        return {
+            f"{what}_seconds_before": self.first_at[0] - self.began,
+            f"{what}_per_second": n / clock if n else float("nan"),
+            f"{what}_per_cpu_second": n / cpu if n else float("nan"),
+        }
+
+
+def measure(
+    path: Path, kept: str, *, n: int, tiny: bool, seconds: float | None, limit: int | None
+) -> dict[str, Any]:
     """Fit and predict in this process; return its peak memory and how fast both were."""
     import torch
 
@@ -103,24 +193,38 @@ def measure(path: Path, kept: str, *, n: int, tiny: bool) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     options: dict[str, Any] = TINY if tiny else {}
+    # What is cut off may as well take several epochs of the sample.
+    epochs = 1 if seconds is None else 1000
     classifier = TSTransformerClassifier(
         max_epochs=1, early_stopping=False, random_state=0, **options
     )
     warm_up = np.random.default_rng(0).standard_normal((64, 1, 64))
     classifier.fit(warm_up, labels(64)).predict(warm_up)  # libraries load what they need
+    classifier.set_params(max_epochs=epochs)
     X = opened(path, kept)
+    few = np.array(np.load(path, mmap_mode="r")[:64])
     y = labels(n if isinstance(X, Path) else len(X))
+    out = np.lib.format.open_memmap(path.with_suffix(f".{kept}.out"), "w+", np.float32, (len(y), 2))
+    clock = Clock(seconds)
+    clock.watch()
+    if limit is not None:
+        most = _status("VmSize") + limit * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     before = _status("VmRSS")
+    todo: dict[str, Callable[[], Any]] = {
+        "fit": lambda: classifier.fit(X, y),
+        "predict": lambda: classifier.predict_proba(X, out=out),
+    }
     row: dict[str, Any] = {}
-    for what in ("fit", "predict"):
+    for what, call in todo.items():
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        start, cpu = perf_counter(), process_time()
-        classifier.fit(X, y) if what == "fit" else classifier.predict(X)
-        row |= {
-            f"{what}_mib": (_status("VmHWM") - before) / 2**20,
-            f"{what}_per_second": len(y) / (perf_counter() - start),
-            f"{what}_per_cpu_second": len(y) / (process_time() - cpu),
-        }
+        clock.start(training=what == "fit")
+        with suppress(_Cut):
+            call()
+        row |= {f"{what}_mib": (_status("VmHWM") - before) / 2**20, **clock.row(what)}
+        if what == "fit" and seconds is not None:  # it may have left no model for these series
+            clock.start(training=True)
+            classifier.set_params(max_epochs=1).fit(few, labels(64))
     return row
 
 
@@ -139,6 +243,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=2048, help="time steps")
     parser.add_argument("--kept", nargs="+", choices=KEPT, default=KEPT)
     parser.add_argument("--tiny", action="store_true", help="a model that costs next to nothing")
+    parser.add_argument("--seconds", type=float, help="end fit and predict after these")
+    parser.add_argument("--limit", type=int, help="address space for the data, in MiB")
     parser.add_argument(
         "--data",
         type=Path,
@@ -150,10 +256,20 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def measured(path: Path, kept: str, *, n: int, tiny: bool) -> dict[str, Any]:
+def measured(
+    path: Path,
+    kept: str,
+    *,
+    n: int,
+    tiny: bool,
+    seconds: float | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
     """Return what `measure` does in a process of its own."""
     command = [sys.executable, __file__, "--child", str(path), "--kept", kept, "--n", str(n)]
     command += ["--tiny"] if tiny else []
+    command += [] if seconds is None else ["--seconds", str(seconds)]
+    command += [] if limit is None else ["--limit", str(limit)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{kept}: {done.stderr}")
@@ -163,8 +279,9 @@ def measured(path: Path, kept: str, *, n: int, tiny: bool) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
+    asked = {name: getattr(options, name) for name in ("n", "tiny", "seconds", "limit")}
     if options.child:
-        print(json.dumps(measure(options.child, options.kept[0], n=options.n, tiny=options.tiny)))
+        print(json.dumps(measure(options.child, options.kept[0], **asked)))
         return
     shape = options.n, options.channels, options.length
     size = 4 * options.n * options.channels * options.length / 2**20
@@ -173,15 +290,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_series(path, *shape)
     rows = []
     for kept in options.kept:
-        row = measured(path, kept, n=options.n, tiny=options.tiny)
+        row = measured(path, kept, **asked)
         row |= {f"{what}_times": row[f"{what}_mib"] / size for what in ("fit", "predict")}
         print(kept, {name: round(value, 2) for name, value in row.items()}, flush=True)
         rows.append({"kept": kept, "size_mib": size, **row})
     table = pd.DataFrame(rows).round(3)
     table["n"], table["channels"], table["length"] = shape
-    table["model"], table["date"] = "tiny" if options.tiny else "default", date.today().isoformat()
+    table["model"], table["seconds"] = "tiny" if options.tiny else "default", options.seconds
+    table["limit"], table["date"] = options.limit, date.today().isoformat()
     options.out.mkdir(parents=True, exist_ok=True)
-    table.to_csv(options.out / "memory.csv", index=False)
+    write(options.out / "memory.csv", table)
+
+
+def write(path: Path, table: pd.DataFrame) -> None:
+    """Add rows to those of other models and sizes; those of the same are replaced."""
+    keys = ["model", "n", "channels", "length", "kept"]
+    if path.exists():
+        table = pd.concat([pd.read_csv(path), table]).drop_duplicates(keys, keep="last")
+    table.sort_values(keys, kind="stable").to_csv(path, index=False)
 
 
 if __name__ == "__main__":

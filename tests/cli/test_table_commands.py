@@ -208,6 +208,24 @@ def test_convert_to_a_folder_that_is_fitted_where_it_is(folder, run):
     assert "X has 1 channels, but TSTransformerClassifier was fitted with 2" in err
 
 
+def test_parquet_with_lists_is_fitted_predicted_and_converted(folder, run):
+    pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    lists = pd.DataFrame({"x": list(X[:, 0]), "season": y})
+    Path("lists").mkdir()
+    lists.iloc[:40].to_parquet("lists/0.parquet")
+    lists.iloc[40:].to_parquet("lists/1.parquet")
+    out, _ = run("fit", "lists/0.parquet", "--label", "season", *SMALL)
+    assert out.startswith("lists/0.parquet: 40 series, 24 steps, 2 classes\n")
+    rows = read(run("predict", "model", "lists/1.parquet")[0])
+    assert rows["label"].tolist() == load("model").predict(X[40:]).tolist()
+    out, _ = run("fit", "lists/", "--label", "season", "--out", "of_both", *SMALL)
+    assert "lspe on lists/: 67 series" in out
+    assert len(read(run("predict", "of_both", "lists/")[0])) == 67
+    out, _ = run("convert", "lists/", "--label", "season", "--out", "series")
+    assert out == "67 series with labels written to series\n"
+
+
 def test_a_ts_file_is_fitted_and_predicted(folder, run):
     run("convert", "long.csv", "own.ts", *COLUMNS)
     out, _ = run("fit", "own.ts", *SMALL)

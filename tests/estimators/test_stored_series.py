@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
-from tsformer.data import preprocessor, series
+from tsformer.data import parquet, preprocessor, series
 from tsformer.data.folder import write_folder
 from tsformer.estimators import label_preservation
 from tsformer.estimators import series as estimators_series
@@ -59,6 +59,7 @@ def problem() -> tuple[np.ndarray, np.ndarray]:
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read at most eight series at a time, and keep nothing that was preprocessed."""
     monkeypatch.setattr(series, "_VALUES", 5 * CHANNELS * LENGTH)
+    monkeypatch.setattr(parquet, "_VALUES", 3 * CHANNELS * LENGTH)
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
     monkeypatch.setattr(inference, "_TOKENS", {"cpu": 8 * LENGTH})
     monkeypatch.setattr(label_preservation, "_SERIES", (5, 8))
@@ -101,6 +102,8 @@ def kept_in(how: str, X: np.ndarray, folder: Path) -> Any:
     if how == "folder":
         write_folder(folder / "series", [(part, None) for part in np.split(X, [3, 19])])
         return folder / "series"
+    if how == "parquet":
+        return write_parquet(folder / "parquet", X)
     return {
         "path": path,
         "sliced": Sliced(X, most=8),
@@ -108,6 +111,21 @@ def kept_in(how: str, X: np.ndarray, folder: Path) -> Any:
         "dataset": Items(X),
         "columns": Columns(X),
     }[how]
+
+
+def write_parquet(folder: Path, X: np.ndarray) -> Path:
+    """Write two files of lists of lists, whose groups have a few rows each, gaps as null."""
+    pa = pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
+    pq = pytest.importorskip("pyarrow.parquet")
+    folder.mkdir()
+    rows = [
+        [[None if np.isnan(v) else float(v) for v in channel] for channel in x]
+        for x in (x[:, : last_value(x) + 1] for x in X)
+    ]
+    for name, part in (("0.parquet", rows[:19]), ("1.parquet", rows[19:])):
+        column = pa.array(part, pa.list_(pa.list_(pa.float32())))
+        pq.write_table(pa.table({"series": column}), folder / name, row_group_size=5)
+    return folder
 
 
 def fitted(X: Any, y: Any, **options: Any) -> TSTransformerClassifier:
@@ -127,7 +145,7 @@ def assert_same(one: Any, other: Any, X: Any, X_other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["memmap", "path", "sliced", "float64", "folder", "dataset", "columns"]
+    "how", ["memmap", "path", "sliced", "float64", "folder", "parquet", "dataset", "columns"]
 )
 @pytest.mark.usefixtures("in_parts")
 def test_the_same_model_wherever_series_are(how, problem, tmp_path):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from experiments.memory.peak import measured, write_series
+from experiments.memory.peak import measured, write, write_series
 
 LENGTH = 2048
+#: MiB beyond the process that are enough for a small model, however many the series.
+ENOUGH = 400
 
 pytestmark = [
     pytest.mark.slow,
@@ -18,9 +24,9 @@ pytestmark = [
 ]
 
 
-def peaks(folder: Path, kept: str, n: int) -> dict[str, Any]:
+def peaks(folder: Path, kept: str, n: int, limit: int | None = None) -> dict[str, Any]:
     write_series(folder / "X.npy", n, 1, LENGTH)
-    return measured(folder / "X.npy", kept, n=n, tiny=True)
+    return measured(folder / "X.npy", kept, n=n, tiny=True, limit=limit)
 
 
 def test_an_array_in_memory_takes_at_most_its_size_and_a_third_more(tmp_path):
@@ -31,8 +37,55 @@ def test_an_array_in_memory_takes_at_most_its_size_and_a_third_more(tmp_path):
     assert measured["predict_mib"] <= 1.3 * 400
 
 
-@pytest.mark.parametrize("kept", ["memmap", "folder"])
-def test_memory_does_not_grow_with_a_file(tmp_path, kept):
-    measured = peaks(tmp_path, kept, 64_000)  # 500 MiB
-    assert measured["fit_mib"] <= 400
-    assert measured["predict_mib"] <= 400
+def test_memory_does_not_grow_with_an_array_that_is_mapped(tmp_path):
+    measured = peaks(tmp_path, "memmap", 64_000)  # 500 MiB
+    assert measured["fit_mib"] <= ENOUGH
+    assert measured["predict_mib"] <= ENOUGH
+
+
+@pytest.mark.parametrize(("kept", "n"), [("path", 102_400), ("folder", 56_000)])
+def test_a_limit_of_address_space_need_not_grow_with_files(kept, n, tmp_path):
+    """With ``ulimit -v`` what is mapped counts, read or not: a file of 800 MiB, four of 109."""
+    measured = peaks(tmp_path, kept, n, limit=ENOUGH)
+    assert measured["fit_mib"] <= ENOUGH
+    assert measured["predict_mib"] <= ENOUGH
+    assert np.isfinite(np.load(tmp_path / f"X.{kept}.out")).all()
+
+
+def test_what_is_cut_off_has_a_speed(tmp_path):
+    write_series(tmp_path / "X.npy", 6000, 1, LENGTH)
+    # Of the thousand epochs that it would take.
+    row = measured(tmp_path / "X.npy", "path", n=6000, tiny=True, seconds=0.2)
+    assert row["fit_seconds_before"] > 0
+    assert 0 < row["fit_per_second"] < row["predict_per_second"]
+
+
+def test_rows_of_other_runs_are_kept(tmp_path):
+    keys = {"model": "tiny", "n": 8, "channels": 1, "length": 4}
+    for kept, fit_mib in (("memmap", 1), ("folder", 2), ("memmap", 3)):
+        write(tmp_path / "memory.csv", pd.DataFrame([{**keys, "kept": kept, "fit_mib": fit_mib}]))
+    rows = pd.read_csv(tmp_path / "memory.csv").set_index("kept")
+    assert rows["fit_mib"].to_dict() == {"folder": 2, "memmap": 3}
+
+
+def test_parquet_is_unpacked_part_by_part(tmp_path):
+    """Also where all rows are in one group, as many programs write them."""
+    pa = pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
+    pq = pytest.importorskip("pyarrow.parquet")
+    values = np.random.default_rng(0).standard_normal(2**27, np.float32)  # 512 MiB
+    lists = pa.FixedSizeListArray.from_arrays(values, LENGTH)
+    pq.write_table(pa.table({"series": lists}), tmp_path / "X.parquet", row_group_size=len(lists))
+    done = subprocess.run(
+        [sys.executable, "-c", UNPACKED, tmp_path / "X.parquet"], capture_output=True, text=True
+    )
+    assert done.stdout.split() == [str(len(lists))], done.stderr
+
+
+UNPACKED = """
+import resource, sys
+import pyarrow.parquet
+from tsformer.data.parquet import ParquetSeries, UnpackedRows
+before = 1024 * next(int(line.split()[1]) for line in open("/proc/self/status") if "VmSize" in line)
+resource.setrlimit(resource.RLIMIT_AS, (before + 300 * 2**20,) * 2)
+print(len(UnpackedRows(ParquetSeries(sys.argv[1]))))
+"""

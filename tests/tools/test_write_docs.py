@@ -15,6 +15,7 @@ from tools import write_docs
         (write_docs.README, "confirmation", write_docs.confirmation_table),
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
+        (write_docs.LARGE, "memory", write_docs.memory_table),
         (write_docs.TIME, "speed", write_docs.speed_table),
     ],
 )

@@ -79,7 +79,12 @@ def described(source: str, found: Source) -> str:
     """Return a line about the series that were read from a file."""
     import numpy as np
 
-    lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in found.X]
+    from tsformer.data.series import SeriesSource
+
+    if isinstance(found.X, SeriesSource):
+        lengths = found.X.lengths.tolist()
+    else:
+        lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in found.X]
     low, high = min(lengths), max(lengths)
     words = [f"{len(lengths)} series", f"{low if low == high else f'{low} to {high}'} steps"]
     if found.schema is not None and found.schema.time is not None:
@@ -97,8 +102,9 @@ def convert(
         list[str],
         typer.Argument(
             metavar="FILE... [TARGET]",
-            help="Tables (CSV, Parquet), .ts files, or names of data sets; without --out the last "
-            "is the file to write: .ts, or .csv or .parquet for a long table.",
+            help="Tables (CSV, Parquet), .ts files, folders of Parquet with lists, or names of "
+            "data sets; without --out the last is the file to write: .ts, or .csv or .parquet for "
+            "a long table.",
         ),
     ],
     columns: TableSchema,
@@ -117,8 +123,9 @@ def convert(
     times, and neither blanks nor colons in its labels.
 
     A folder holds series that need not fit into memory, and their labels; fit
-    and pretrain read it where it is. It has float32 and no times. One file at
-    a time is in memory while it is made.
+    and pretrain read it where it is. It has float32 and no times. One table at
+    a time is in memory while it is made, and of Parquet with a list of values
+    in each row a few at a time.
 
     [bold]Examples[/bold]
 
@@ -126,6 +133,7 @@ def convert(
       tsformer convert wide.csv data/My/My_TEST.ts --label y
       tsformer convert BasicMotions motions.csv --split test
       tsformer convert part1.parquet part2.parquet --label y --out series/
+      tsformer convert lists/ --value x --label y --out series/
     """
     from tsformer.data.sources import convert_to_folder, read_source, write_series
 

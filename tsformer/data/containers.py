@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,11 @@ import torch
 
 from tsformer._names import shortened
 from tsformer.data.folder import FolderRows, is_series_folder
+from tsformer.data.npy import NpyFile, open_npy
 from tsformer.data.panel import Floats, Padded
+from tsformer.data.parquet import ParquetSeries, UnpackedRows, parquet_files
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered, parts_of
-from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced, open_npy
+from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced
 from tsformer.data.times import pad_times
 
 __all__ = ["to_arrays", "to_items", "to_padded", "to_source"]
@@ -53,7 +55,8 @@ def to_source(
     X : object
         One array, tensor or table ``(n, length)`` or ``(n, channels, length)``, in memory or not:
         `numpy.memmap`, what is read by slices, such as arrays of h5py and zarr, and the path of a
-        ``.npy`` file or of a folder that ``tsformer convert`` made; a data set with `__len__` and
+        ``.npy`` file, of a Parquet file with a list of values in each row or a folder of such, or
+        of a folder that ``tsformer convert`` made; a data set with `__len__` and
         `__getitem__`, such as those of PyTorch and Hugging Face; a list of arrays or tensors
         ``(length,)`` or ``(channels, length)``, of pandas Series, or of DataFrames ``(length,
         channels)``; a DataFrame whose cells are series, one column per channel; or a DataFrame with
@@ -78,7 +81,7 @@ def to_source(
     TypeError
         If `X` is not a container of series.
     FileNotFoundError
-        If there is no such ``.npy`` file.
+        If there is no such file.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
@@ -88,7 +91,13 @@ def to_source(
         if Path(X).suffix.lower() == ".npy":
             X = open_npy(X)
         elif is_series_folder(X):
-            return _stored(FolderRows(X), times)
+            X = FolderRows(X)
+        elif parquet_files(X):
+            X = UnpackedRows(ParquetSeries(X))
+    if isinstance(X, FolderRows):
+        if index:
+            _refuse_index("folder")
+        return _stored(X, times)
     _refuse_no_container(X)
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
@@ -100,12 +109,8 @@ def to_source(
     if items is not None:
         return _pad(items, times, index=index)
     if index:
-        raise ValueError(
-            "timestamps='index' takes the time of each step from the pandas index of each series; "
-            f"a single {type(X).__name__} of all series has none. Pass a list of DataFrames, or "
-            "times= and timestamps=None"
-        )
-    if is_sliced(X):
+        _refuse_index(type(X).__name__)
+    if isinstance(X, NpyFile) or is_sliced(X):
         _check_shape(X)
         check(X[:1])
         return _stored(ArrayRows(X), times)
@@ -114,6 +119,14 @@ def to_source(
     array = check(_as_array(X))
     _check_shape(array)
     return _stored(ArrayRows(array), times)
+
+
+def _refuse_index(container: str) -> NoReturn:
+    raise ValueError(
+        "timestamps='index' takes the time of each step from the pandas index of each series; "
+        f"a single {container} of all series has none. Pass a list of DataFrames, or times= and "
+        "timestamps=None"
+    )
 
 
 def _refuse_no_container(X: Any) -> None:
@@ -220,6 +233,9 @@ def to_items(X: Any) -> Sequence[Item]:
     ValueError
         If there are no series, or a single array of them has not two or three dimensions.
     """
+    if isinstance(X, SeriesSource):
+        padded = X.padded()
+        return [x[:n].T for x, n in zip(padded.values, padded.lengths, strict=True)]
     items = _one_by_one(X)
     if items is not None:
         return items

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from tsformer._files import replacing
 from tsformer._names import shortened
-from tsformer.data.stored import ArrayRows, open_npy
+from tsformer.data.npy import NpyFile, open_npy
+from tsformer.data.stored import ArrayRows
 
 __all__ = ["FolderRows", "is_series_folder", "read_labels", "write_folder"]
 
@@ -44,9 +45,9 @@ class FolderRows:
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
-        path = Path(folder)
-        self.n_channels, files = _read_index(path)
-        self._files = [ArrayRows(_opened(path / name, shape)) for name, shape in files]
+        self.folder = Path(folder)
+        self.n_channels, files = _read_index(self.folder)
+        self._files = [ArrayRows(_opened(self.folder / name, shape)) for name, shape in files]
         self.n_steps = max(file.n_steps for file in self._files)
         self._ends = np.cumsum([len(file) for file in self._files])
 
@@ -101,6 +102,8 @@ def read_labels(folder: str | os.PathLike[str]) -> npt.NDArray[np.str_] | None:
 def write_folder(
     folder: str | os.PathLike[str],
     parts: Iterable[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.str_] | None]],
+    *,
+    dtype: npt.DTypeLike = np.float32,
 ) -> int:
     """Write series to a new folder, and return their number.
 
@@ -110,7 +113,9 @@ def write_folder(
         Is made. Its index is written last, so that what was cut off is no such folder.
     parts : iterable of (X, y)
         One file after another: series ``(m, channels, length)``, NaN past the end of one, and their
-        labels ``(m,)``, or None for all parts. They are stored in float32.
+        labels ``(m,)``, or None for all parts.
+    dtype : dtype, default=float32
+        What the series are stored as.
 
     Raises
     ------
@@ -118,7 +123,7 @@ def write_folder(
         If there is such a folder, and something in it.
     ValueError
         If the number of channels differs, if only some parts have labels, or a value does not fit
-        into float32.
+        into `dtype`.
     """
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -135,9 +140,9 @@ def write_folder(
                 f"of part {number} have {X.shape[1]}"
             )
         with np.errstate(over="ignore"):
-            values = X.astype(np.float32)
+            values = X.astype(dtype, copy=False)
         if (np.isinf(values) & ~np.isinf(X)).any():
-            raise ValueError(f"part {number} has values that do not fit into float32")
+            raise ValueError(f"part {number} has values that do not fit into {values.dtype}")
         name = f"series-{number:05d}.npy"
         np.save(path / name, values)
         files.append({"file": name, "series": len(X), "steps": X.shape[2]})
@@ -158,7 +163,8 @@ def _read_index(folder: Path) -> tuple[int, list[tuple[str, tuple[int, int, int]
     path = folder / _INDEX
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder} has no {_INDEX}; `tsformer convert FILE... --out FOLDER` makes one with it"
+            f"{folder} has no {_INDEX}; `tsformer convert FILE... --out FOLDER` makes one with it, "
+            "and a folder of Parquet files needs none"
         )
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
@@ -177,7 +183,7 @@ def _read_index(folder: Path) -> tuple[int, list[tuple[str, tuple[int, int, int]
     return channels, files
 
 
-def _opened(path: Path, shape: tuple[int, int, int]) -> npt.NDArray[Any]:
+def _opened(path: Path, shape: tuple[int, int, int]) -> NpyFile | npt.NDArray[Any]:
     array = open_npy(path)
     if array.shape != shape or array.dtype.kind not in "fiub":
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from tsformer.data.archive import load_dataset
 from tsformer.data.containers import to_padded, to_source
 from tsformer.data.folder import is_series_folder, read_labels, write_folder
 from tsformer.data.long import to_long
-from tsformer.data.table import PARQUET, TEXT, TableSchema, read_table, write_table
+from tsformer.data.parquet import PARQUET, ParquetSeries, UnpackedRows, holds_lists
+from tsformer.data.table import TEXT, TableSchema, read_table, write_table
 from tsformer.data.tsfile import DatasetError, read_ts, writable_labels, write_ts
 
 __all__ = [
@@ -64,7 +66,8 @@ def is_folder(source: str) -> bool:
 def read_folder(source: str, schema: TableSchema | None = None) -> Source:
     """Read the series of all tables and ``.ts`` files in a folder, by file name; labels are left.
 
-    Those of a folder that `convert_to_folder` made stay where they are.
+    Those of a folder that `convert_to_folder` made stay where they are, and Parquet files with a
+    list of values in each row are unpacked, not read into memory.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def read_folder(source: str, schema: TableSchema | None = None) -> Source:
     ValueError
         If the folder has no such file, or one cannot be read; the message says where and why.
     """
-    if is_series_folder(source):
+    if is_series_folder(source) or holds_lists(source):
         return read_source(source, schema, labelled=False)
     endings = (".ts", *TEXT, *PARQUET)
     files = sorted(each for each in Path(source).iterdir() if each.suffix.lower() in endings)
@@ -105,8 +108,9 @@ def read_source(
     Parameters
     ----------
     source : str
-        The path of a table or a ``.ts`` file, or of a folder that `convert_to_folder` made, whose
-        series stay where they are; or the name of a data set.
+        The path of a table or a ``.ts`` file; of a folder that `convert_to_folder` made, whose
+        series stay where they are, or of Parquet files with a list of values in each row, which
+        are unpacked; or the name of a data set.
     schema : TableSchema, optional
         Which column of a table holds what.
     trained : TableSchema, optional
@@ -127,8 +131,10 @@ def read_source(
     path = Path(source)
     suffix = path.suffix.lower()
     schema = schema or TableSchema()
+    columns = (trained or TableSchema()).updated(schema)
+    if columns.time is None and holds_lists(path):
+        return _read_lists(path, columns, labelled)
     if suffix in (*TEXT, *PARQUET):
-        columns = (trained or TableSchema()).updated(schema)
         return Source(
             *read_table(path, columns, labelled=labelled, by_model=bool(trained and not schema))
         )
@@ -151,6 +157,20 @@ def read_source(
     if labelled and y is None:
         raise DatasetError(f"{path} has no labels (@classLabel false)")
     return Source(X, None if labelled is False else y)
+
+
+def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
+    """Read Parquet files with a list of values in each row; see `read_source`."""
+    series = ParquetSeries(path, schema.value)
+    if labelled and schema.label is None:
+        raise ValueError(f"name the column of {path} that has the labels, with --label")
+    y, cases, groups = (
+        None if column is None else series.texts(column)
+        for column in (None if labelled is False else schema.label, schema.case, schema.group)
+    )
+    names = None if cases is None else cases.tolist()
+    schema = replace(schema, value=series.columns)
+    return Source(to_source(UnpackedRows(series)), y, names, schema, groups)
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
@@ -196,7 +216,9 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
 def convert_to_folder(
     sources: Sequence[str], folder: Path, schema: TableSchema | None = None, *, split: str = "train"
 ) -> tuple[int, bool]:
-    """Write the series of several sources to a new folder, one source in memory at a time.
+    """Write the series of several sources to a new folder, one table in memory at a time.
+
+    Of Parquet files with a list of values in each row no more than a part is.
 
     Parameters
     ----------
@@ -226,6 +248,15 @@ def convert_to_folder(
 
     def parts() -> Iterator[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.str_] | None]]:
         for source in sources:
+            columns = schema or TableSchema()
+            if columns.time is None and holds_lists(source):
+                series = ParquetSeries(source, columns.value)
+                y = None if columns.label is None else series.texts(columns.label)
+                start = 0
+                for X in series.parts():
+                    yield X, None if y is None else y[start : start + len(X)]
+                    start += len(X)
+                continue
             of_table = Path(source).suffix.lower() in (*TEXT, *PARQUET)
             found = read_source(source, schema if of_table else None, split=split, labelled=None)
             yield to_padded(found.X).values.transpose(0, 2, 1), found.y

@@ -6,8 +6,6 @@ Nothing is copied whole: a part or a batch is read, converted and let go of.
 from __future__ import annotations
 
 import mmap
-import os
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +14,7 @@ import numpy.typing as npt
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.series import Gaps, SeriesSource
 
-__all__ = ["ArrayRows", "Rows", "StoredSeries", "is_sliced", "open_npy"]
+__all__ = ["ArrayRows", "Rows", "StoredSeries", "is_sliced"]
 
 #: Bytes to read from a mapped file in order before its pages are let go of.
 _MAPPED = 2**22
@@ -211,25 +209,6 @@ def is_sliced(X: Any) -> bool:
         return False
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     return kind in tuple("fiub") and len(getattr(X, "shape", ())) in (2, 3)
-
-
-def open_npy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
-    """Map a `.npy` file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it does not hold an array of numbers.
-    """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"no such file: {os.fspath(path)}")
-    try:  # `np.load` would advise to unpickle what is something else
-        array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-    except ValueError as error:  # objects cannot be mapped
-        raise ValueError(f"{os.fspath(path)} does not hold an array of numbers: {error}") from error
-    return array
 
 
 def _mapping_of(array: Any) -> mmap.mmap | None:

@@ -22,12 +22,12 @@ import pandas as pd
 
 from tsformer._names import nearest, shortened, unknown
 from tsformer.data.long import from_long
+from tsformer.data.parquet import PARQUET
 
-__all__ = ["PARQUET", "TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
+__all__ = ["TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
 
-#: Endings of the files that are read as text and as Parquet.
+#: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
-PARQUET = (".parquet", ".pq")
 #: How a missing value is written. Labels and names are missing only where a cell is empty.
 _MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
 
@@ -439,8 +439,8 @@ def _parquet(what: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ImportError(
-            f"{what} needs pyarrow, which is not installed; install it with: pip install pyarrow, "
-            "or use CSV"
+            f"{what} needs pyarrow, which is not installed; install it with: "
+            'pip install "tsformer[parquet]", or use CSV'
         ) from error
 
 

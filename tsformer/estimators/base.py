@@ -228,10 +228,11 @@ class TransformerEstimator(SeriesEstimator):
             DataFrames, DataFrames with two index levels (series, step) and DataFrames whose cells
             are series are accepted as well. Series need not be in memory: a `numpy.memmap`, the
             path of a ``.npy`` file or of a folder that ``tsformer convert`` made, an array that is
-            read by slices and a data set of items are read where they are, see
-            ``docs/guide/large_data.md``. NaN marks a missing value: gaps are interpolated linearly
-            and, if `fit` saw any, flagged in an additional channel; steps before the first value
-            and after the last are masked. What looks like ``(n, length, channels)``, or like a long
+            read by slices and a data set of items are read where they are, and the path of Parquet
+            with a list of values in each row is unpacked; see ``docs/guide/large_data.md``. NaN
+            marks a missing value: gaps are interpolated linearly and, if `fit` saw any, flagged in
+            an additional channel; steps before the first value and after the last are masked. What
+            looks like ``(n, length, channels)``, or like a long
             table, gives a `tsformer.data.LayoutWarning`.
         y : array-like (n,)
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite

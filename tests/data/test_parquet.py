@@ -1,0 +1,317 @@
+"""Parquet files with a list of values in each row: what is read, and what is refused, by name."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer.data import parquet
+from tsformer.data.containers import to_padded, to_source
+from tsformer.data.parquet import ParquetSeries, holds_lists
+from tsformer.data.sources import convert_to_folder, read_folder, read_source, write_series
+from tsformer.data.table import TableSchema
+
+pa = pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
+pq = pytest.importorskip("pyarrow.parquet")
+
+X = np.random.default_rng(0).normal(size=(9, 2, 6)).astype(np.float32)
+Y = np.array(["a", "b", "c"] * 3)
+FLAT, NESTED = pa.list_(pa.float32()), pa.list_(pa.list_(pa.float32()))
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Unpack where a test can see it, and a few rows at a time."""
+    (tmp_path / "unpacked").mkdir()
+    monkeypatch.setattr(parquet, "_temporary", lambda: tmp_path / "unpacked")
+    monkeypatch.setattr(parquet, "_VALUES", 30)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, columns: dict[str, object], **options: object) -> Path:
+    Path(name).parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), name, **options)
+    return Path(name)
+
+
+def flat(values: np.ndarray, kind=FLAT):
+    return pa.array([None if row is None else list(row) for row in values], kind)
+
+
+def nested(values: np.ndarray, kind=NESTED):
+    return pa.array([[list(channel) for channel in row] for row in values], kind)
+
+
+def read(path: object) -> np.ndarray:
+    return to_padded(path).values.transpose(0, 2, 1)
+
+
+# What is read
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"x": nested(X)},
+        {"x": nested(X, pa.list_(pa.list_(pa.float32(), 6), 2))},
+        {"x": nested(X, pa.large_list(pa.large_list(pa.float32())))},
+        {"up": flat(X[:, 0]), "left": flat(X[:, 1])},
+        {"up": flat(X[:, 0], pa.list_(pa.float32(), 6)), "left": flat(X[:, 1])},
+        {"label": Y, "x": nested(X), "n": np.arange(9)},
+        {"x.y": nested(X), "x": np.arange(9)},
+    ],
+    ids=["nested", "fixed size", "large", "two columns", "two kinds of lists", "others", "a point"],
+)
+@pytest.mark.parametrize("row_group_size", [2, 9])
+def test_layouts(columns, row_group_size):
+    path = write("x.parquet", columns, row_group_size=row_group_size)
+    np.testing.assert_array_equal(read(path), X)
+    assert ParquetSeries(path).dtype == np.float32
+
+
+def test_files_of_a_folder_are_taken_by_name():
+    write("series/b.parquet", {"x": nested(X[4:])})
+    write("series/a.pq", {"x": nested(X[:4])})
+    write("series/c.parquet", {"x": nested(X[:0])})
+    write("series/_left.parquet", {"x": nested(X)})
+    Path("series/_SUCCESS").touch()
+    np.testing.assert_array_equal(read("series"), X)
+    assert pd.read_parquet("series", columns=["x"]).shape == (9, 1), (
+        "as pandas reads it, for labels"
+    )
+
+
+def test_unequal_lengths_and_missing_values():
+    rows = [[1.0, None, 3.0], [4.0], [float("nan"), 6.0], [7.0, 8.0, 9.0, 10.0]]
+    padded = to_padded(write("x.parquet", {"x": pa.array(rows, pa.list_(pa.float64()))}))
+    assert padded.lengths.tolist() == [3, 1, 2, 4]
+    expected = [[1, np.nan, 3, np.nan], [4] + [np.nan] * 3, [np.nan, 6] + [np.nan] * 2, rows[3]]
+    np.testing.assert_array_equal(padded.values[..., 0], np.array(expected, float))
+
+
+def test_one_long_series_does_not_pad_all_others():
+    rows = [np.arange(3.0)] * 40 + [np.arange(50.0)] + [np.arange(3.0)] * 40
+    path = write("x.parquet", {"x": flat(rows)})
+    parts = list(ParquetSeries(path).parts())
+    assert max(part.size for part in parts) <= 2 * parquet._VALUES
+    assert sum(len(part) for part in parts) == 81
+    assert to_source(path).lengths.tolist() == [3] * 40 + [50] + [3] * 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        (pa.float16(), np.float32),
+        (pa.int16(), np.float32),
+        (pa.bool_(), np.float32),
+        (pa.int32(), np.float64),
+        (pa.float64(), np.float64),
+    ],
+)
+def test_no_digit_of_a_number_is_lost(kind, stored):
+    values = [[0, 1, None], [1, 1, 0]] if kind == pa.bool_() else [[7, 2049, None], [-5, 1000, 3]]
+    big = 2**24 + 1 if stored == np.float64 else 2
+    values[0][0] = bool(big) if kind == pa.bool_() else big
+    values = [[None if v is None else kind.to_pandas_dtype()(v) for v in row] for row in values]
+    path = write("x.parquet", {"x": pa.array(values, pa.list_(kind))})
+    assert ParquetSeries(path).dtype == stored
+    expected = [[np.nan if v is None else float(v) for v in row] for row in values]
+    np.testing.assert_array_equal(read(path)[:, 0], expected)
+
+
+def test_the_columns_of_values_can_be_named():
+    path = write("x.parquet", {"x": flat(X[:, 0]), "tags": pa.array([["t"]] * 9), "y": Y})
+    series = ParquetSeries(path, ["x"])
+    np.testing.assert_array_equal(np.concatenate(list(series.parts()))[:, 0], X[:, 0])
+    write("y.parquet", {"up": flat(X[:, 0]), "left": flat(X[:, 1])})
+    swapped = np.concatenate(list(ParquetSeries("y.parquet", ["left", "up"]).parts()))
+    np.testing.assert_array_equal(swapped, X[:, ::-1])
+    with pytest.raises(
+        ValueError, match=r"column 'tags' of .*x\.parquet has list<.*string> in a row"
+    ):
+        read(path)
+    with pytest.raises(ValueError, match=r"unknown column of .*'z'"):
+        ParquetSeries(path, ["z"])
+
+
+def test_tensors():
+    """A list of Arrow's tensors is as long as all channels; one of a single channel is a list."""
+    kind = pa.fixed_shape_tensor(pa.float32(), (6,))
+    column = pa.ExtensionArray.from_storage(kind, flat(X[:, 0], pa.list_(pa.float32(), 6)))
+    np.testing.assert_array_equal(read(write("x.parquet", {"x": column}))[:, 0], X[:, 0])
+    kind = pa.fixed_shape_tensor(pa.float32(), (2, 3))
+    column = pa.ExtensionArray.from_storage(kind, flat(X[:, 0], pa.list_(pa.float32(), 6)))
+    with pytest.raises(ValueError, match=r"column 'x' .* has .*tensor.* in a row"):
+        read(write("x.parquet", {"x": column}))
+
+
+# Where it is unpacked
+
+
+def test_what_is_unpacked_is_removed_with_its_last_user(tmp_path):
+    source = to_source(write("x.parquet", {"x": nested(X)}))
+    part = source.part(np.arange(3))
+    assert len(os.listdir(tmp_path / "unpacked")) == 1
+    again = pickle.loads(pickle.dumps(source))
+    np.testing.assert_array_equal(again.padded().values, source.padded().values)
+    del again
+    del source
+    assert part.padded().values.shape == (3, 6, 2), "a part still needs it"
+    del part
+    assert os.listdir(tmp_path / "unpacked") == []
+
+
+def test_nothing_is_left_of_what_fails(tmp_path):
+    path = write("x.parquet", {"x": flat([X[0, 0], X[1, 0], None])})
+    with pytest.raises(
+        ValueError, match=r"row 2 of .*x\.parquet has no list in column 'x'"
+    ) as error:
+        read(path)
+    assert error.traceback, "which keeps all objects that it is about"
+    assert os.listdir(tmp_path / "unpacked") == []
+
+
+def test_no_room(tmp_path, monkeypatch):
+    path = write("x.parquet", {"x": nested(X)})
+    monkeypatch.setattr(parquet.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**8))
+    with pytest.raises(OSError, match=r"GiB free: .* TMPDIR.*tsformer convert .*x\.parquet --out"):
+        read(path)
+    assert os.listdir(tmp_path / "unpacked") == []
+
+
+def test_it_is_said_of_what_is_large(monkeypatch):
+    path = write("x.parquet", {"x": nested(X)})
+    monkeypatch.setattr(parquet, "_WORTH_SAYING", 4 * X.size)
+    with pytest.warns(UserWarning, match=r"is unpacked into 0\.0 GiB .*tsformer convert"):
+        read(path)
+
+
+def test_a_disk_is_preferred_to_memory(monkeypatch):
+    monkeypatch.undo()
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(parquet.os, "access", lambda *_: True)
+    assert parquet._temporary() == "/var/tmp"
+    monkeypatch.setenv("TMPDIR", "/somewhere")
+    monkeypatch.setattr(parquet.tempfile, "gettempdir", lambda: "/somewhere")
+    assert parquet._temporary() == "/somewhere"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "message"),
+    [
+        ([[1, 2], []], FLAT, r"row 1 of .*x\.parquet has an empty list in column 'x'"),
+        ([[[1, 2], [3]]], NESTED, "row 0 .* has lists of unequal length in column 'x'"),
+        ([[[1], [3]], [[1]]], NESTED, "row 1 .* has not the 2 lists of row 0 in column 'x'"),
+        ([[[1], [3]], [[1], None]], NESTED, "row 1 .* has no list in column 'x'"),
+        ([[]], NESTED, "row 0 .* has not the 1 lists"),
+    ],
+)
+def test_rows_that_are_no_series(rows, kind, message):
+    with pytest.raises(ValueError, match=message):
+        read(write("x.parquet", {"x": pa.array(rows, kind)}))
+
+
+def test_rows_whose_channels_differ():
+    path = write("x.parquet", {"a": flat([[1, 2], [3, 4]]), "b": flat([[1, 2], [3]])})
+    with pytest.raises(ValueError, match=r"row 1 of .* unequal length in the columns 'a' and 'b'"):
+        read(path)
+    write("series/a.parquet", {"x": nested(X)})
+    write("series/b.parquet", {"x": nested(X[:, :1])})
+    with pytest.raises(ValueError, match=r"row 0 of .*b\.parquet has 1 .*'x', .* series 2"):
+        read("series")
+
+
+def test_files_that_differ():
+    write("series/a.parquet", {"x": flat(X[:, 0])})
+    write("series/b.parquet", {"x": flat(X[:, 0], pa.list_(pa.float64()))})
+    with pytest.raises(
+        ValueError,
+        match=r"a\.parquet has x: list of float32, and .*b\.parquet has x: list of float64",
+    ):
+        read("series")
+    write("series/b.parquet", {"z": flat(X[:, 0])})
+    with pytest.raises(ValueError, match=r"b\.parquet has z: list of float32"):
+        read("series")
+
+
+def test_tables_without_lists_are_for_convert():
+    path = write("x.parquet", {"case": [1, 1], "time": [0, 1], "value": [0.5, 1.5]})
+    with pytest.raises(
+        ValueError, match=r"no series in its rows.* has case: int64, .* `tsformer convert FILE"
+    ):
+        read(path)
+    assert not holds_lists(path)
+
+
+def test_damaged_files():
+    path = write("x.parquet", {"x": nested(np.tile(X, (200, 1, 1)))}, compression="none")
+    whole = path.read_bytes()
+    for damaged in (whole[:-100], b"", b"text", whole[:200] + b"\xff" * 4000 + whole[4200:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet"):
+            read(path)
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*nothing\.parquet"):
+        read("nothing.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet holds no series"):
+        read(write("x.parquet", {"x": nested(X[:0])}))
+
+
+def test_the_extra_is_named(monkeypatch):
+    path = write("x.parquet", {"x": nested(X)})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "tsformer\[parquet\]"'):
+        read(path)
+
+
+# From the shell
+
+
+def test_a_source_has_labels_names_and_groups():
+    write("series/a.parquet", {"x": nested(X[:4]), "y": Y[:4], "id": np.arange(4)})
+    write("series/b.parquet", {"x": nested(X[4:]), "y": Y[4:], "id": np.arange(4, 9)})
+    schema = TableSchema(label="y", case="id")
+    for path in ("series", "series/a.parquet"):
+        found = read_source(path, schema)
+        n = len(found.X)
+        assert found.y.tolist() == Y[:n].tolist()
+        assert found.cases == [str(i) for i in range(n)]
+        assert found.schema == TableSchema(label="y", case="id", value=("x",))
+        np.testing.assert_array_equal(found.X.padded().values, X[:n].transpose(0, 2, 1))
+    assert read_folder("series").y is None
+    assert read_source("series", labelled=None).y is None
+    with pytest.raises(ValueError, match=r"labels, with --label"):
+        read_source("series")
+    with pytest.raises(ValueError, match=r"unknown column of .*a\.parquet 'Y': did you mean 'y'\?"):
+        read_source("series", TableSchema(label="Y"))
+    write("series/b.parquet", {"x": nested(X[4:6]), "y": ["a", None]})
+    with pytest.raises(ValueError, match=r"row 1 of .*b\.parquet has nothing in column 'y'"):
+        read_source("series", TableSchema(label="y"))
+
+
+def test_it_is_converted_part_by_part(monkeypatch):
+    write("series/a.parquet", {"x": nested(X), "y": Y})
+    monkeypatch.setattr(parquet, "UnpackedRows", None)
+    assert convert_to_folder(["series"], Path("out"), TableSchema(label="y")) == (9, True)
+    np.testing.assert_array_equal(read("out"), X)
+    assert read_source("out").y.tolist() == Y.tolist()
+    assert len(list(Path("out").glob("*.npy"))) > 2
+
+
+def test_it_is_written_to_other_files():
+    write("x.parquet", {"x": flat([[1, 2, 3], [4, 5]]), "y": ["a", "b"], "id": ["one", "two"]})
+    found = read_source("x.parquet", TableSchema(label="y", case="id"))
+    write_series(Path("x.csv"), found)
+    again = read_source("x.csv", TableSchema(case="id", time="time", label="y"))
+    assert [x.to_numpy()[:, 0].tolist() for x in again.X] == [[1, 2, 3], [4, 5]]
+    assert (again.y.tolist(), again.cases) == (["a", "b"], ["one", "two"])

@@ -1,0 +1,394 @@
+"""Parquet files of series: one row per series, with a list of values for each channel.
+
+Such a file is compressed page by page, and a page holds many series. Whoever wants one of them
+decodes those around it too: batches of shuffled series would decode the whole file again and again.
+It is therefore decoded once, from first to last, into files in which every series has its place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import unknown
+from tsformer._optional import require
+from tsformer._warnings import warn_caller
+from tsformer.data.folder import FolderRows, write_folder
+
+__all__ = ["PARQUET", "ParquetSeries", "UnpackedRows", "holds_lists", "parquet_files"]
+
+#: Endings of the files.
+PARQUET = (".parquet", ".pq")
+#: Values to decode at a time: 16 MiB of float32, and a few times that on the way.
+_VALUES = 2**22
+#: Bytes of a file to read at a time. By default it is all values of a group of rows, of which many
+#: files have just one.
+_BUFFER = 2**20
+#: Bytes from which on it is said that a data set is unpacked.
+_WORTH_SAYING = 2**30
+
+
+class _Kind(NamedTuple):
+    """What the rows of a column hold: lists, how deeply nested, of which numbers."""
+
+    depth: int
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return "list of " * self.depth + str(self.dtype)
+
+
+class _Lists(NamedTuple):
+    """The lists of `m` rows: the numbers ``[sum of k * lengths]``, lengths ``[m]``, channels k."""
+
+    numbers: npt.NDArray[Any]
+    lengths: npt.NDArray[np.int64]
+    k: int
+
+
+class ParquetSeries:
+    """The series of a Parquet file, or of all in a folder, to be read from first to last.
+
+    A column of lists is a channel, and one of lists of lists has several. Columns without lists are
+    no part of the series.
+
+    Parameters
+    ----------
+    path : path
+        A file, or a folder, whose files are taken in the order of their names.
+    columns : sequence of str, optional
+        Those of the values; by default all that have lists.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Those of the values.
+    dtype : numpy.dtype
+        What holds all values: float32, or float64 where numbers are longer.
+    n_values : int
+        Number of the values.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read, has no lists of numbers, or not those of the first file. The
+        message names it.
+    FileNotFoundError
+        If there is no such file.
+    ImportError
+        If pyarrow is not installed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None):
+        self.path = Path(path)
+        self._files = parquet_files(path)
+        self._sizes: list[int] = []
+        self.n_values = 0
+        for file in self._files:
+            with _opened(file) as opened:
+                kinds = _kinds(file, opened.schema_arrow, columns)
+                if file == self._files[0]:
+                    self._kinds = kinds
+                elif kinds != self._kinds:
+                    raise ValueError(
+                        f"all files must have the same columns of values: {self._files[0]} has "
+                        f"{_described(self._kinds)}, and {file} has {_described(kinds)}"
+                    )
+                self._sizes.append(opened.metadata.num_rows)
+                self.n_values += _n_values(opened.metadata, kinds)
+        if not len(self):
+            raise ValueError(f"{path} holds no series: Found array with 0 sample(s)")
+        self.columns = tuple(self._kinds)
+        self.dtype = np.result_type(np.float32, *(kind.dtype for kind in self._kinds.values()))
+
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    def parts(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield the series ``[m, C, l]`` part by part, NaN past the end of one.
+
+        Raises
+        ------
+        ValueError
+            If a file is damaged, or a row is no series. The message names both.
+        """
+        size = max(_VALUES * len(self) // max(self.n_values, 1), 1)
+        channels: list[int] = []
+        for file in self._files:
+            start = 0
+            with _opened(file) as opened:
+                for batch in opened.iter_batches(size, columns=list(self.columns)):
+                    lists = [self._lists(name, batch, file, start) for name in self.columns]
+                    channels = channels or [each.k for each in lists]
+                    for name, each, k in zip(self.columns, lists, channels, strict=True):
+                        if each.k != k:
+                            raise ValueError(
+                                f"all series must have the same channels: row {start} of {file} "
+                                f"has {each.k} in column {name!r}, and the first series {k}"
+                            )
+                        differ = each.lengths != lists[0].lengths
+                        if differ.any():
+                            raise ValueError(
+                                f"row {start + int(differ.argmax())} of {file} has lists of "
+                                f"unequal length in the columns {self.columns[0]!r} and {name!r}; "
+                                "the channels of a series must have the same steps"
+                            )
+                    yield from _padded(lists, self.dtype)
+                    start += batch.num_rows
+
+    def texts(self, column: str) -> npt.NDArray[np.str_]:
+        """Return a column without lists, such as that of the labels, as text.
+
+        Raises
+        ------
+        ValueError
+            If a file lacks it, or a row has no value in it.
+        """
+        found = []
+        for file in self._files:
+            with _opened(file) as opened:
+                if column not in opened.schema_arrow.names:
+                    raise ValueError(
+                        unknown(f"column of {file}", column, opened.schema_arrow.names)
+                    )
+                values: pd.Series = opened.read([column])[column].to_pandas()
+            if values.isna().any():
+                row = int(values.isna().to_numpy().argmax())
+                raise ValueError(f"row {row} of {file} has nothing in column {column!r}")
+            found.append(values.astype(str).to_numpy(dtype=np.str_))
+        return np.concatenate(found)
+
+    def _lists(self, name: str, batch: Any, file: Path, start: int) -> _Lists:
+        """Return the lists of a column in a batch of rows, the first of which is `start`."""
+        pa = _arrow()
+        pc = require("pyarrow.compute", extra="parquet", purpose="reading Parquet")
+
+        def refuse(wrong: npt.NDArray[np.bool_], what: str) -> None:
+            if wrong.any():
+                raise ValueError(
+                    f"row {start + int(wrong.argmax())} of {file} {what} in column {name!r}; drop "
+                    "the row, or mend it"
+                )
+
+        def lengths_of(lists: Any) -> npt.NDArray[np.int64]:
+            null = lists.is_null().to_numpy(zero_copy_only=False)
+            refuse(null.reshape(m, -1).any(axis=1), "has no list")
+            return pc.list_value_length(lists).to_numpy().astype(np.int64).reshape(m, -1)
+
+        lists, m = _plain(batch.column(name)), batch.num_rows
+        if self._kinds[name].depth == 2:
+            k = lengths_of(lists)
+            refuse(
+                k[:, 0] != max(k[0, 0], 1), f"has not the {max(k[0, 0], 1)} lists of row {start}"
+            )
+            lists = _plain(lists.flatten())
+        lengths = lengths_of(lists)
+        refuse((lengths != lengths[:, :1]).any(axis=1), "has lists of unequal length")
+        refuse(lengths[:, 0] == 0, "has an empty list")
+        numbers = lists.flatten().cast(pa.from_numpy_dtype(self.dtype), safe=False)
+        return _Lists(numbers.to_numpy(zero_copy_only=False), lengths[:, 0], lengths.shape[1])
+
+
+class UnpackedRows(FolderRows):
+    """The series of Parquet files, unpacked into a folder that is removed after its last use.
+
+    It is in ``/var/tmp``, which is on a disk where ``/tmp`` may be in memory, or in that which the
+    variable ``TMPDIR`` names.
+
+    Parameters
+    ----------
+    series : ParquetSeries
+        What is unpacked, with the type that it has.
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged, or a row is no series. The message names both.
+    OSError
+        If there is no room for it.
+    """
+
+    def __init__(self, series: ParquetSeries):
+        folder = Path(tempfile.mkdtemp(prefix="tsformer-", dir=_temporary()))
+        remove = weakref.finalize(self, _remove, folder, os.getpid())
+        try:
+            _check_room(series, folder)
+            write_folder(folder, ((part, None) for part in series.parts()), dtype=series.dtype)
+            super().__init__(folder)
+        except BaseException:
+            remove()
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FolderRows, (self.folder,)  # it is this process that removes it
+
+
+def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return a Parquet file, or those in a folder by name; none if there is none.
+
+    Names that begin with a point or an underscore are left out, as other readers do.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return [path] if path.suffix.lower() in PARQUET else []
+    return sorted(
+        each
+        for each in path.iterdir()
+        if each.suffix.lower() in PARQUET and each.is_file() and each.name[0] not in "._"
+    )
+
+
+def holds_lists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a Parquet file, or a folder of such, and the first has lists in its rows."""
+    files = parquet_files(path)
+    if not files:
+        return False
+    with _opened(files[0]) as opened:
+        return any(_nesting(each.type)[0] for each in opened.schema_arrow)
+
+
+def _arrow() -> Any:
+    return require("pyarrow", extra="parquet", purpose="reading Parquet")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """Open a Parquet file; name it in the errors of the block that are about what it holds."""
+    pa = _arrow()
+    parquet = require("pyarrow.parquet", extra="parquet", purpose="reading Parquet")
+    if not file.is_file():
+        raise FileNotFoundError(f"no such file: {file}")
+    try:
+        with parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as opened:
+            yield opened
+    except MemoryError:  # of Arrow it is one of the following too
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{file} cannot be read as Parquet: {error}") from error
+
+
+def _nesting(kind: Any) -> tuple[int, Any]:
+    """Return how deeply lists are nested, 0 for none, and the type of what is in them."""
+    types = _arrow().types
+    depth = 0
+    kind = _storage(kind)
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind, depth = _storage(kind.value_type), depth + 1
+    return depth, kind
+
+
+def _storage(kind: Any) -> Any:
+    """Return the type as which others are stored: the arrays of Hugging Face are nested lists."""
+    return getattr(kind, "storage_type", kind)
+
+
+def _plain(column: Any) -> Any:
+    return getattr(column, "storage", column)
+
+
+def _kinds(file: Path, schema: Any, columns: Sequence[str] | None) -> dict[str, _Kind]:
+    """Return the columns of values, or raise ValueError if there are none, or not of numbers."""
+    types = _arrow().types
+    found = {}
+    for name in columns or ():
+        if name not in schema.names:
+            raise ValueError(unknown(f"column of {file}", name, schema.names))
+    for field in schema:
+        depth, kind = _nesting(field.type)
+        if not depth if columns is None else field.name not in columns:
+            continue
+        numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        flat = hasattr(field.type, "shape") and len(field.type.shape) > 1  # a tensor in one list
+        if depth not in (1, 2) or not numbers or flat:
+            raise ValueError(
+                f"column {field.name!r} of {file} has {field.type} in a row; a channel is a list "
+                "of numbers, and several are a list of such lists. Columns without lists are left "
+                "out; for others name those of the values in `tsformer convert FILE... --value "
+                "NAME --out FOLDER`, and pass the folder"
+            )
+        found[field.name] = _Kind(depth, np.dtype(kind.to_pandas_dtype()))
+    if not found:
+        listed = ", ".join(f"{each.name}: {each.type}" for each in list(schema)[:10])
+        raise ValueError(
+            f"{file} has no series in its rows, as lists of numbers; it has {listed}. A table with "
+            "a row for each observation, or a column for each step, cannot be read in parts: "
+            "`tsformer convert FILE... --case ID --time T --label Y --out FOLDER` makes a folder "
+            "of it that can, and pandas.read_parquet with tsformer.data.from_long reads it whole"
+        )
+    return {name: found[name] for name in columns} if columns else found
+
+
+def _described(kinds: dict[str, _Kind]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+
+
+def _n_values(metadata: Any, kinds: dict[str, _Kind]) -> int:
+    """Return the number of the values in a file, from what it says about itself."""
+    groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
+    columns = (group.column(column) for group in groups for column in range(group.num_columns))
+    names = tuple(f"{name}." for name in kinds)  # of lists the path goes on, as in x.list.element
+    return sum(each.num_values for each in columns if each.path_in_schema.startswith(names))
+
+
+def _padded(lists: list[_Lists], dtype: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Yield the series of some rows as arrays ``[m, C, l]`` of limited size, NaN past their end."""
+    lengths, n_channels = lists[0].lengths, sum(each.k for each in lists)
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(lengths):
+        # One long series would pad all others in memory and on the disk.
+        longest = np.maximum.accumulate(lengths[start:])
+        size = longest * n_channels * np.arange(1, len(longest) + 1)
+        n = max(int(np.searchsorted(size, 2 * _VALUES, side="right")), 1)
+        own = slice(start, start + n)
+        first, end = ends[start] - lengths[start], ends[start + n - 1]
+        known = np.arange(longest[n - 1]) < lengths[own, None]
+        part = np.full((n, n_channels, int(longest[n - 1])), np.nan, dtype)
+        channel = 0
+        for numbers, _, k in lists:
+            into = part[:, channel : channel + k]
+            into[np.broadcast_to(known[:, None], into.shape)] = numbers[k * first : k * end]
+            channel += k
+        yield part
+        start += n
+
+
+def _temporary() -> str:
+    """Return the folder for temporary files that may be large."""
+    said = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    own = tempfile.gettempdir()
+    # In many systems /tmp is in memory.
+    return "/var/tmp" if not said and os.access("/var/tmp", os.W_OK) else own
+
+
+def _check_room(series: ParquetSeries, folder: Path) -> None:
+    """Raise OSError if a folder has no room for the values, and say so if there are many."""
+    needed, free = series.n_values * series.dtype.itemsize, shutil.disk_usage(folder).free
+    once = f"`tsformer convert {series.path} --out FOLDER` does so once, for all: pass the FOLDER"
+    if needed > free:
+        raise OSError(
+            f"{series.path} takes {needed / 2**30:.1f} GiB unpacked, and {folder.parent} has "
+            f"{free / 2**30:.1f} GiB free: name a folder with more room in the variable TMPDIR. "
+            f"Each call of fit and predict unpacks it; {once}"
+        )
+    if needed >= _WORTH_SAYING:
+        warn_caller(
+            f"{series.path} is unpacked into {needed / 2**30:.1f} GiB of {folder.parent}, by "
+            f"each call of fit and predict; {once}",
+            UserWarning,
+        )
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # and not one that was forked from it
+        shutil.rmtree(folder, ignore_errors=True)
