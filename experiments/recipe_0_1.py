@@ -12,10 +12,10 @@ __all__ = ["recipe_0_1"]
 def recipe_0_1(stem: str = "conv", *, n_cases: int | None = None) -> dict[str, Any]:
     """Return the parameters of TSTransformerClassifier in which version 0.1 differs.
 
-    With `n_cases`, the number of training series, its number of epochs is one of them.
+    With `n_cases`, the number of training series, its budget is among them.
     """
     recipe: dict[str, Any] = {"head_norm": None, "views": "values", "augmentation": None}
     recipe |= {"scaling": "channel", "temperature": 1.0}
     if n_cases is not None:
-        recipe["max_epochs"] = max(epochs_for(1000, n_cases, 16), 20)
+        recipe |= {"max_epochs": max(epochs_for(1000, n_cases, 16), 20), "batch_size": 16}
     return recipe | ({"stem_params": {"n_residual": 0}} if stem == "conv" else {})

@@ -15,6 +15,7 @@ from marks import slow_except
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
 from tsformer.estimators import base
+from tsformer.training.memory import MANY_SERIES, batch_for
 
 MODULES = [
     name
@@ -53,5 +54,9 @@ def test_the_budget_is_stated_as_it_is() -> None:
     text = " ".join((TSTransformerClassifier.__doc__ or "").split())
     fewest, most = base.AUTO_STEPS
     assert f'"auto" is {base.AUTO_EPOCHS} epochs, but at least {fewest} and at most {most} ' in text
-    assert f"at least {base.AUTO_MIN_EPOCHS} times" in text
+    assert f"and at least {base.AUTO_MIN_EPOCHS} epochs." in text
+    most, least = base.AUTO_EPOCHS_OF_MANY, base.AUTO_MIN_EPOCHS_OF_MANY
+    assert f"From {MANY_SERIES} series on it is {most} epochs, but" in text
+    assert f"at most as many as make {base.AUTO_SERIES} series, and at least {least}." in text
+    assert f'"auto" is {batch_for(1)}, and {batch_for(1, MANY_SERIES)} from {MANY_SERIES} ' in text
     assert f"from {base.AUTO_EARLY_STOPPING_CASES} series on" in text

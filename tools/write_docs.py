@@ -21,7 +21,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from experiments.accuracy import calibration, confirmation, cut_problems, recipe_study
+from experiments.accuracy import calibration, confirmation, cut_problems, large_data, recipe_study
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
@@ -75,6 +75,7 @@ RECOMMENDED_BY = {
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"
 SPEED_PROFILE = COMMITTED / "speed_profile.csv"
+BUDGETS = COMMITTED / "large_data.csv"
 SPEED_SHORT = COMMITTED / "short_series.csv"
 SPEED_NOTES = COMMITTED / "speed_notes.md"
 
@@ -236,6 +237,30 @@ def recipe_table(results: Path = RECIPES) -> str:
     return markdown_table(header, rows)
 
 
+def large_table(results: Path = BUDGETS) -> str:
+    """One row per problem and budget: accuracy and seconds, as means over seeds."""
+    table = large_data.table_of(pd.read_csv(results)).reset_index()
+    rows = (
+        (
+            row.problem,
+            f"{row.seen:,} series, batches of {row.batch}"
+            if row.method == "budget"
+            else {"auto": "the default"}.get(row.method, row.method),
+            f"{row.passes:.0f}" if row.passes else "–",
+            str(row.seeds),
+            f"{row.accuracy:.3f}",
+            f"{row.cpu_seconds:.0f}",
+        )
+        for row in table.sort_values("problem", kind="stable", key=_order_of_problems).itertuples()
+    )
+    header = ("problem", "trained on", " passes", " seeds", " accuracy", " CPU seconds")
+    return markdown_table(header, rows)
+
+
+def _order_of_problems(names: pd.Series) -> pd.Series:
+    return names.map(large_data.PROBLEMS.index)
+
+
 def calibration_table(results: Path = CALIBRATION) -> str:
     """One row per temperature: means over problems, and on how many 1 is worse and better."""
     table = calibration.summary(pd.read_csv(results))
@@ -380,6 +405,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
     text = filled(text, "cut problems", cut_table())
+    text = filled(text, "large data", large_table())
     text = filled(text, "calibration", calibration_table())
     text = filled(text, "missing values", missing_table())
     text = filled(text, "which encoding", study_table())

@@ -25,6 +25,14 @@ class Stops(Callback):
         state.stop = True
 
 
+class Plans(Callback):
+    """Ends a fit before its first epoch."""
+
+    def on_train_begin(self, state):
+        self.plan = state.plan
+        raise OverflowError("planned")
+
+
 class Raises(Callback):
     def __init__(self, error: BaseException, epoch: int = 2):
         self.error, self.epoch = error, epoch
@@ -170,6 +178,25 @@ def test_auto_epochs_give_a_budget_of_steps(n, batch_size, n_epochs, make, italy
     tiny = {"stem": "linear", "d_model": 4, "n_heads": 1}
     make(max_epochs="auto", batch_size=batch_size, callbacks=[stops], **tiny).fit(X, y)
     assert stops.n_epochs == n_epochs
+
+
+@pytest.mark.parametrize(
+    ("n", "batch_size", "planned"),
+    [
+        (999, "auto", (40, 16)),  # 2500 steps
+        (1000, "auto", (80, 64)),
+        (5000, "auto", (32, 64)),  # 160,000 series
+        (5000, 16, (32, 16)),  # as many, whatever the batch
+        (100_000, "auto", (4, 64)),
+    ],
+)
+def test_many_series_have_a_budget_of_their_own(n, batch_size, planned, make):
+    X, y = np.random.default_rng(0).normal(size=(n, 1, 4)), np.arange(n) % 2
+    plans = Plans()
+    tiny = {"stem": "linear", "d_model": 4, "n_heads": 1, "early_stopping": False}
+    with pytest.raises(OverflowError, match="planned"):
+        make(max_epochs="auto", batch_size=batch_size, callbacks=[plans], **tiny).fit(X, y)
+    assert (plans.plan.n_epochs, plans.plan.batch_size) == planned
 
 
 def test_an_error_in_a_callback_passes_and_leaves_a_fitted_estimator(make, italy):

@@ -28,7 +28,7 @@ def test_table_is_fresh(page, name, table):
 @pytest.mark.parametrize(
     "name",
     [
-        *("cut problems", "language model", "missing values", "recipe"),
+        *("cut problems", "large data", "language model", "missing values", "recipe"),
         # These compare every pair of methods, of which there are 36 and 253, once per variant.
         pytest.param("which encoding", marks=pytest.mark.slow),
         pytest.param("whole catalogue", marks=pytest.mark.slow),
@@ -38,6 +38,7 @@ def test_table_of_the_results_is_fresh(name):
     text = write_docs.RESULTS_README.read_text(encoding="utf-8")
     table = {
         "cut problems": write_docs.cut_table,
+        "large data": write_docs.large_table,
         "language model": write_docs.language_table,
         "missing values": write_docs.missing_table,
         "recipe": write_docs.recipe_table,

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Self
@@ -60,7 +61,7 @@ from tsformer.training import (
     Validation,
 )
 from tsformer.training.ensemble import train_ensemble
-from tsformer.training.memory import batch_for
+from tsformer.training.memory import MANY_SERIES, batch_for
 from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.pretrained import Pretrained
 from tsformer.training.seeds import seeded
@@ -76,8 +77,11 @@ _PRETRAINING = 2**20
 AUTO_EPOCHS = 60
 #: ...but no fewer optimizer steps and no more than these...
 AUTO_STEPS = (1000, 2500)
-#: ...except that large data are passed over at least this often.
+#: ...except that the data are passed over at least this often.
 AUTO_MIN_EPOCHS = 20
+#: From `MANY_SERIES` on: this many passes, but no more series, with repetition, and no fewer passes
+#: than these.
+AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
 #: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
 
@@ -560,9 +564,13 @@ class TransformerEstimator(SeriesEstimator):
         self, *, n_cases: int, n_tokens: int, validated: bool, seed: int
     ) -> TrainingPlan:
         device = resolve_device(self.device)
-        batch_size = batch_for(n_tokens) if self.batch_size == "auto" else int(self.batch_size)
+        chosen = self.batch_size
+        batch_size = batch_for(n_tokens, n_cases) if chosen == "auto" else int(chosen)
         n_epochs = self.max_epochs
-        if n_epochs == "auto":
+        if n_epochs == "auto" and n_cases >= MANY_SERIES:
+            most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
+            n_epochs = max(most, AUTO_MIN_EPOCHS_OF_MANY)
+        elif n_epochs == "auto":
             fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
             n_epochs = max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
         return TrainingPlan(

@@ -136,9 +136,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Factor of the learning rate for what came from `init_from`. It has not been tuned.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
-        most 2500 optimizer steps; large data are passed over at least 20 times.
+        most 2500 optimizer steps, and at least 20 epochs. From 1000 series on it is 80 epochs, but
+        at most as many as make 160000 series, and at least 4.
     batch_size : int or "auto", default="auto"
-        Series per optimizer step. "auto" is 16, or fewer for series of more than 2,048 tokens, so
+        Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
         that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
         with a warning; the optimizer step stays the same.
     learning_rate : float, default=0.002

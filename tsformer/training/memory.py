@@ -12,6 +12,7 @@ from tsformer.data.stored_panel import AnyPanel
 
 __all__ = [
     "DEFAULT_BATCH",
+    "MANY_SERIES",
     "batch_for",
     "catch_oom",
     "exceeds_device_memory",
@@ -22,26 +23,32 @@ __all__ = [
 
 #: Series per step where memory sets no limit: the recipe was chosen with it.
 DEFAULT_BATCH = 16
+#: From so many series on, larger batches take less time and give no less accuracy.
+MANY_SERIES, LARGE_BATCH = 1000, 64
 #: Tokens per step: each block keeps several vectors of every token for the backward pass.
 _TOKENS_AT_ONCE = 2**15
 #: Fraction of a device's free memory that data may take; the model and its batches need the rest.
 _SHARE_OF_DATA = 0.5
 
 
-def batch_for(n_tokens: int) -> int:
+def batch_for(n_tokens: int, n_cases: int = 0) -> int:
     """Return the batch size that ``batch_size="auto"`` stands for.
 
     Parameters
     ----------
     n_tokens : int
         Tokens `N` of the longest series.
+    n_cases : int, default=0
+        Number of training series; 0 where nothing is trained.
 
     Returns
     -------
     int
-        16, or for more than 2,048 tokens as many as make 32,768 tokens in all, at least 1.
+        16, and 64 from 1,000 series on; or, of many tokens, as many as make 32,768 tokens in all,
+        at least 1.
     """
-    return min(DEFAULT_BATCH, max(_TOKENS_AT_ONCE // n_tokens, 1))
+    wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
+    return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
