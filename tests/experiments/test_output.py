@@ -154,6 +154,15 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             )
         },
     ),
+    "experiments.accuracy.large_data": (
+        ["--problems", "generated 10,000", "--seeds", "1"],
+        {
+            "fit": lambda problem, method, seen, batch, seed: fitted(
+                **{"problem": problem, "method": method, "seen": seen, "batch": batch},
+                **{"seed": seed, "passes": 1, "cpu_seconds": 1.0},
+            )
+        },
+    ),
     "experiments.memory.peak": (
         ["--n", "4", "--length", "8", "--kept", "array"],
         {"measured": lambda path, kept, **_: {"fit_mib": 1.0, "predict_mib": 1.0}},
@@ -237,6 +246,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["--quick", "--only", "32x24x51"],
         {"measure": lambda case, methods, options: MEASURED},
     ),
+    "experiments.speed.short_series": (["--rounds", "1"], {"seconds_of": lambda make, case: 1.0}),
     "experiments.speed.step_profile": (
         [],
         {"shares": lambda case, stem, steps: {"attention": 1.0}},
