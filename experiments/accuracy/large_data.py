@@ -44,7 +44,7 @@ N_CLASSES, LENGTH, N_SCORED = 20, 100, 3000
 #: Series that the optimizer sees, and series in a batch.
 BUDGETS = [(seen, batch) for seen in (40_000, 160_000) for batch in (16, 64)] + [(400_000, 64)]
 #: No series is seen more often than so, nor is only so small a part of them seen.
-MOST_PASSES, FEWEST_PASSES = 100, 0.5
+MOST_PASSES, FEWEST_PASSES = 110, 0.5
 
 Split = tuple[Any, npt.NDArray[Any], Any, npt.NDArray[Any]]
 
