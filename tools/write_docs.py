@@ -28,6 +28,7 @@ from experiments.published import ANCHORS, PUBLISHED
 from tools import augmentation_page, encodings_page, gpu_page, speed_tables
 from tools import markdown_text as md
 from tools.recommendation import STUDY, recommendation
+from tsformer.explain import METHODS
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.published import marked, published_accuracies
 from tsformer.studies.analysis.scores import read_study
@@ -75,6 +76,7 @@ RECOMMENDED_BY = {
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"
 SPEED_PROFILE = COMMITTED / "speed_profile.csv"
+DELETION = COMMITTED / "explanations_deletion.csv"
 BUDGETS = COMMITTED / "large_data.csv"
 SPEED_SHORT = COMMITTED / "short_series.csv"
 SPEED_NOTES = COMMITTED / "speed_notes.md"
@@ -169,6 +171,19 @@ _CONFIRMED = {
     "ensemble of four": '`TSEnsembleClassifier(quality="best")`',
     "0.1.0": "`TSTransformerClassifier()` of version 0.1.0",
 }
+
+
+def deletion_table(results: Path = DELETION) -> str:
+    """One row per order of deletion: the area under the curve on each whole problem, and their mean."""
+    rows = pd.read_csv(results)
+    areas = rows.pivot_table("area", "order", "dataset", sort=False)
+    areas = areas.dropna(axis="columns")  # what is being measured
+    areas["mean"] = areas.mean(axis=1)
+    table = [
+        (f"`{order}`" if order in METHODS else order, *(f"{area:.2f}" for area in row))
+        for order, row in zip(areas.index, areas.to_numpy(), strict=True)
+    ]
+    return markdown_table(("deleted first", *(f" {name}" for name in areas.columns)), table)
 
 
 def confirmation_table(averages: Path = CONFIRMATION, published: Path = PUBLISHED) -> str:
@@ -414,7 +429,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = SPEED_NOTES.read_text(encoding="utf-8")
     SPEED_NOTES.write_text(speed_notes(text), encoding="utf-8")
     text = EXPLANATIONS.read_text(encoding="utf-8")
-    EXPLANATIONS.write_text(filled(text, "explanations", explanations_table()), encoding="utf-8")
+    text = filled(text, "explanations", explanations_table())
+    EXPLANATIONS.write_text(filled(text, "deletion", deletion_table()), encoding="utf-8")
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
 

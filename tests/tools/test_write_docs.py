@@ -15,6 +15,7 @@ from tools import write_docs
         (write_docs.README, "confirmation", write_docs.confirmation_table),
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
+        (write_docs.EXPLANATIONS, "deletion", write_docs.deletion_table),
         (write_docs.LARGE, "memory", write_docs.memory_table),
         (write_docs.TIME, "speed", write_docs.speed_table),
     ],
@@ -100,6 +101,17 @@ def test_the_confirmation_table_compares_each_with_others_on_the_problems_that_b
         "+5.0 ± 5.0 (1 / 1 / 0) |",
         "| `RandomConvolutionClassifier()` | 0.800 | +0.0 ± nan (0 / 1 / 0) | "
         "+0.0 ± 10.0 (1 / 0 / 1) |",
+    ]
+
+
+def test_the_deletion_table_has_a_mean_of_the_problems(tmp_path):
+    path = tmp_path / "deletion.csv"
+    rows = ["A,0,random values,0.8", "A,1,random values,0.6", "A,0,occlusion,0.5"]
+    rows += ["B,0,random values,0.3", "B,0,occlusion,0.1", "C,0,random values,0.9"]
+    path.write_text("dataset,seed,order,area\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    assert write_docs.deletion_table(path).splitlines()[2:] == [
+        "| random values | 0.70 | 0.30 | 0.50 |",
+        "| `occlusion` | 0.50 | 0.10 | 0.30 |",
     ]
 
 
