@@ -174,7 +174,7 @@ _CONFIRMED = {
 
 
 def deletion_table(results: Path = DELETION) -> str:
-    """One row per order of deletion: the area under the curve on each whole problem, and their mean."""
+    """One row per order: the area under its curve on each whole problem, and their mean."""
     rows = pd.read_csv(results)
     areas = rows.pivot_table("area", "order", "dataset", sort=False)
     areas = areas.dropna(axis="columns")  # what is being measured
