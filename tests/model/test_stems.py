@@ -156,8 +156,11 @@ def test_averaging_is_the_mean_of_what_each_step_would_give(lengths):
 def test_options_of_the_conv_stem_are_checked():
     with pytest.raises(ValueError, match="n_residual of the conv stem must be 0 or more; got -1"):
         make("conv", {"n_residual": -1})
-    with pytest.raises(ValueError, match="n_tokens of the conv stem must be 1 or more; got 0"):
-        make("conv", {"n_tokens": 0})
+    for wrong in (0, 1.5, "auto"):
+        with pytest.raises(ValueError, match=f"n_tokens .* must be an int >= 1; got {wrong!r}"):
+            make("conv", {"n_tokens": wrong})
+    with pytest.raises(ValueError, match="leave out n_tokens=8, or strides"):
+        make("conv", {"n_tokens": 8, "strides": (1, 2)})
     with pytest.raises(ValueError, match="unknown downsampling 'men': did you mean 'mean'"):
         make("conv", {"downsampling": "men"})
 

@@ -251,15 +251,16 @@ class ConvStem(Stem):
         How the two layers reduce the number of steps: by skipping steps, or by averaging the
         features of neighbouring ones. Averages count how often a pattern occurs in a long series,
         where skipping misses most occurrences, at the cost of convolutions over all steps.
-    n_tokens : int, default=64
-        About how many tokens the longest training series has; fewer if it has fewer steps. Half as
+    n_tokens : int, optional
+        About how many tokens the longest training series has; fewer if it has fewer steps; by
+        default 64. Not together with `strides`. Half as
         many take about half the time, and cost accuracy on long series.
 
     Raises
     ------
     ValueError
-        If `kernel_size` is even, `n_residual` is negative, `n_tokens` is less than 1, or for an
-        unknown `norm` or `downsampling`.
+        If `kernel_size` is even, `n_residual` is negative, `n_tokens` is less than 1 or given
+        with `strides`, or for an unknown `norm` or `downsampling`.
     """
 
     def __init__(
@@ -273,13 +274,18 @@ class ConvStem(Stem):
         norm: str = "batch",
         n_residual: int = 0,
         downsampling: str = "stride",
-        n_tokens: int = 64,
+        n_tokens: int | None = None,
     ):
         super().__init__()
         if downsampling not in DOWNSAMPLINGS:
             raise ValueError(unknown("downsampling", downsampling, DOWNSAMPLINGS))
-        if n_tokens < 1:
-            raise ValueError(f"n_tokens of the conv stem must be 1 or more; got {n_tokens}")
+        if n_tokens is not None and not (isinstance(n_tokens, int) and n_tokens >= 1):
+            raise ValueError(f"n_tokens of the conv stem must be an int >= 1; got {n_tokens!r}")
+        if n_tokens is not None and strides is not None:
+            raise ValueError(
+                f"strides={strides} of the conv stem say how many tokens there are; "
+                f"leave out n_tokens={n_tokens}, or strides"
+            )
         if n_residual < 0:
             raise ValueError(f"n_residual of the conv stem must be 0 or more; got {n_residual}")
         if kernel_size % 2 == 0:
@@ -288,7 +294,7 @@ class ConvStem(Stem):
                 f"got {kernel_size}; use {kernel_size + 1}"
             )
         if strides is None:
-            wanted = max(max_len / n_tokens, 1.0)
+            wanted = max(max_len / (n_tokens or 64), 1.0)
             first = max(int(wanted**0.5), 1)
             strides = (first, max(round(wanted / first), 1))
         self.stride = strides[0] * strides[1]
