@@ -44,8 +44,9 @@ def saved_at_end(folder: Path, **options):
     return plan_in(folder, checkpoint_minutes=60.0, **options)
 
 
-def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None:
-    """Train in a child process, which is killed with SIGKILL in the middle of a step."""
+def train_until_killed(step: int, folder: Path, *, ragged: bool, validated: bool) -> None:
+    """Train, and kill this process with SIGKILL in the middle of a step."""
+    torch.set_num_threads(1)
     steps = 0
 
     def deadly(outputs, targets):
@@ -55,15 +56,21 @@ def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None
             os.kill(os.getpid(), signal.SIGKILL)
         return cross_entropy(outputs, targets)
 
-    def child():
-        plan = plan_in(folder, n_iter_no_change=2 if validated else None)
-        validation = wrong_labels() if validated else None
-        train(make_model(), *make_panel(ragged=ragged), deadly, plan, validation=validation)
+    plan = plan_in(folder, n_iter_no_change=2 if validated else None)
+    validation = wrong_labels() if validated else None
+    train(make_model(), *make_panel(ragged=ragged), deadly, plan, validation=validation)
 
-    # Forked, so that it need not import torch anew, which takes longer than all else here.
-    process = multiprocessing.get_context("fork").Process(target=child)
+
+def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None:
+    # Spawned: a fork of a process in which tests before this one left threads (OpenMP's, MLflow's)
+    # can wait for ever for a lock that one of them held.
+    process = multiprocessing.get_context("spawn").Process(
+        target=train_until_killed,
+        args=(step, folder),
+        kwargs={"ragged": ragged, "validated": validated},
+    )
     process.start()
-    process.join(timeout=120)
+    process.join(timeout=300)
     assert process.exitcode == -signal.SIGKILL
 
 
