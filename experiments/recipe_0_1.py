@@ -18,4 +18,5 @@ def recipe_0_1(stem: str = "conv", *, n_cases: int | None = None) -> dict[str, A
     recipe |= {"scaling": "channel", "temperature": 1.0}
     if n_cases is not None:
         recipe |= {"max_epochs": max(epochs_for(1000, n_cases, 16), 20), "batch_size": 16}
-    return recipe | ({"stem_params": {"n_residual": 0}} if stem == "conv" else {})
+    conv = {"stem_params": {"n_residual": 0, "downsampling": "stride"}}
+    return recipe | (conv if stem == "conv" else {})

@@ -38,7 +38,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lspe, layer norm": {
         **_BATCH_16,
         "encoding": "lspe",
-        "stem_params": {"norm": "layer", "n_residual": 0},
+        "stem_params": {"norm": "layer", "n_residual": 0, "downsampling": "stride"},
     },
     "lspe, batch 32, 500 steps": {"encoding": "lspe", "batch_size": 32, "steps": 500},
 }

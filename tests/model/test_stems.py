@@ -23,6 +23,9 @@ STEM_OPTIONS = [
     ("conv", {"strides": (2, 3), "kernel_size": 3, "n_residual": 2}),
     ("conv", {"strides": (2, 3), "kernel_size": 3, "downsampling": "mean"}),
     ("conv", {"strides": (3, 1), "norm": "layer", "downsampling": "mean", "n_residual": 1}),
+    ("conv", {"strides": (2, 3), "kernel_size": 3, "downsampling": "pool"}),
+    ("conv", {"strides": (3, 1), "norm": "layer", "downsampling": "pool", "n_residual": 1}),
+    ("conv", {"strides": (1, 3), "downsampling": "pool"}),
     ("embedding", {"n_codes": 9}),
 ]
 every_stem = pytest.mark.parametrize(
@@ -151,6 +154,37 @@ def test_averaging_is_the_mean_of_what_each_step_would_give(lengths):
             if len(window):
                 wanted = torch.stack([features[i, step] for step in window]).mean(0)
                 torch.testing.assert_close(got[i, token], wanted)
+
+
+@pytest.mark.parametrize("lengths", [(20, 20), (19, 13)])
+def test_pooling_is_the_maximum_and_the_mean_of_what_each_step_would_give(lengths):
+    options = {"kernel_size": 3, "dilations": (1, 2)}
+    pooling = make("conv", {**options, "strides": (3, 2), "downsampling": "pool"})
+    narrow = -(-D // 4)
+    every = make_stem("conv", CHANNELS, narrow, 40, **options, strides=(1, 1)).double().eval()
+    every.first.load_state_dict(pooling.first.state_dict())
+    mask = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
+    x = series(2, 20) * mask[..., None]
+    got, kept = pooling.first(x, mask)
+    assert got.shape == (2, 7, 2 * narrow)
+    features, _ = every.first(x, mask)
+    for i, length in enumerate(lengths):
+        for token in range(7):
+            window = range(3 * token, min(3 * token + 3, length))
+            assert kept[i, token] == (len(window) > 0)
+            if len(window):
+                read = torch.stack([features[i, step] for step in window])
+                torch.testing.assert_close(got[i, token], torch.cat([read.amax(0), read.mean(0)]))
+    without, _ = pooling.first(x, None)
+    torch.testing.assert_close(without[0, :6], pooling.first(x, mask)[0][0, :6])
+
+
+def test_pooling_makes_no_difference_where_the_first_layer_skips_no_step():
+    skipping = make("conv", {"strides": (1, 3)})
+    pooling = make("conv", {"strides": (1, 3), "downsampling": "pool"})
+    assert skipping.state_dict().keys() == pooling.state_dict().keys()
+    x = series(2, 20)
+    assert torch.equal(skipping(x, None, steps(20))[0], pooling(x, None, steps(20))[0])
 
 
 def test_options_of_the_conv_stem_are_checked():

@@ -67,8 +67,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
         How values become tokens:
 
-        - "conv": two layers of dilated convolutions, strided to about 64 tokens, and a residual
-          one, which ``stem_params={"n_residual": 0}`` leaves out.
+        - "conv": two layers of dilated convolutions, which reduce a series to about 64 tokens, and
+          a residual one, which ``stem_params={"n_residual": 0}`` leaves out. Of long series the
+          first reads every step, and the maximum and mean of a few go on;
+          ``{"downsampling": "stride"}`` skips steps instead.
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
         - "embedding": one token per time step of a symbolic series, a single channel of integer
@@ -268,7 +270,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     (3, 2)
     """
 
-    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1}
+    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1, "downsampling": "pool"}
 
     def _suited(
         self,

@@ -109,7 +109,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
 
     objective_: Objective
 
-    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1}
+    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1, "downsampling": "pool"}
 
     @names_its_parameters
     def __init__(

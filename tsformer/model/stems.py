@@ -32,7 +32,9 @@ __all__ = [
     "make_stem",
 ]
 
-DOWNSAMPLINGS = ("stride", "mean")
+DOWNSAMPLINGS = ("stride", "mean", "pool")
+#: Below every value of GELU, so that a step with it is never the maximum of a window.
+_BELOW_GELU = -1.0
 StemOutput = tuple[Tensor, Tensor | None, Tensor]
 
 
@@ -148,8 +150,9 @@ class PatchStem(Stem):
 class DilatedConvolution(nn.Module):
     """Convolutions of one kernel size and several dilations side by side, a norm and GELU.
 
-    With ``downsampling="mean"`` the convolutions have stride 1, and `stride` steps of what they
-    give are averaged into one; with "stride" all steps but one of them are skipped.
+    With ``downsampling="stride"`` all steps but one of `stride` are skipped. With "mean" the
+    convolutions have stride 1, and `stride` steps of what they give are averaged into one. With
+    "pool" their maximum stands beside their mean, so that there are ``2 n_out`` features.
     """
 
     def __init__(
@@ -164,7 +167,8 @@ class DilatedConvolution(nn.Module):
     ):
         super().__init__()
         self.stride = stride
-        self.averages = downsampling == "mean" and stride > 1
+        self.averages = downsampling != "stride" and stride > 1
+        self.pools = downsampling == "pool" and stride > 1
         widths = [
             n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
         ]
@@ -194,13 +198,24 @@ class DilatedConvolution(nn.Module):
         row = x.transpose(1, 2)[:, :, None]
         row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
         row = F.gelu(self.norm(row, mask if self.averages else self._strided(mask)))
-        if self.averages:
+        if self.pools:
+            row = torch.cat([self._largest(row, mask), self._averaged(row, mask)], dim=1)
+        elif self.averages:
             row = self._averaged(row, mask)
         # Indexing instead would change the memory order of its gradient.
         return row.squeeze(2).transpose(1, 2), self._strided(mask)
 
     def _strided(self, mask: Tensor | None) -> Tensor | None:
         return None if mask is None else _windows(mask, self.stride).any(dim=-1)
+
+    def _largest(self, row: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the maximum of each `stride` steps of ``[B, D, 1, L]``, of the valid ones alone.
+
+        Where none is valid it is arbitrary, and masked.
+        """
+        if mask is not None:
+            row = row.where(mask[:, None, None], _BELOW_GELU)
+        return F.max_pool2d(row, (1, self.stride), ceil_mode=True)
 
     def _averaged(self, row: Tensor, mask: Tensor | None) -> Tensor:
         """Average each `stride` steps of ``[B, D, 1, L]``, the valid ones alone."""
@@ -247,10 +262,14 @@ class ConvStem(Stem):
         "batch" preserves the amplitude of a step; "layer" depends on no other series.
     n_residual : int, default=0
         Number of residual layers.
-    downsampling : {"stride", "mean"}, default="stride"
+    downsampling : {"stride", "mean", "pool"}, default="stride"
         How the two layers reduce the number of steps: by skipping steps, or by averaging the
         features of neighbouring ones. Averages count how often a pattern occurs in a long series,
         where skipping misses most occurrences, at the cost of convolutions over all steps.
+        With "pool" the first layer has a quarter of the features and skips no step; of each window
+        of its stride the second layer, which skips steps, reads their maximum and their mean.
+        Fine structure then counts wherever it is, at about the cost of skipping; where the stride
+        of the first layer is 1, up to some 255 steps, it is the same as "stride".
     n_tokens : int, optional
         About how many tokens the longest training series has; fewer if it has fewer steps; by
         default 64. Not together with `strides`. Half as
@@ -300,14 +319,17 @@ class ConvStem(Stem):
         self.stride = strides[0] * strides[1]
         dilations = tuple(dilations)
 
-        def layer(n_in: int, stride: int) -> DilatedConvolution:
+        def layer(n_in: int, n_out: int, stride: int, downsampling: str) -> DilatedConvolution:
             return DilatedConvolution(
-                n_in, d_model, kernel_size, dilations, stride, norm, downsampling
+                n_in, n_out, kernel_size, dilations, stride, norm, downsampling
             )
 
-        self.first = layer(n_channels, strides[0])
-        self.second = layer(d_model, strides[1])
-        self.residual = nn.ModuleList(layer(d_model, 1) for _ in range(n_residual))
+        pools = downsampling == "pool" and strides[0] > 1
+        narrow = ceil(d_model / 4) if pools else d_model
+        self.first = layer(n_channels, narrow, strides[0], downsampling)
+        rest = "stride" if downsampling == "pool" else downsampling
+        self.second = layer(2 * narrow if pools else d_model, d_model, strides[1], rest)
+        self.residual = nn.ModuleList(layer(d_model, d_model, 1, rest) for _ in range(n_residual))
 
     def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
         x, inner = self.first(x, mask)

@@ -73,7 +73,8 @@ def test_fits_of_the_first_studies_keep_their_keys() -> None:
     recipe = {"head_norm": None, "views": "values", "augmentation": None, "temperature": 1.0}
     recipe["scaling"] = "channel"
     for stem, key in FIRST_KEYS.items():
-        conv = {"stem_params": {"n_residual": 0}} if stem == "conv" else {}
+        first = {"n_residual": 0, "downsampling": "stride"}
+        conv = {"stem_params": first} if stem == "conv" else {}
         alone = Study(
             ("Chinatown",), ("none",), parameters={"stem": stem, **budget, **recipe, **conv}
         )
@@ -93,7 +94,8 @@ def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
         "scaling": "channel",
     }
     without = [hash_of(), *(hash_of(**{name: value}) for name, value in parts.items())]
-    assert len(set(without)) == 7
+    without.append(hash_of(stem_params={"downsampling": "stride"}))
+    assert len(set(without)) == 8
     linear = {hash_of(stem="linear", scaling=each) for each in ("auto", "channel", "series")}
     assert len(linear) == 2
 
@@ -101,12 +103,12 @@ def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
 def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:
     """Even where they mean the same: the fits of one must not pass for those of the other."""
     vary = {
-        "stem_params": [None, {}, {"n_residual": 1}, {"n_residual": 0}],
+        "stem_params": [None, {}, {"n_residual": 1}, {"n_residual": 0}, {"downsampling": "pool"}],
         "views": ["auto", "values+difference", "values"],
         "augmentation": ["auto", "warp", None],
     }
     study = Study(("A",), ("none",), 1, vary=vary)
-    assert len({study.key(*trial) for trial in study.trials()}) == 36
+    assert len({study.key(*trial) for trial in study.trials()}) == 45
 
 
 def test_what_changes_no_result_changes_no_key() -> None:

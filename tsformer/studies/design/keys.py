@@ -56,6 +56,11 @@ _BEFORE: dict[str, Any] = {
     "view_params": None,
     "views": "values",
 }
+# Options of the conv stem: their defaults now, and what fits were before there was the choice.
+_CONV_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "n_residual": (1, 0),
+    "downsampling": ("pool", "stride"),
+}
 # When the default was 16, fits were what "auto" now gives for all but very long series; they keep
 # their keys. For very long series an explicit 16 is different, and gets keys of its own.
 _BATCH_SIZE = {"auto": 16, 16: "16"}
@@ -108,12 +113,14 @@ def configuration_hash(parameters: Mapping[str, Any]) -> str:
     if counted["stem"] != "conv" and counted["scaling"] == "auto":
         counted["scaling"] = "channel"  # which it then is
     if counted["stem"] == "conv":
-        given = counted["stem_params"] or {}
-        if given.get("n_residual", 1):
-            counted["n_residual"] = given.get("n_residual", 1)
-        else:  # what there was before there was the choice
-            rest = {name: value for name, value in given.items() if name != "n_residual"}
-            counted["stem_params"] = rest or None
+        given = dict(counted["stem_params"] or {})
+        for name, (now, before) in _CONV_OPTIONS.items():
+            value = given.get(name, now)
+            if value != before:
+                counted[name] = value
+            else:
+                given.pop(name)
+                counted["stem_params"] = given or None
     return digest(counted)
 
 
