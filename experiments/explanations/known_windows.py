@@ -67,7 +67,8 @@ def draw(problem: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nd
 def solved(problem: str, seed: int) -> TSTransformerClassifier:
     torch.set_num_threads(1)
     X, y, _ = draw(problem, N_TRAIN, 100 + seed)
-    params = {"strides": (2, 1)} if problem == "strided" else {"strides": (1, 1)}
+    strides = (2, 1) if problem == "strided" else (1, 1)
+    params = {"strides": strides, "downsampling": "stride"}
     return TSTransformerClassifier(**SMALL, stem_params=params, random_state=seed).fit(X, y)
 
 

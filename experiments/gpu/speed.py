@@ -184,6 +184,8 @@ def projected_hours(speeds: pd.DataFrame, catalog: Path = CATALOG) -> pd.DataFra
     rows = []
     for path in sorted(STUDIES.glob("*.toml")):
         study = tomllib.loads(path.read_text(encoding="utf-8"))
+        if "encodings" not in study:  # of methods, most of which never use a GPU
+            continue
         stems = study["vary"]["stem"]
         each = len(study["encodings"]) * study["seeds"]
         steps = hours = 0.0

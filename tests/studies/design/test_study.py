@@ -244,3 +244,35 @@ def test_what_cannot_be_studied_is_refused_at_once(
     everything: dict[str, Any] = {"datasets": ["A"], "encodings": ["none"], **arguments}
     with pytest.raises(error, match=message):
         Study(**everything)
+
+
+def test_a_method_is_not_fitted_where_it_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(
+        'datasets = ["A", "B", "C"]\nencodings = ["none"]\nseeds = 2\n'
+        '[methods.1nn-dtw]\n[leave_out]\n1nn-dtw = ["C", "A"]\n'
+    )
+    study = Study.from_toml(file)
+    fitted = {(trial.dataset, trial.method) for trial in study.trials()}
+    assert fitted == {("A", "none"), ("B", "none"), ("C", "none"), ("B", "1nn-dtw")}
+    assert study.as_dict()["leave_out"] == {"1nn-dtw": ["C", "A"]}
+    whole = Study(("A", "B", "C"), ("none",), 2, methods={"1nn-dtw": {}})
+    assert whole.name != study.name
+    assert "leave_out" not in whole.as_dict()
+    assert whole.key("B", "1nn-dtw", 0) == study.key("B", "1nn-dtw", 0)
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "error", "message"),
+    [
+        ({"1nn-dtv": ["A"]}, ValueError, "unknown method of this study '1nn-dtv': did you mean"),
+        ({"1nn-dtw": ["AA"]}, ValueError, "at '1nn-dtw': unknown data set of this study 'AA'"),
+        ({"1nn-dtw": ["A", "A"]}, ValueError, "names 'A' twice"),
+        ({"1nn-dtw": []}, ValueError, "must name at least one"),
+        ({"1nn-dtw": ["A", "B"]}, ValueError, "remove it from the study"),
+        (["1nn-dtw"], TypeError, "must map names of methods to data sets"),
+    ],
+)
+def test_what_is_left_out_is_checked(leave_out: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Study(("A", "B"), methods={"1nn-dtw": {}, "minirocket": {}}, leave_out=leave_out)

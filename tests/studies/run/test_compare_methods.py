@@ -243,6 +243,23 @@ def test_what_reads_one_channel_is_skipped_with_the_reason(
     assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
 
 
+def test_where_a_method_is_left_out_there_is_no_fit_and_the_report_says_so(
+    uri: str, experiment: str, tmp_path: Path, no_figures: None
+) -> None:
+    methods = {"near": METHODS["near"], "majority": {}, "ridge": METHODS["ridge"]}
+    datasets = ("ItalyPowerDemand", "BasicMotions")
+    left_out = {"near": ["BasicMotions"]}
+    study = Study(datasets, methods=methods, seeds=1, leave_out=left_out)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    fitted = found.results.groupby("dataset").method.agg(set)
+    assert fitted["ItalyPowerDemand"] == {"near", "majority", "ridge"}
+    assert fitted["BasicMotions"] == {"majority", "ridge"}
+    assert found.failures.empty
+    report = (tmp_path / "report/report.md").read_text()
+    assert "Left out by the study: near on BasicMotions." in report
+    assert "All 5 fits are available." in report
+
+
 @pytest.mark.processes
 def test_other_processes_fit_methods_too(uri: str, experiment: str, tmp_path: Path) -> None:
     study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=2)

@@ -91,6 +91,10 @@ class Study:
         stratified subset is drawn for every method, and it is part of the larger ones of that seed:
         `tsformer.studies.run.subset.nested_order`. ``"100%"`` shares its fits with studies that
         have no sizes.
+    leave_out : mapping
+        Names of encodings or methods, and the data sets on which each is not fitted, as in
+        ``{"1nn-dtw": ["PLAID"]}``: where a fit would take too long, say. The report names them, and
+        compares only where every method was fitted.
     title : str, optional
         What people call the study; part of neither its design nor its keys, so that it may change.
         `from_toml` takes the name of the file unless the file has a title.
@@ -128,6 +132,7 @@ class Study:
     resamples: int = 1
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     train_sizes: tuple[str, ...] = ()
+    leave_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
     _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
@@ -170,6 +175,7 @@ class Study:
         for name in methods:
             if name in self.encodings:
                 raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
+        object.__setattr__(self, "leave_out", self._left_out())
         alone = not self.encodings and not any(each.transformer for each in self._methods.values())
         if alone and (self.parameters or self.vary):
             names = ", ".join(map(repr, (*self.parameters, *self.vary)))
@@ -205,6 +211,7 @@ class Study:
     def as_dict(self) -> dict[str, Any]:
         """Return the design as plain lists and dicts, ready for JSON or TOML."""
         methods = {name: dict(said) for name, said in self.methods.items()}
+        left_out = self.leave_out
         return {
             "datasets": list(self.datasets),
             "encodings": list(self.encodings),
@@ -214,6 +221,7 @@ class Study:
             "parameters": dict(self.parameters),
             "vary": {name: list(values) for name, values in self.vary.items()},
             **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
+            **({"leave_out": {n: list(on) for n, on in left_out.items()}} if left_out else {}),
         }
 
     @property
@@ -365,7 +373,29 @@ class Study:
             for dataset in self.datasets
             for variant in self.variants
             for name in self.names
+            if dataset not in self.leave_out.get(name, ())
         ]
+
+    def _left_out(self) -> dict[str, tuple[str, ...]]:
+        """Return `leave_out`, checked."""
+        if not isinstance(self.leave_out, Mapping):
+            raise TypeError(
+                f"leave_out must map names of methods to data sets; got {self.leave_out!r}"
+            )
+        checked = {}
+        for name, datasets in self.leave_out.items():
+            if name not in self.names:
+                raise ValueError(f"leave_out: {unknown('method of this study', name, self.names)}")
+            checked[name] = _distinct(f"leave_out, at {name!r},", datasets, str)
+            for dataset in checked[name]:
+                if dataset not in self.datasets:
+                    what = unknown("data set of this study", dataset, self.datasets)
+                    raise ValueError(f"leave_out, at {name!r}: {what}")
+            if len(checked[name]) == len(self.datasets):
+                raise ValueError(
+                    f"leave_out names all data sets for {name!r}: remove it from the study"
+                )
+        return checked
 
     def cells(self) -> list[Trial]:
         """Return `trials()`; deprecated."""

@@ -21,10 +21,11 @@ _KEYS = (
         "parameters",
         "vary",
         "train_sizes",
+        "leave_out",
     ),
     *("title", "description"),
 )
-_TABLES = ("parameters", "vary", "methods")
+_TABLES = ("parameters", "vary", "methods", "leave_out")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:

@@ -336,14 +336,16 @@ def _has_methods(study: StudyScores) -> bool:
 
 def _helped(study: StudyScores) -> list[str]:
     """Return which methods could not read some series as they are, and what was done about it."""
+    left_out = (study.design or {}).get("leave_out", {})
+    planned = [f"Left out by the study: {name} on {_names(on)}." for name, on in left_out.items()]
     if "helped" not in study.rows.columns:
-        return []
+        return planned
     helped = study.rows[study.rows["helped"] != ""]
     said = [
         f"{method} cannot read all series as they are; {what}: {_names(part['dataset'].unique())}."
         for (method, what), part in helped.groupby(["method", "helped"], sort=False)
     ]
-    return [*said, *(f"Skipped: {each}." for each in study.skipped)]
+    return [*said, *(f"Skipped: {each}." for each in study.skipped), *planned]
 
 
 def _expected(study: StudyScores) -> int | None:
@@ -353,7 +355,11 @@ def _expected(study: StudyScores) -> int | None:
     lists.append([*study.design["encodings"], *study.design.get("methods", {})])
     lists += study.design.get("vary", {}).values()
     lists += [study.design["train_sizes"]] if study.design.get("train_sizes") else []
-    return math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
+    datasets, _, names, *_ = lists
+    n_left_out = sum(map(len, study.design.get("leave_out", {}).values()))
+    pairs = len(datasets) * len(names)
+    every = math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
+    return every // pairs * (pairs - n_left_out)
 
 
 def _counted(n: int, what: str) -> str:
