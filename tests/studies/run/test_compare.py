@@ -93,6 +93,7 @@ def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> N
         assert run.data.metrics["test/balanced_accuracy"] == row.balanced_accuracy
         assert run.data.metrics["test/log_loss"] == row.log_loss
         assert run.data.metrics["fit_seconds"] == row.fit_seconds
+        assert run.data.metrics["fit_cpu_seconds"] == row.fit_cpu_seconds > 0
         assert run.data.metrics["train/loss"] > 0
         assert run.data.params["dataset"] == "ItalyPowerDemand"
         assert run.data.params["encoding"] == row.encoding

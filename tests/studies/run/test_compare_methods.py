@@ -63,6 +63,8 @@ def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> Non
     assert len(found) == 2 * 5 * 2
     assert (found.predict_seconds > 0).all()
     assert (found.fit_seconds > 0).all()
+    assert found.loc[found.method == "small", "fit_cpu_seconds"].between(0.01, 60).all()
+    assert found.fit_cpu_seconds.notna().all()
     assert found.peak_memory_mb.gt(50).all()
     assert found.predict_memory_mb.gt(50).all()
     assert found.loc[found.method == "small", "n_parameters"].gt(100).all()

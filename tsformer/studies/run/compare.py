@@ -47,7 +47,8 @@ class Comparison:
         One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
         `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
         `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
-        `fit_seconds`, `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `fit_seconds`, `fit_cpu_seconds` (processor time of the whole call of `fit`, which other
+        load does not stretch), `seconds_per_epoch`, `n_epochs`, `n_parameters`,
         `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
         `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
         parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.

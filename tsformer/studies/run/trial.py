@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ _METRICS = {
     "brier_score": "test/brier_score",
     "calibration_error": "test/calibration_error",
     "fit_seconds": "fit_seconds",
+    "fit_cpu_seconds": "fit_cpu_seconds",
     "seconds_per_epoch": "seconds_per_epoch",
     "n_epochs": "n_epochs",
     "n_parameters": "n_parameters",
@@ -128,8 +130,13 @@ def fit_trial(
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
+        used = _cpu_seconds()
         classifier.fit(problem.X_train, problem.y_train)
-        return _finish_transformer(trial, study, problem, run, classifier, tracker)
+        cost = {"fit_cpu_seconds": _cpu_seconds() - used}
+        if not classifier.history_.interrupted:
+            run.metrics(cost)
+        row = _finish_transformer(trial, study, problem, run, classifier, tracker)
+        return {**row, **cost}
 
 
 def fit_trials(
@@ -196,10 +203,11 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
     device = _device(method)
     with unobserved():
         reset_peak_memory(device)
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), _cpu_seconds()
         classifier.fit(problem.X_train, problem.y_train)
         fit = {
             "fit_seconds": time.perf_counter() - begun,
+            "fit_cpu_seconds": _cpu_seconds() - used,
             "peak_memory_mb": peak_memory_mb(device),
         }
         if _interrupted(classifier.estimator_):
@@ -208,6 +216,11 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
         scores = _score(classifier, problem, run, device)
     run.tags({_HELPED: classifier.helped_})
     return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
+
+
+def _cpu_seconds() -> float:
+    """Return the processor time of this process and of those it has waited for."""
+    return sum(os.times()[:4])
 
 
 def _interrupted(estimator: Any) -> bool:
