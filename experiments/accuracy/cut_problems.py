@@ -42,6 +42,7 @@ DATASETS = ["ACSF1", "FaceFour", "Lightning2", "OSULeaf", "Worms"]
 CHANGES = ("cut", "tempo", "units")
 METHODS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "default": (TSTransformerClassifier, {}),
+    "no pooling": (TSTransformerClassifier, {"stem_params": {"downsampling": "stride"}}),
     "scaling channels": (TSTransformerClassifier, {"scaling": "channel"}),
     "random convolutions": (RandomConvolutionClassifier, {}),
 }
