@@ -231,7 +231,7 @@ def cut_table(results: Path = CUT_PROBLEMS) -> str:
 
 def recipe_table(results: Path = RECIPES) -> str:
     """One row per variant of the recipe: its paired difference from the default."""
-    table = recipe_study.summary(pd.read_csv(results), "default")
+    table = recipe_study.summary(pd.read_csv(results), "default", recipe_study.BASELINES)
     rows = (
         (
             str(row.Index),

@@ -124,6 +124,14 @@ def test_the_recipe_table_pairs_each_fit_with_the_default_of_its_seed(tmp_path):
     ]
 
 
+def test_what_was_measured_before_is_compared_with_what_the_default_was_then(tmp_path):
+    ours = tmp_path / "ours.csv"
+    rows = ["default,A,0,0.9", "no pooling,A,0,0.6", "32 tokens,A,0,0.5", "no warping,A,0,0.8"]
+    ours.write_text("variant,dataset,seed,accuracy\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    gains = [line.split("|")[3].split()[0] for line in write_docs.recipe_table(ours).splitlines()]
+    assert gains[2:] == ["-10.0", "-30.0", "-10.0"]
+
+
 def test_a_table_without_its_place_is_an_error():
     with pytest.raises(ValueError, match="one place for the table 'costs'; it has 0"):
         write_docs.filled("a text", "costs", "| a |\n")
