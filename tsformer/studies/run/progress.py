@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import mean
+from statistics import fmean
 from time import perf_counter
 from typing import Literal
 
@@ -96,6 +96,7 @@ class ProgressReporter(Callback):
         self._begun = 0.0
         self._first_epoch: tuple[float, float] | None = None  # its seconds and its part of the fit
         self._seconds: dict[str, list[float]] = {}
+        self._all_left: float | None = None  # of all that waits, until a fit ends
         self._send("start")
 
     def fit_start(self, trial: Trial) -> None:
@@ -127,6 +128,7 @@ class ProgressReporter(Callback):
             self.failed += 1
         elif seconds:  # neither a fit that raised nor one read back is a basis for an estimate
             self._seconds.setdefault(trial.dataset, []).append(seconds)
+        self._all_left = None
         self._trial = None
         self._send("fit-end", trial, accuracy=accuracy, error=error)
 
@@ -163,13 +165,15 @@ class ProgressReporter(Callback):
         """Estimate from earlier fits on the same data set, else from the average fit."""
         if not self._waiting:
             return 0.0
-        all_seconds = [s for seconds in self._seconds.values() for s in seconds]
         elapsed = perf_counter() - self._begun
-        if not all_seconds:
+        if not self._seconds:
             return self._seconds_left_of_first_fits(part, elapsed)
-        left = sum(mean(self._seconds.get(c.dataset, all_seconds)) for c in self._waiting)
+        if self._all_left is None:  # once a fit: an epoch may take less time than the sum
+            usual = fmean(s for seconds in self._seconds.values() for s in seconds)
+            means = {dataset: fmean(seconds) for dataset, seconds in self._seconds.items()}
+            self._all_left = sum(means.get(trial.dataset, usual) for trial in self._waiting)
         running = elapsed if self._trial in self._waiting else 0.0
-        return max(left - running, 0.0) / min(workers, len(self._waiting))
+        return max(self._all_left - running, 0.0) / min(workers, len(self._waiting))
 
     def _seconds_left_of_first_fits(self, part: float, elapsed: float) -> float | None:
         """Estimate from the epochs of this fit but the first, in which libraries are loaded."""
