@@ -1,0 +1,148 @@
+"""The default against the field: the README's table and picture, from the rows of that study.
+
+    python tools/field.py [--commit]
+
+Writes accuracy_and_seconds.png. `tools/write_docs.py` writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
+
+from experiments.accuracy.recipe_study import DATASETS as DEVELOPMENT
+from experiments.output import COMMITTED, add_output_options
+from experiments.published import ANCHORS, PUBLISHED
+from tools.png import write_figure
+from tsformer.studies.analysis.published import marked, published_accuracies
+from tsformer.studies.report.render import markdown_table
+
+__all__ = ["RESULTS", "costs_and_scores", "picture", "table"]
+
+RESULTS = COMMITTED / "default_against_the_field/results.csv"
+DEFAULT = "tsformer"
+#: The methods of the study, as the reader calls them.
+LABELS = {
+    DEFAULT: "`TSTransformerClassifier()`",
+    "ensemble": '`TSEnsembleClassifier(quality="fast")`',
+    "random-convolutions": "`RandomConvolutionClassifier()`",
+    "minirocket": "MiniRocket (sktime)",
+    "multirocket": "MultiRocket (sktime)",
+    "resnet": "ResNet (sktime)",
+    "1nn-dtw": "nearest neighbour by DTW (sktime)",
+    "summary-ridge": "ridge on means, deviations and slopes",
+    "majority": "the most frequent class",
+}
+#: Methods whose names stand below their points in the picture, where another is above.
+BELOW = ("multirocket", DEFAULT, "resnet")
+
+
+def untouched(results: Path) -> pd.DataFrame:
+    """Return the fits on the problems on which nothing was chosen."""
+    fits = pd.read_csv(results)
+    return fits[~fits["dataset"].isin(DEVELOPMENT)]
+
+
+def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
+    """One row per method, the most accurate first: how far it is from the default, and its cost.
+
+    Accuracies are means over seeds, and then over the problems on which nothing was chosen.
+    """
+    fits = untouched(results)
+    scores = fits.pivot_table("accuracy", "dataset", "method")
+    seconds = fits.groupby(["method", "dataset"])["fit_cpu_seconds"].mean().groupby("method")
+    median, most = seconds.median(), seconds.max()
+    columns = {LABELS[name]: scores[name] for name in LABELS if name in scores}
+    others = published_accuracies(published).reindex(scores.index)
+    columns |= {marked(name): others[name] for name in ANCHORS if name in others}
+    cost = {LABELS[name]: f"{median[name]:.1f} / {most[name]:.0f}" for name in median.index}
+    rows = []
+    for name, own in columns.items():
+        ahead = (own - scores[DEFAULT]).dropna().round(4)
+        if ahead.empty:
+            continue
+        counts = (ahead > 0).sum(), (ahead == 0).sum(), (ahead < 0).sum()
+        itself = name == LABELS[DEFAULT]
+        row = (
+            name,
+            str(len(ahead)),
+            f"{own[ahead.index].mean():.3f}",
+            "–" if itself else f"{100 * ahead.mean():+.1f} ± {100 * ahead.sem():.1f}",
+            "–" if itself else " / ".join(map(str, counts)),
+            cost.get(name, "–"),
+        )
+        rows.append((ahead.mean(), row))
+    rows.sort(key=lambda each: -each[0])
+    header = (
+        "method",
+        " problems",
+        " mean accuracy",
+        " points ahead of the default",
+        " better / equal / worse",
+        " seconds of a fit, median / most",
+    )
+    return markdown_table(header, [row for _, row in rows])
+
+
+def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
+    """Return the median seconds and mean accuracy of each method, where all have been fitted."""
+    fits = untouched(results)
+    fits = fits[fits["method"] != "majority"]
+    values = ["accuracy", "fit_cpu_seconds"]
+    each = fits.pivot_table(values, "dataset", "method").dropna()
+    return pd.DataFrame(
+        {
+            "seconds": each["fit_cpu_seconds"].median(),
+            "accuracy": each["accuracy"].mean(),
+            "problems": len(each),
+        }
+    )
+
+
+def picture(results: Path = RESULTS) -> Figure:
+    """Draw accuracy against seconds of fit, a point for each method."""
+    points = costs_and_scores(results)
+    figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
+    ax = figure.subplots()
+    for name, row in points.iterrows():
+        ours = name in (DEFAULT, "ensemble", "random-convolutions")
+        color = "#0072B2" if ours else "#555555"
+        ax.scatter(row["seconds"], row["accuracy"], color=color, s=45, zorder=3)
+        ax.annotate(
+            LABELS[str(name)].replace("`", "").replace("(sktime)", "").strip(),
+            (row["seconds"], row["accuracy"]),
+            xytext=(0, -7 if name in BELOW else 7),
+            textcoords="offset points",
+            ha="center",
+            va="top" if name in BELOW else "bottom",
+            fontsize=8,
+            color=color,
+        )
+    ax.set_xscale("log")
+    ax.margins(x=0.22, y=0.12)
+    ax.grid(alpha=0.3)
+    ax.set_xlabel("processor seconds of a fit on one core, median over problems (log scale)")
+    ax.set_ylabel("mean accuracy")
+    ax.set_title(f"{points['problems'].iloc[0]} problems on which nothing was chosen", fontsize=10)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return figure
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    add_output_options(parser, "field")
+    options = parser.parse_args(argv)
+    write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")
+
+
+if __name__ == "__main__":
+    main()
