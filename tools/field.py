@@ -136,11 +136,15 @@ def picture(results: Path = RESULTS) -> Figure:
     return figure
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=RESULTS)
     add_output_options(parser, "field")
-    options = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")
 
 

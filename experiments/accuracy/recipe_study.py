@@ -34,8 +34,7 @@ import tsformer
 from experiments.output import COMMITTED, add_output_options, fit_missing
 from experiments.recipe_0_1 import recipe_0_1
 from tsformer import TSTransformerClassifier, load_dataset
-from tsformer.estimators.base import AUTO_EPOCHS, AUTO_MIN_EPOCHS, AUTO_STEPS
-from tsformer.training.plan import epochs_for
+from tsformer.estimators.base import automatic_epochs
 
 DATASETS = [
     "ACSF1",
@@ -90,9 +89,7 @@ def half_the_cost(n_cases: int, length: int) -> dict[str, Any]:
     stride = max(round(min(length / 32, 3)), 1)
     parameters: dict[str, Any] = {"stem_params": {"strides": (1, stride)}}
     if n_cases >= 160:
-        fewest, most = (epochs_for(steps, n_cases, 16) for steps in AUTO_STEPS)
-        epochs = max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
-        parameters |= {"batch_size": 32, "max_epochs": epochs}
+        parameters |= {"batch_size": 32, "max_epochs": automatic_epochs(n_cases, 16)}
     return parameters
 
 

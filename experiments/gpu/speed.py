@@ -25,7 +25,9 @@ from experiments.speed.benchmark import label
 from experiments.speed.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
+from tsformer.estimators.base import automatic_epochs
 from tsformer.training import TrainingPlan
+from tsformer.training.memory import batch_for
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
 
@@ -191,7 +193,10 @@ def projected_hours(speeds: pd.DataFrame, catalog: Path = CATALOG) -> pd.DataFra
         steps = hours = 0.0
         for name in study["datasets"]:
             size, length = problems.loc[name, ["train_size", "length_max"]]
-            n_steps = study["parameters"]["max_epochs"] * ceil(size / 16) * each
+            batch_size = batch_for(1, size)
+            asked = study.get("parameters", {}).get("max_epochs")
+            epochs = automatic_epochs(size, batch_size) if asked is None else asked
+            n_steps = epochs * ceil(size / batch_size) * each
             for stem in stems:
                 own = speeds[speeds["method"] == f"{stem} stem, bfloat16"].sort_values("length")
                 ms = np.interp(length, own["length"], own["ms_per_step"])

@@ -66,7 +66,7 @@ from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.pretrained import Pretrained
 from tsformer.training.seeds import seeded
 
-__all__ = ["TrainingJob", "TransformerEstimator"]
+__all__ = ["TrainingJob", "TransformerEstimator", "automatic_epochs"]
 
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
@@ -84,6 +84,23 @@ AUTO_MIN_EPOCHS = 20
 AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
 #: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
+
+
+def automatic_epochs(n_cases: int, batch_size: int) -> int:
+    """Return the number of epochs that ``max_epochs="auto"`` stands for.
+
+    Parameters
+    ----------
+    n_cases : int
+        Number of training series.
+    batch_size : int
+        Series per step.
+    """
+    if n_cases >= MANY_SERIES:
+        most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
+        return max(most, AUTO_MIN_EPOCHS_OF_MANY)
+    fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
+    return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
 
 
 @dataclass
@@ -566,15 +583,9 @@ class TransformerEstimator(SeriesEstimator):
         device = resolve_device(self.device)
         chosen = self.batch_size
         batch_size = batch_for(n_tokens, n_cases) if chosen == "auto" else int(chosen)
-        n_epochs = self.max_epochs
-        if n_epochs == "auto" and n_cases >= MANY_SERIES:
-            most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
-            n_epochs = max(most, AUTO_MIN_EPOCHS_OF_MANY)
-        elif n_epochs == "auto":
-            fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
-            n_epochs = max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
+        epochs = self.max_epochs
         return TrainingPlan(
-            n_epochs=int(n_epochs),
+            n_epochs=automatic_epochs(n_cases, batch_size) if epochs == "auto" else int(epochs),
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
