@@ -115,8 +115,9 @@ def test_the_script_measures_prints_and_draws(tmp_path, monkeypatch, capsys):
         assert float(row["time_low"]) <= float(row["time_ratio"]) <= float(row["time_high"])
         assert row["rounds"] == "3"
     memory = {(row["encoding"], row["length"]): float(row["memory_mib"]) for row in rows}
-    for name in ("none", "fixed"):  # sixteen times the tokens; alibi has a matrix of scores
-        assert 8 < memory[name, "1024"] / memory[name, "64"] < 20
+    # Sixteen times the tokens, and .4 MiB to one digit; alibi has a matrix of scores.
+    for name in ("none", "fixed"):
+        assert 8 < memory[name, "1024"] / memory[name, "64"] < 40  # 256 if it were quadratic
         assert memory["alibi", "1024"] > 4 * memory[name, "1024"]
     assert {float(row["time_ratio"]) for row in rows if row["encoding"] == "none"} == {1.0}
     for name, aim in (("fixed", "1.10"), ("alibi", "1.50")):
