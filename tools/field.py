@@ -1,8 +1,8 @@
 """The default against the field: the README's table and picture, from the rows of that study.
 
-    python tools/field.py [--commit]
+    python tools/field.py [--results CSV] [--commit]
 
-Writes accuracy_and_seconds.png. `tools/write_docs.py` writes the table.
+Prints the table and writes accuracy_and_seconds.png.
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ BELOW = ("multirocket", DEFAULT, "resnet")
 
 def untouched(results: Path) -> pd.DataFrame:
     """Return the fits on the problems on which nothing was chosen."""
+    if not results.is_file():
+        raise SystemExit(
+            f"there is no {results}: run `tsformer compare --study "
+            "experiments/studies/default_against_the_field.toml`, and name its results.csv with "
+            "--results"
+        )
     fits = pd.read_csv(results)
     return fits[~fits["dataset"].isin(DEVELOPMENT)]
 
@@ -138,13 +144,14 @@ def picture(results: Path = RESULTS) -> Figure:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the rows of the study")
     add_output_options(parser, "field")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
+    print(table(options.results))
     write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")
 
 

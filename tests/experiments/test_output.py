@@ -254,7 +254,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
     "experiments.speed.trials": (["--only", "dropout", "--length", "51", "--seconds", "0"], {}),
     "tools.augmentation_gallery": ([], {"gallery": None}),
     "tools.encoding_gallery": ([], {"gallery": None, "habit": None}),
-    "tools.field": ([], {"picture": None}),
+    "tools.field": ([], {"picture": None, "table": lambda results: "a table"}),
 }
 
 

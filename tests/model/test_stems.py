@@ -137,46 +137,34 @@ def test_residual_layers_add_to_what_is_there():
 
 
 @pytest.mark.parametrize("lengths", [(20, 20), (19, 13)])
-def test_averaging_is_the_mean_of_what_each_step_would_give(lengths):
-    """Against the same weights without a stride, averaged in plain loops over the valid steps."""
+@pytest.mark.parametrize(
+    ("downsampling", "width", "reduced"),
+    [
+        ("mean", D, lambda steps: steps.mean(0)),
+        ("pool", -(-D // 4), lambda steps: torch.cat([steps.amax(0), steps.mean(0)])),
+    ],
+)
+def test_what_each_step_would_give_is_reduced_over_windows(downsampling, width, reduced, lengths):
+    """Against the same weights without a stride, in plain loops over the valid steps."""
     options = {"kernel_size": 3, "dilations": (1, 2)}
-    averaging = make("conv", {**options, "strides": (3, 1), "downsampling": "mean"})
-    every = make("conv", {**options, "strides": (1, 1)})
-    every.load_state_dict(averaging.state_dict())
+    reducing = make("conv", {**options, "strides": (3, 2), "downsampling": downsampling})
+    every = make_stem("conv", CHANNELS, width, 40, **options, strides=(1, 1)).double().eval()
+    every.first.load_state_dict(reducing.first.state_dict())
     mask = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
     x = series(2, 20) * mask[..., None]
-    got, kept = averaging.first(x, mask)
+    got, kept = reducing.first(x, mask)
     features, _ = every.first(x, mask)
+    assert got.shape == (2, 7, len(reduced(features[0])))
     for i, length in enumerate(lengths):
         for token in range(7):
             window = range(3 * token, min(3 * token + 3, length))
             assert kept[i, token] == (len(window) > 0)
             if len(window):
-                wanted = torch.stack([features[i, step] for step in window]).mean(0)
+                wanted = reduced(torch.stack([features[i, step] for step in window]))
                 torch.testing.assert_close(got[i, token], wanted)
-
-
-@pytest.mark.parametrize("lengths", [(20, 20), (19, 13)])
-def test_pooling_is_the_maximum_and_the_mean_of_what_each_step_would_give(lengths):
-    options = {"kernel_size": 3, "dilations": (1, 2)}
-    pooling = make("conv", {**options, "strides": (3, 2), "downsampling": "pool"})
-    narrow = -(-D // 4)
-    every = make_stem("conv", CHANNELS, narrow, 40, **options, strides=(1, 1)).double().eval()
-    every.first.load_state_dict(pooling.first.state_dict())
-    mask = torch.arange(20)[None] < torch.tensor(lengths)[:, None]
-    x = series(2, 20) * mask[..., None]
-    got, kept = pooling.first(x, mask)
-    assert got.shape == (2, 7, 2 * narrow)
-    features, _ = every.first(x, mask)
-    for i, length in enumerate(lengths):
-        for token in range(7):
-            window = range(3 * token, min(3 * token + 3, length))
-            assert kept[i, token] == (len(window) > 0)
-            if len(window):
-                read = torch.stack([features[i, step] for step in window])
-                torch.testing.assert_close(got[i, token], torch.cat([read.amax(0), read.mean(0)]))
-    without, _ = pooling.first(x, None)
-    torch.testing.assert_close(without[0, :6], pooling.first(x, mask)[0][0, :6])
+    whole = series(2, 20)
+    everywhere = torch.ones(2, 20, dtype=torch.bool)
+    torch.testing.assert_close(reducing.first(whole, None)[0], reducing.first(whole, everywhere)[0])
 
 
 def test_pooling_makes_no_difference_where_the_first_layer_skips_no_step():

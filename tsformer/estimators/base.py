@@ -66,7 +66,7 @@ from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.pretrained import Pretrained
 from tsformer.training.seeds import seeded
 
-__all__ = ["TrainingJob", "TransformerEstimator", "automatic_epochs"]
+__all__ = ["CONV_PARAMS", "TrainingJob", "TransformerEstimator", "automatic_epochs"]
 
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
@@ -82,6 +82,8 @@ AUTO_MIN_EPOCHS = 20
 #: From `MANY_SERIES` on: this many passes, but no more series, with repetition, and no fewer passes
 #: than these.
 AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
+#: Options of the conv stem, of classifier and encoder alike, so that weights of one fit the other.
+CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
 #: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from math import exp, log
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from torch import Tensor
 from tsformer.augmentation import Augmentation, CutMix, Sum
 from tsformer.data.panel import Padded
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.base import TrainingJob, TransformerEstimator
+from tsformer.estimators.base import CONV_PARAMS, TrainingJob, TransformerEstimator
 from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
@@ -69,7 +69,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
 
         - "conv": two layers of dilated convolutions, which reduce a series to about 64 tokens, and
           a residual one, which ``stem_params={"n_residual": 0}`` leaves out. Of long series the
-          first reads every step, and the maximum and mean of a few go on;
+          first layer reads every step and passes on the maximum and mean of each few;
           ``{"downsampling": "stride"}`` skips steps instead.
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
@@ -270,7 +270,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     (3, 2)
     """
 
-    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1, "downsampling": "pool"}
+    _conv_params = CONV_PARAMS
 
     def _suited(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.encodings import EncodingSpec
-from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.base import CONV_PARAMS, TransformerEstimator
 from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.parameters import make_objective
 from tsformer.estimators.saved import PRETEXT, check_fields
@@ -109,7 +109,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
 
     objective_: Objective
 
-    _conv_params: ClassVar[dict[str, Any]] = {"n_residual": 1, "downsampling": "pool"}
+    _conv_params = CONV_PARAMS
 
     @names_its_parameters
     def __init__(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tsformer._names import unknown
+from tsformer.estimators.base import CONV_PARAMS
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
 
@@ -56,11 +57,8 @@ _BEFORE: dict[str, Any] = {
     "view_params": None,
     "views": "values",
 }
-# Options of the conv stem: their defaults now, and what fits were before there was the choice.
-_CONV_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "n_residual": (1, 0),
-    "downsampling": ("pool", "stride"),
-}
+# The same for the options of the conv stem that are among the defaults now.
+_CONV_BEFORE: dict[str, Any] = {"n_residual": 0, "downsampling": "stride"}
 # When the default was 16, fits were what "auto" now gives for all but very long series; they keep
 # their keys. For very long series an explicit 16 is different, and gets keys of its own.
 _BATCH_SIZE = {"auto": 16, 16: "16"}
@@ -114,9 +112,9 @@ def configuration_hash(parameters: Mapping[str, Any]) -> str:
         counted["scaling"] = "channel"  # which it then is
     if counted["stem"] == "conv":
         given = dict(counted["stem_params"] or {})
-        for name, (now, before) in _CONV_OPTIONS.items():
+        for name, now in CONV_PARAMS.items():
             value = given.get(name, now)
-            if value != before:
+            if value != _CONV_BEFORE[name]:
                 counted[name] = value
             else:
                 given.pop(name)

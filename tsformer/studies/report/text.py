@@ -335,7 +335,7 @@ def _has_methods(study: StudyScores) -> bool:
 
 
 def _helped(study: StudyScores) -> list[str]:
-    """Return which methods could not read some series as they are, and what was done about it."""
+    """Return which methods could not read some series as they are, and which were left out."""
     left_out = (study.design or {}).get("leave_out", {})
     planned = [f"Left out by the study: {name} on {_names(on)}." for name, on in left_out.items()]
     if "helped" not in study.rows.columns:
@@ -351,15 +351,13 @@ def _helped(study: StudyScores) -> list[str]:
 def _expected(study: StudyScores) -> int | None:
     if study.design is None:
         return None
-    lists = [study.design[name] for name in ("datasets", "seeds")]
-    lists.append([*study.design["encodings"], *study.design.get("methods", {})])
+    names = [*study.design["encodings"], *study.design.get("methods", {})]
+    left_out = study.design.get("leave_out", {}).values()
+    pairs = len(study.design["datasets"]) * len(names) - sum(map(len, left_out))
+    lists = [study.design["seeds"]]
     lists += study.design.get("vary", {}).values()
     lists += [study.design["train_sizes"]] if study.design.get("train_sizes") else []
-    datasets, _, names, *_ = lists
-    n_left_out = sum(map(len, study.design.get("leave_out", {}).values()))
-    pairs = len(datasets) * len(names)
-    every = math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
-    return every // pairs * (pairs - n_left_out)
+    return pairs * math.prod(map(len, lists)) * int(study.design.get("resamples", 1))
 
 
 def _counted(n: int, what: str) -> str:

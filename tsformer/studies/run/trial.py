@@ -133,10 +133,7 @@ def fit_trial(
         used = _cpu_seconds()
         classifier.fit(problem.X_train, problem.y_train)
         cost = {"fit_cpu_seconds": _cpu_seconds() - used}
-        if not classifier.history_.interrupted:
-            run.metrics(cost)
-        row = _finish_transformer(trial, study, problem, run, classifier, tracker)
-        return {**row, **cost}
+        return _finish_transformer(trial, study, problem, run, classifier, tracker, cost)
 
 
 def fit_trials(
@@ -160,7 +157,7 @@ def fit_trials(
         ]
         fit_vectorized([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
         return [
-            _finish_transformer(trial, study, problem, run, classifier, tracker)
+            _finish_transformer(trial, study, problem, run, classifier, tracker, {})
             for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
         ]
 
@@ -238,13 +235,15 @@ def _finish_transformer(
     run: TrackedRun,
     classifier: TSTransformerClassifier,
     tracker: MLflowTracker,
+    cost: dict[str, float],
 ) -> dict[str, Any]:
-    """Score the fitted classifier and return its row."""
+    """Score the fitted classifier, log what else its fit cost, and return its row."""
     if classifier.history_.interrupted:
         raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
+    run.metrics(cost)
     device = resolve_device(classifier.device)
     scores = _score(classifier, problem, run, device)
-    return _row(trial, study, run, {**scores, **tracker.summary_}, helped="")
+    return _row(trial, study, run, {**scores, **tracker.summary_, **cost}, helped="")
 
 
 def _row(
