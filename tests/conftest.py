@@ -19,6 +19,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TSFORMER_DATA"] = str(Path(os.environ["TSFORMER_DATA"]).absolute())
 
 
+def pytest_runtest_setup() -> None:
+    # Classifiers of sktime leave as many threads as numba has; sums then differ in their last bits.
+    torch.set_num_threads(1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if _archive_is_here():
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tsformer import load_dataset
 from tsformer.baselines import BASELINES, PanelClassifier, load_class
@@ -57,6 +58,7 @@ def test_each_name_that_is_installed_reads_whatever_there_is(name: str, dataset:
         probabilities = classifier.predict_proba(X_test[:5])
         assert probabilities.shape == (5, 2)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    assert torch.get_num_threads() == 1  # as tests/conftest.py sets it; numba has all cores
 
 
 @pytest.mark.slow

@@ -143,6 +143,34 @@ def test_the_global_generators_are_seeded_for_a_fit_and_then_as_they_were(
     assert before == after
 
 
+class SetsThreads(Draws):
+    """Sets the number of threads, as those do that compile with numba."""
+
+    def fit(self, X: Any, y: Any) -> SetsThreads:
+        torch.set_num_threads(3)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        torch.set_num_threads(3)
+        return super().predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        torch.set_num_threads(3)
+        raise ArithmeticError
+
+
+def test_the_number_of_threads_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another one, what is trained next is not what it was, though all seeds are."""
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: SetsThreads)
+    classifier = PanelClassifier("a.b", {}, 0).fit(*series())
+    assert torch.get_num_threads() == 1
+    classifier.predict(series()[0])
+    assert torch.get_num_threads() == 1
+    with pytest.raises(ArithmeticError):
+        classifier.predict_proba(series()[0])
+    assert torch.get_num_threads() == 1
+
+
 def test_a_summary_is_means_deviations_slopes_and_the_length() -> None:
     from tsformer.baselines.summary import _summary
 

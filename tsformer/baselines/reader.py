@@ -37,7 +37,8 @@ class PanelClassifier:
     what was done.
 
     Code that draws from the global generators of Python, NumPy or torch draws the same for the
-    same `random_state`, and leaves them as they were.
+    same `random_state`, and leaves them as they were. So does code that sets the number of threads,
+    as numba does through OpenMP's: with another number torch's sums differ in their last bits.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class PanelClassifier:
         names = parameter_names(cls)
         if names is not None and "random_state" in names:
             given["random_state"] = self.random_state
-        with _seeded(self.random_state):
+        with _isolated(self.random_state):
             self.estimator_ = cls(**_with_tuples(cls, given))
             self.has_probabilities_ = _has_probabilities(self.estimator_)
             self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
@@ -113,7 +114,7 @@ class PanelClassifier:
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the label of each series, (B,)."""
-        with _seeded(self.random_state):
+        with _isolated(self.random_state):
             return np.asarray(self.estimator_.predict(self._reader.read(X)))
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
@@ -126,7 +127,7 @@ class PanelClassifier:
         """
         if not self.has_probabilities_:
             raise AttributeError(f"{self.estimator} has no probabilities")
-        with _seeded(self.random_state):
+        with _isolated(self.random_state):
             return np.asarray(self.estimator_.predict_proba(self._reader.read(X)), dtype=float)
 
 
@@ -234,8 +235,9 @@ def _fitted(x: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
 
 
 @contextmanager
-def _seeded(seed: int | None) -> Iterator[None]:
-    """Seed the global generators inside the block, for code that draws from them; then restore."""
+def _isolated(seed: int | None) -> Iterator[None]:
+    """Seed the global generators in the block; then restore them and torch's number of threads."""
+    n_threads = torch.get_num_threads()
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=devices):
@@ -248,3 +250,5 @@ def _seeded(seed: int | None) -> Iterator[None]:
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
+            if torch.get_num_threads() != n_threads:
+                torch.set_num_threads(n_threads)
