@@ -25,6 +25,9 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:  # they wait for processes, each up to minutes where the machine is busy
+        if item.get_closest_marker("processes") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
     if _archive_is_here():
         return
     for item in items:

@@ -57,7 +57,7 @@ def test_what_is_cut_off_has_a_speed(tmp_path):
     # Of the thousand epochs that it would take.
     row = measured(tmp_path / "X.npy", "path", n=6000, tiny=True, seconds=0.2)
     assert row["fit_seconds_before"] > 0
-    assert 0 < row["fit_per_second"] < row["predict_per_second"]
+    assert 0 < row["fit_per_cpu_second"] < row["predict_per_cpu_second"]
 
 
 def test_rows_of_other_runs_are_kept(tmp_path):

@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
-from tsformer.tracking import RunStore
+from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.register import load_registered
 from tsformer.tracking.server import find_experiment, pages_of
 from tsformer.training import Callback, TrainingState
@@ -460,6 +460,7 @@ def test_a_search_that_is_killed_leaves_nothing_running(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
+    prepare_store(uri)  # or the script and the polls below would make its tables at once
     process = subprocess.Popen(
         [sys.executable, str(script)], cwd=tmp_path, start_new_session=True,
         stderr=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,3 +160,7 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
         ) from error
     finally:
         dist.destroy_process_group()
+        if device.type != "cuda":
+            # Gloo's threads outlive this where a model was wrapped, and abort the process if one of
+            # them lets go of a tensor while Python ends (pytorch#190489): let them do so before.
+            time.sleep(0.3)
