@@ -25,7 +25,7 @@ from experiments.accuracy import calibration, confirmation, cut_problems, large_
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
-from tools import augmentation_page, encodings_page, gpu_page, speed_tables
+from tools import augmentation_page, encodings_page, field, gpu_page, speed_tables
 from tools import markdown_text as md
 from tools.recommendation import STUDY, recommendation
 from tsformer.explain import METHODS
@@ -404,6 +404,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(README.read_text(encoding="utf-8"), "confirmation", confirmation_table())
     README.write_text(text, encoding="utf-8")
     text = filled(ACCURACY.read_text(encoding="utf-8"), "confirmation", confirmation_table())
+    text = filled(text, "field", field.table())
     ACCURACY.write_text(filled(text, "accuracy", accuracy_table()), encoding="utf-8")
     text = TIME.read_text(encoding="utf-8")
     TIME.write_text(filled(text, "speed", speed_table()), encoding="utf-8")

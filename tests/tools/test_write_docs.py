@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from tools import write_docs
+from tools import field, write_docs
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from tools import write_docs
         (write_docs.ACCURACY, "accuracy", write_docs.accuracy_table),
         (write_docs.README, "confirmation", write_docs.confirmation_table),
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
+        (write_docs.ACCURACY, "field", field.table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
         (write_docs.EXPLANATIONS, "deletion", write_docs.deletion_table),
         (write_docs.LARGE, "memory", write_docs.memory_table),
