@@ -223,8 +223,6 @@ def test_short_series_take_turns_and_a_second_run_adds_what_is_missing(tmp_path,
     short_series.main([*command, "1"])
     first = pd.read_csv(tmp_path / "short_series.csv")
     assert list(first["variant"]) == ["default", "no dropout"]
-    # One epoch of 48 series is less than what a busy machine adds, so the sign is open here.
-    assert (first["times_as_fast"] != 0).all()
     short_series.main([*command, "2"])
     both = pd.read_csv(tmp_path / "short_series.csv")
     assert list(both["round"]) == [0, 0, 1, 1]
