@@ -86,17 +86,20 @@ def stranger(folders, tmp_path):
 
 @contextmanager
 def within_a_second_and_100_megabytes() -> Iterator[None]:
-    """Let the system refuse more memory; what is refused then has another message."""
+    """Let the system refuse more memory; what is refused then has another message.
+
+    A second of the processor, which other programs do not take away.
+    """
     limits = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     now = pages * resource.getpagesize()
-    start = time.perf_counter()
+    start = time.process_time()
     resource.setrlimit(resource.RLIMIT_AS, (now + 100 * 2**20, limits[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def put(path: str, value: Any):

@@ -73,7 +73,8 @@ def test_a_worker_of_a_cluster_is_killed(
     )
     worker = ("-m", "distributed.cli.dask_worker", "--scheduler-file", file, *local)
     workers = [processes.start(*worker, "--nthreads", 1, "--no-nanny") for _ in range(2)]
-    wait_until(file.exists)
+    for one in workers:  # each has read the scheduler's file, and can take a fit
+        wait_until(lambda one=one: "Registered to:" in processes.said(one))
     scheduler = json.loads(file.read_text())["address"]
     store = prepare_store(address, experiment)
     events: list[Progress] = []
