@@ -401,7 +401,7 @@ def filled(text: str, name: str, table: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(argv)
-    text = filled(README.read_text(encoding="utf-8"), "confirmation", confirmation_table())
+    text = filled(README.read_text(encoding="utf-8"), "field", field.table())
     README.write_text(text, encoding="utf-8")
     text = filled(ACCURACY.read_text(encoding="utf-8"), "confirmation", confirmation_table())
     text = filled(text, "field", field.table())

@@ -56,6 +56,9 @@ def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> No
     )
     assert points["seconds"].to_dict() == {"minirocket": 1.0, "resnet": 100.0, "tsformer": 20.0}
     (ax,) = field.picture(results).axes
+    assert ax.get_title() == (
+        "1 of 2 problems on which nothing was chosen, those that all methods were fitted on"
+    )
     assert {text.get_text() for text in ax.texts} == {
         "MiniRocket",
         "ResNet",

@@ -12,7 +12,7 @@ from tools import field, write_docs
     ("page", "name", "table"),
     [
         (write_docs.ACCURACY, "accuracy", write_docs.accuracy_table),
-        (write_docs.README, "confirmation", write_docs.confirmation_table),
+        (write_docs.README, "field", field.table),
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
         (write_docs.ACCURACY, "field", field.table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
