@@ -2,12 +2,15 @@
 
     python tools/field.py [--results CSV] [--commit]
 
-Prints the table and writes accuracy_and_seconds.png.
+Prints the table, each of our methods beside what others published, version 0.1.0 and the first
+scoring, and the problems on which the default is furthest from the random convolutions and from
+version 0.1.0; and writes accuracy_and_seconds.png.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +31,9 @@ __all__ = ["RESULTS", "costs_and_scores", "picture", "table"]
 
 RESULTS = COMMITTED / "default_against_the_field/results.csv"
 DEFAULT = "tsformer"
+#: Our own methods, and the accuracies of the first scoring of the same problems.
+OURS = (DEFAULT, "ensemble", "random-convolutions")
+FIRST_SCORING = COMMITTED / "confirmation_averages.csv"
 #: The methods of the study, as the reader calls them.
 LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
@@ -97,6 +103,33 @@ def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     return markdown_table(header, [row for _, row in rows])
 
 
+def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
+    """Return the paired differences that the pages name, as text."""
+    scores = untouched(results).pivot_table("accuracy", "dataset", "method")
+    ours = scores[[name for name in OURS if name in scores]]
+    before = pd.read_csv(FIRST_SCORING, index_col="dataset").reindex(scores.index)
+    others = published_accuracies(published).reindex(scores.index)
+    others = others.reindex(columns=ANCHORS)
+    others["mean of ROCKET and InceptionTime"] = others[["ROCKET", "InceptionTime"]].mean(
+        axis=1, skipna=False
+    )
+    others = others.join(before[["0.1.0", "one transformer"]])
+    lines = []
+    for (name, own), (other, theirs) in itertools.product(ours.items(), others.items()):
+        apart = 100 * (own - theirs).dropna()
+        lines.append(
+            f"{name} {own[apart.index].mean():.3f}, {apart.mean():+.1f} ± {apart.sem():.1f} points "
+            f"from {other} on {len(apart)} problems"
+        )
+    for other, theirs in {
+        "random-convolutions": scores["random-convolutions"],
+        "0.1.0": before["0.1.0"],
+    }.items():
+        worst = 100 * (scores[DEFAULT] - theirs).nsmallest(4)
+        lines.append(f"{DEFAULT} is furthest behind {other} on {worst.round(1).to_dict()}")
+    return "\n".join(lines)
+
+
 def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
     """Return the median seconds and mean accuracy of each method, where all have been fitted."""
     fits = untouched(results)
@@ -119,7 +152,7 @@ def picture(results: Path = RESULTS) -> Figure:
     figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
     ax = figure.subplots()
     for name, row in points.iterrows():
-        ours = name in (DEFAULT, "ensemble", "random-convolutions")
+        ours = name in OURS
         color = "#0072B2" if ours else "#555555"
         ax.scatter(row["seconds"], row["accuracy"], color=color, s=45, zorder=3)
         ax.annotate(
@@ -156,6 +189,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     print(table(options.results))
+    print(comparisons(options.results))
     write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")
 
 

@@ -64,3 +64,18 @@ def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> No
         "ResNet",
         "TSTransformerClassifier()",
     }
+
+
+def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypatch) -> None:
+    rows = "Coffee,random-convolutions,0,0.95,1\nWine,random-convolutions,0,0.5,1\n"
+    results.write_text(ROWS + rows, encoding="utf-8")
+    first = results.with_name("first.csv")
+    first.write_text("dataset,0.1.0,one transformer\nCoffee,0.75,0.7\nWine,0.5,0.5\n")
+    monkeypatch.setattr(field, "FIRST_SCORING", first)
+    lines = field.comparisons(results, results.with_name("published")).splitlines()
+    assert "tsformer 0.600, -20.0 ± nan points from ROCKET on 1 problems" in lines
+    assert "tsformer 0.725, +10.0 ± 0.0 points from 0.1.0 on 2 problems" in lines
+    assert "tsformer 0.725, +12.5 ± 2.5 points from one transformer on 2 problems" in lines
+    assert lines[-2] == (
+        "tsformer is furthest behind random-convolutions on {'Coffee': -10.0, 'Wine': 10.0}"
+    )
