@@ -105,21 +105,6 @@ docs: install ## build the site into docs/_build/html, with warnings as errors
 docs-serve: docs ## show the site on http://127.0.0.1:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(SITE) 8000
 
-# aeon needs other versions than the rest; see constraints-aeon.txt. The Python is that of .venv.
-AEON := .venv-aeon
-AEON_INSTALLED := $(AEON)/.installed
-
-$(AEON_INSTALLED): pyproject.toml constraints-aeon.txt | $(INSTALLED)
-	@rm -f $@
-	$(BIN)/python -m venv $(AEON)
-	$(AEON)/bin/python -m pip install --constraint constraints-aeon.txt --editable ".[aeon,test]"
-	@touch $@
-
-.PHONY: test-aeon
-test-aeon: export OMP_NUM_THREADS := 1
-test-aeon: $(AEON_INSTALLED) ## run the tests of the classifier for aeon in its own environment, .venv-aeon
-	$(AEON)/bin/python -m pytest tests/conformance/test_aeon.py
-
 # The browser: one that is there, else Debian's if apt-get may install it, else Playwright's.
 UI_INSTALLED := .venv/.installed-ui
 

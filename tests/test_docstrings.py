@@ -26,8 +26,6 @@ MODULES = [
 
 @pytest.mark.parametrize("name", slow_except(MODULES, set(MODULES) - {"tsformer.export"}))
 def test_examples_run(name: str) -> None:
-    if name.endswith(".aeon"):  # which has an environment of its own, and is tested there
-        pytest.importorskip("aeon", reason="run by: make test-aeon")
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
         failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)

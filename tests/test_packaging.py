@@ -99,18 +99,13 @@ def test_errors_name_extras_that_exist():
 def test_all_holds_every_extra_for_users():
     (everything,) = EXTRAS["all"]
     listed = set(re.fullmatch(r"tsformer\[(.*)\]", everything)[1].split(","))
-    # What aeon needs contradicts what the others are tested with: see constraints-aeon.txt.
-    assert listed == set(EXTRAS) - {"all", "docs", "test", "ui-test", "dev", "aeon"}
+    assert listed == set(EXTRAS) - {"all", "docs", "test", "ui-test", "dev"}
 
 
-@pytest.mark.parametrize(
-    ("file", "extras"),
-    [("constraints.txt", set(EXTRAS) - {"aeon"}), ("constraints-aeon.txt", {"aeon", "test"})],
-)
-def test_constraints_pin_everything_that_is_asked_for(file, extras):
-    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+def test_constraints_pin_everything_that_is_asked_for():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.lower().split("==") for line in lines if not line.startswith("#"))
-    requirements = sum((EXTRAS[extra] for extra in extras), PROJECT["project"]["dependencies"])
+    requirements = sum(EXTRAS.values(), PROJECT["project"]["dependencies"])
     names = {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in requirements}
     assert names - set(pins) <= {"tsformer"}
     # A local suffix, as in 2.13.0+cpu, is known to one index only.

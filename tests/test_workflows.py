@@ -44,7 +44,6 @@ def test_there_are_workflows():
         "test-slow",
         "test-processes",
         "test-ui",
-        "test-aeon",
     ):
         assert f"make {target} PYTHON=python" in run
 

@@ -24,8 +24,6 @@ _INTERNAL = {
     "tsformer.studies.report.write": {"compare_command", "write_findings"},
     "tsformer.tracking.register": {"write_model"},
 }
-#: Classes for aeon cannot be imported beside sktime's requirements; see constraints-aeon.txt.
-_AEON = "Aeon"
 #: Methods that stand before the others.
 _FIRST = ("fit", "predict", "predict_proba", "transform", "score", "save")
 
@@ -53,9 +51,6 @@ def homes() -> dict[str, str]:
     for package in sorted(packages(), key=lambda name: (name.count("."), name)):
         for name in packages()[package]:
             path = f"{package}.{name}"
-            if name.startswith(_AEON):
-                result[path] = path
-                continue
             thing = getattr(import_module(package), name)
             shared = inspect.isclass(thing) or inspect.isfunction(thing)
             result[path] = first.setdefault(id(thing), path) if shared else path
@@ -117,12 +112,6 @@ def _package_page(package: str) -> str:
 def _object_page(path: str) -> str:
     package, _, name = path.rpartition(".")
     head = f"{_title(name)}\n.. currentmodule:: {package}\n\n"
-    if name.startswith(_AEON):
-        return (
-            f"{head}.. py:class:: {name}\n\n   The classifier for aeon, which needs an environment "
-            'of its own: ``pip install "tsformer[aeon]"``.\n   Its parameters are those of the '
-            "class for scikit-learn.\n"
-        )
     thing = getattr(import_module(package), name)
     if inspect.isclass(thing):
         members = "".join(f"\n   .. {kind}:: {name}.{member}\n" for member, kind in _members(thing))
@@ -151,8 +140,6 @@ def _members(cls: type) -> list[tuple[str, str]]:
 
 def _summary(path: str) -> str:
     package, _, name = path.rpartition(".")
-    if name.startswith(_AEON):
-        return f"`{name.removeprefix(_AEON)}` for aeon."
     return _first_line(getattr(import_module(package), name))
 
 

@@ -3,8 +3,8 @@
     python tools/field.py [--results CSV] [--commit]
 
 Prints the table, each of our methods beside what others published, version 0.1.0 and the first
-scoring, and the problems on which the default is furthest from the random convolutions and from
-version 0.1.0; and writes accuracy_and_seconds.png.
+scoring, the problems on which the default is furthest from the random convolutions and from version
+0.1.0, and those on which it takes longest; and writes accuracy_and_seconds.png.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ LABELS = {
     "random-convolutions": "`RandomConvolutionClassifier()`",
     "minirocket": "MiniRocket (sktime)",
     "multirocket": "MultiRocket (sktime)",
+    "multirocket-hydra": "MultiRocket-Hydra (aeon)",
     "resnet": "ResNet (sktime)",
     "1nn-dtw": "nearest neighbour by DTW (sktime)",
     "summary-ridge": "ridge on means, deviations and slopes",
@@ -65,16 +66,21 @@ def untouched(results: Path) -> pd.DataFrame:
 def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     """One row per method, the most accurate first: how far it is from the default, and its cost.
 
-    Accuracies are means over seeds, and then over the problems on which nothing was chosen.
+    Accuracies are means over seeds, and then over the problems on which nothing was chosen. Seconds
+    of a fit are of the processor, those of prediction, of the whole test split, by the clock, and
+    memory is that of the whole process.
     """
     fits = untouched(results)
     scores = fits.pivot_table("accuracy", "dataset", "method")
-    seconds = fits.groupby(["method", "dataset"])["fit_cpu_seconds"].mean().groupby("method")
-    median, most = seconds.median(), seconds.max()
+    costs = {name: _median_and_most(fits, name) for name in ("fit_cpu_seconds", "predict_seconds")}
+    memory = fits.groupby("method")["peak_memory_mb"].max() / 1000
     columns = {LABELS[name]: scores[name] for name in LABELS if name in scores}
     others = published_accuracies(published).reindex(scores.index)
     columns |= {marked(name): others[name] for name in ANCHORS if name in others}
-    cost = {LABELS[name]: f"{median[name]:.1f} / {most[name]:.0f}" for name in median.index}
+    cost = {
+        LABELS[name]: (*(each[name] for each in costs.values()), f"{memory[name]:.1f}")
+        for name in memory.index
+    }
     rows = []
     for name, own in columns.items():
         ahead = (own - scores[DEFAULT]).dropna().round(4)
@@ -88,7 +94,7 @@ def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
             f"{own[ahead.index].mean():.3f}",
             "–" if itself else f"{100 * ahead.mean():+.1f} ± {100 * ahead.sem():.1f}",
             "–" if itself else " / ".join(map(str, counts)),
-            cost.get(name, "–"),
+            *cost.get(name, ("–", "–", "–")),
         )
         rows.append((ahead.mean(), row))
     rows.sort(key=lambda each: -each[0])
@@ -99,8 +105,19 @@ def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         " points ahead of the default",
         " better / equal / worse",
         " seconds of a fit, median / most",
+        " of prediction",
+        " GB at most",
     )
     return markdown_table(header, [row for _, row in rows])
+
+
+def _median_and_most(fits: pd.DataFrame, column: str) -> dict[str, str]:
+    """Return the median over problems of each method's seconds, and the most of them."""
+    seconds = fits.groupby(["method", "dataset"])[column].mean().groupby("method")
+    most = seconds.max()
+    return {
+        str(name): f"{value:.1f} / {most[name]:.0f}" for name, value in seconds.median().items()
+    }
 
 
 def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
@@ -127,6 +144,9 @@ def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     }.items():
         worst = 100 * (scores[DEFAULT] - theirs).nsmallest(4)
         lines.append(f"{DEFAULT} is furthest behind {other} on {worst.round(1).to_dict()}")
+    fits = untouched(results).query("method == @DEFAULT")
+    seconds = fits.groupby("dataset")["fit_cpu_seconds"].mean().nlargest(4)
+    lines.append(f"{DEFAULT} takes the most seconds on {seconds.round(1).to_dict()}")
     return "\n".join(lines)
 
 

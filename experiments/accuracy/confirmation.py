@@ -1,12 +1,14 @@
 """How accurate the final recipe is: problems on which nothing was chosen, scored once.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/confirmation.py problems.txt \
-        [--published FILE|FOLDER] [--methods METHOD ...] [--jobs 2] --commit
+        [--scoring 2] [--published FILE|FOLDER] [--methods METHOD ...] [--jobs 2] --commit
 
 The list has one name a line; a line that starts with # is a comment. Each fit sees the official
 train split and is scored on the test split, once: its row says the commit of the package and the
 date, and a fit that has a row is never repeated. Running the script again resumes with the fits
-that are missing; rows of another commit are an earlier scoring, and make it refuse to go on.
+that are missing; rows of another commit are an earlier scoring, and make it refuse to go on. To
+score a later recipe, say how often the problems have then been scored: ``--scoring 2`` writes
+confirmation_2.csv.
 
 - "transformers" fits ``TSTransformerClassifier(n_estimators=4, random_state=0)``, and
   "random convolutions" ``RandomConvolutionClassifier(random_state=0)``. The first three members are
@@ -15,9 +17,9 @@ that are missing; rows of another commit are an earlier scoring, and make it ref
   seeds.
 - "0.1.0" fits the recipe of version 0.1.0, with one seed.
 
-At the end, confirmation_averages.csv gets the accuracy of each on each problem, averages included,
-and each is compared with the published accuracies on the problems that those have. Once all fits
-are there, the script does this at any commit.
+At the end, the file of averages beside the rows gets the accuracy of each on each problem, averages
+included, and each is compared with the published accuracies on the problems that those have. Once
+all fits are there, the script does this at any commit.
 """
 
 from __future__ import annotations
@@ -104,6 +106,16 @@ def accuracy(proba: Proba, labels: npt.NDArray[np.int64]) -> float:
     return round(float((proba.argmax(axis=1) == labels).mean()), 6)
 
 
+def stem(scoring: int) -> str:
+    """Return the name that the files of a scoring begin with: the first has no number."""
+    return NAME if scoring == 1 else f"{NAME}_{scoring}"
+
+
+def averages_beside(path: Path) -> Path:
+    """Return the file of averages that belongs to a file of rows."""
+    return path.with_name(f"{path.stem}_averages.csv")
+
+
 def averages(path: Path, folder: Path) -> pd.DataFrame:
     """Return the accuracy of each method and of their averages, a row for each problem.
 
@@ -111,7 +123,7 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
     them before, in the file beside `path`.
     """
     rows = pd.read_csv(path).set_index(["method", "dataset"])
-    before = path.with_name(f"{NAME}_averages.csv")
+    before = averages_beside(path)
     known = pd.read_csv(before, index_col="dataset") if before.exists() else pd.DataFrame()
     found: dict[str, dict[str, float]] = {}
     for dataset in rows.index.get_level_values("dataset").unique():
@@ -145,6 +157,14 @@ def averages(path: Path, folder: Path) -> pd.DataFrame:
                 own[name] = accuracy(mean, ours["labels"])
         found[dataset] = own
     return pd.DataFrame(found).T.sort_index()
+
+
+def with_version_0_1_0(ours: pd.DataFrame, first: Path) -> pd.DataFrame:
+    """Return the averages of a later scoring with version 0.1.0 as it was in the first."""
+    earlier = pd.read_csv(first, index_col="dataset") if first.exists() else pd.DataFrame()
+    if "0.1.0" in ours or "0.1.0" not in earlier:
+        return ours
+    return ours.join(earlier["0.1.0"])
 
 
 def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -184,7 +204,7 @@ def check_commit(path: Path, cells: Sequence[tuple[str, str]]) -> None:
         raise SystemExit(
             f"{path} has scores of commit {', '.join(sorted(earlier))[:100]}, but the package is "
             f"at {commit()}: these problems are scored once. Check that commit out to resume, or "
-            "move the file away and report a second scoring as a second one"
+            "pass --scoring with the next number, and report it as that"
         )
 
 
@@ -194,24 +214,36 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--published", type=Path, default=PUBLISHED, help="CSV of published accuracies, or a folder"
     )
+    parser.add_argument(
+        "--scoring",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how often the problems have been scored, this time included",
+    )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, NAME)
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.scoring < 1:
+        parser.error(f"--scoring is {options.scoring}; the first scoring is 1")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    path = options.out / f"{NAME}.csv"
+    name = stem(options.scoring)
+    path = options.out / f"{name}.csv"
     # Probabilities are not committed: they are large.
-    folder = (UNTRACKED if options.out == COMMITTED else options.out) / NAME
+    folder = (UNTRACKED if options.out == COMMITTED else options.out) / name
     cells = list(itertools.product(options.methods, names_in(options.problems)))
     check_commit(path, cells)
     keys = ["method", "dataset"]
     fits = fit_missing(path, keys, cells, partial(fit, folder=folder), options.jobs)
     fits.sort_values(keys).to_csv(path, index=False)
     ours = averages(path, folder)
-    ours.round(6).to_csv(options.out / f"{NAME}_averages.csv", index_label="dataset")
+    ours.round(6).to_csv(averages_beside(path), index_label="dataset")
+    ours = with_version_0_1_0(ours, averages_beside(options.out / f"{NAME}.csv"))
     print(ours.round(4).to_string())
     print(ours.mean().round(4).to_string())
     published = published_accuracies(options.published)

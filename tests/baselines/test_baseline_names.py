@@ -75,8 +75,14 @@ def test_what_is_said_of_each_name_is_so(name: str) -> None:
     assert seeded or not BASELINES[name].random
 
 
-def test_what_aeon_has_says_why_it_is_not_there() -> None:
-    if importlib.util.find_spec("aeon") is not None:
-        pytest.skip("aeon is installed")
-    with pytest.raises(ImportError, match=r"hydra needs aeon.*constraints-aeon\.txt.*of its own"):
-        load_class("hydra")
+@pytest.mark.parametrize(("name", "library"), [("hydra", "aeon"), ("rocket", "numba")])
+def test_what_is_not_installed_says_how_to_install_it(
+    name: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda each: None if each == library else there(each)
+    )
+    command = r'pip install "tsformer\[baselines\]"'
+    with pytest.raises(ImportError, match=f"{name} needs {library}, which .*: {command}"):
+        load_class(name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -38,6 +40,22 @@ def test_the_version_is_that_of_the_library_or_of_the_file(
     file.write_text("class C: x = 1\n")
     assert library_version("mine_alone.C") != first, "other code is another classifier"
     assert library_version("nowhere.C") == "nowhere of unknown version"
+
+
+def test_a_class_of_a_script_is_known_by_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = ModuleType("__main__")
+    script.__file__ = str(tmp_path / "script.py")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    found = []
+    for code in ("class C: pass\n", "class C: x = 1\n"):
+        Path(script.__file__).write_text(code)
+        library_version.cache_clear()
+        found.append(library_version("__main__.C"))
+    library_version.cache_clear()
+    assert found[0] != found[1]
+    assert not any("unknown" in version for version in found)
 
 
 def test_what_is_no_classifier() -> None:

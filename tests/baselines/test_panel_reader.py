@@ -114,6 +114,52 @@ def test_several_channels_are_not_read_by_what_reads_one() -> None:
         forest.fit(*series())
 
 
+def test_networks_that_train_on_neighbours_get_the_series_in_random_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("sktime", reason='needs the extra "data"')
+    from sktime.classification.deep_learning import ResNetClassifierTorch
+
+    seen: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(ResNetClassifierTorch, "_fit", lambda _, X, y: seen.append((X, y)))
+    X, y = np.arange(40.0)[:, None, None].repeat(9, axis=-1), np.repeat([0, 1], 20)
+    for seed in (0, 0, 1):
+        assert PanelClassifier("resnet", random_state=seed).fit(X, y).helped_ == "shuffled"
+    for series, labels in seen:
+        assert sorted(series[:, 0, 0]) == list(range(40))
+        np.testing.assert_array_equal(labels, series[:, 0, 0] >= 20)
+        assert 0 < labels[:16].sum() < 16, "both classes are in a batch"
+    first, again, other = (series[:, 0, 0].tolist() for series, _ in seen)
+    assert first == again != other
+
+
+class Tagged:
+    """Has aeon's ways: the order of get_tag's arguments, and 0 or 1 in place of probabilities."""
+
+    def fit(self, X: Any, y: Any) -> Tagged:
+        return self
+
+    def get_tag(
+        self, tag_name: str, raise_error: bool = True, tag_value_default: Any = None
+    ) -> Any:
+        return tag_value_default
+
+    def predict_proba(self, X: Any) -> Any: ...
+
+    def _predict_proba(self, X: Any) -> Any: ...
+
+
+def test_aeons_tags_are_read_and_its_answers_are_no_probabilities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Tagged)
+    monkeypatch.setattr(Tagged._predict_proba, "__module__", "aeon.classification.base")
+    X, y = np.zeros((2, 1, 4)), np.array(["a", "b"])
+    assert not PanelClassifier("a.path").fit(X, y).has_probabilities_
+    with pytest.raises(UnreadableSeries, match="reads one channel; these series have 2"):
+        PanelClassifier("a.path").fit(np.zeros((2, 2, 4)), y)
+
+
 class Draws:
     """Draws from the global generators, as some classifiers of others do."""
 

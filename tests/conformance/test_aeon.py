@@ -1,13 +1,11 @@
-"""aeon's own checks of a classifier, and its tools around ours: `make test-aeon`."""
+"""aeon's own checks of a classifier, and its tools around ours."""
 
 from __future__ import annotations
 
-import doctest
 import inspect
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from tsformer import (
     TSTransformerClassifier,
 )
 
-pytest.importorskip("aeon", reason='needs the extra "aeon" in its own environment: make test-aeon')
+pytest.importorskip("aeon", reason='needs the extra "aeon"')
 from aeon.classification.compose import ClassifierEnsemble, ClassifierPipeline
 from aeon.datasets import load_basic_motions, load_italy_power_demand, load_japanese_vowels
 from aeon.testing.estimator_checking import parametrize_with_checks
@@ -85,24 +83,6 @@ def test_sktime_is_not_loaded(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
-
-
-def test_the_docstrings_example_runs():
-    failed, tried = doctest.testmod(sys.modules[AeonTSTransformerClassifier.__module__])
-    assert failed == 0
-    assert tried > 0
-
-
-def test_its_versions_are_pinned_apart():
-    """aeon's numba wants another NumPy than constraints.txt pins; once it does not, merge them."""
-    pins = [
-        dict(line.split("==") for line in file.read_text("utf-8").splitlines() if "==" in line)
-        for file in (
-            Path(__file__).parents[2] / name for name in ("constraints.txt", "constraints-aeon.txt")
-        )
-    ]
-    assert pins[0]["numpy"] != pins[1]["numpy"]
-    assert pins[0]["torch"] == pins[1]["torch"]
 
 
 @pytest.mark.parametrize("members", [1, 3])

@@ -81,6 +81,16 @@ def test_differences_are_paired():
     assert row["worst"] == pytest.approx(-5.0)
 
 
+def test_a_later_scoring_has_version_0_1_0_of_the_first_if_that_has_it(tmp_path):
+    ours, first = pd.DataFrame({"one transformer": {"P": 0.9}}), tmp_path / "first.csv"
+    assert confirmation.with_version_0_1_0(ours, first).equals(ours), "there is no first"
+    first.write_text("dataset,one transformer\nP,0.1\n")
+    assert confirmation.with_version_0_1_0(ours, first).equals(ours), "it lacks that method"
+    first.write_text("dataset,one transformer,0.1.0\nP,0.1,0.6\n")
+    both = confirmation.with_version_0_1_0(ours, first)
+    assert both.loc["P"].to_dict() == {"one transformer": 0.9, "0.1.0": 0.6}
+
+
 def test_problems_are_scored_once(scored, monkeypatch):
     path, one = scored / "confirmation.csv", [("0.1.0", "P")]
     monkeypatch.setattr(confirmation, "commit", lambda: "a")
@@ -90,3 +100,37 @@ def test_problems_are_scored_once(scored, monkeypatch):
     with pytest.raises(SystemExit, match="these problems are scored once"):
         confirmation.check_commit(path, [*one, ("0.1.0", "Q")])
     confirmation.check_commit(scored / "none.csv", one)
+
+
+def test_a_second_scoring_has_files_of_its_own_and_leaves_the_first_alone(
+    scored, monkeypatch, capsys
+):
+    first = {file: file.read_bytes() for file in scored.iterdir()}
+    problems = scored / "problems.txt"
+    problems.write_text("P\n")
+    folders = []
+
+    def fit(method, dataset, folder):
+        folders.append(folder)
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / f"{method}-{dataset}.npz", members=both(MEMBERS), labels=LABELS)
+        members = {f"accuracy_{i}": 0.25 for i in range(confirmation.N_MEMBERS)}
+        return {"method": method, "dataset": dataset, "accuracy": 0.25, "commit": "b", **members}
+
+    monkeypatch.setattr(confirmation, "fit", fit)
+    monkeypatch.setattr(confirmation, "commit", lambda: "b")
+    asked = [str(problems), "--out", str(scored), "--methods", *confirmation.METHODS[:2]]
+    confirmation.main([*asked, "--scoring", "2"])
+    assert folders == [scored / "confirmation_2"] * 2
+    assert pd.read_csv(scored / "confirmation_2.csv").commit.tolist() == ["b", "b"]
+    (row,) = pd.read_csv(scored / "confirmation_2_averages.csv").to_dict("records")
+    assert row["one transformer"] == 0.25
+    assert row["ensemble of four"] == 0.5
+    assert all(file.read_bytes() == before for file, before in first.items())
+
+
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_a_scoring_that_no_one_can_have_made_is_an_error(number, capsys):
+    with pytest.raises(SystemExit):
+        confirmation.arguments(["problems.txt", "--scoring", number])
+    assert f"--scoring is {number}; the first scoring is 1" in capsys.readouterr().err

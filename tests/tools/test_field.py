@@ -10,17 +10,17 @@ from tools import field
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-ROWS = """dataset,method,seed,accuracy,fit_cpu_seconds
-Coffee,tsformer,0,0.90,10
-Coffee,tsformer,1,0.80,30
-Wine,tsformer,0,0.60,40
-ACSF1,tsformer,0,0.10,999
-Coffee,minirocket,0,0.95,1
-Wine,minirocket,0,0.60,3
-ACSF1,minirocket,0,1.00,999
-Coffee,resnet,0,0.80,100
-Coffee,majority,0,0.50,0
-Wine,majority,0,0.50,0
+ROWS = """dataset,method,seed,accuracy,fit_cpu_seconds,predict_seconds,peak_memory_mb
+Coffee,tsformer,0,0.90,10,1,1000
+Coffee,tsformer,1,0.80,30,3,900
+Wine,tsformer,0,0.60,40,5,1200
+ACSF1,tsformer,0,0.10,999,999,9999
+Coffee,minirocket,0,0.95,1,0.2,800
+Wine,minirocket,0,0.60,3,0.4,800
+ACSF1,minirocket,0,1.00,999,999,9999
+Coffee,resnet,0,0.80,100,8,3000
+Coffee,majority,0,0.50,0,0,700
+Wine,majority,0,0.50,0,0,700
 """
 
 
@@ -40,11 +40,12 @@ def results(tmp_path: Path) -> Path:
 def test_each_method_is_compared_where_it_was_fitted_and_nothing_was_chosen(results: Path) -> None:
     lines = field.table(results, results.with_name("published")).splitlines()[2:]
     assert lines == [
-        "| ROCKET (published) | 1 | 0.800 | +20.0 ± nan | 1 / 0 / 0 | – |",
-        "| MiniRocket (sktime) | 2 | 0.775 | +5.0 ± 5.0 | 1 / 1 / 0 | 2.0 / 3 |",
-        "| `TSTransformerClassifier()` | 2 | 0.725 | – | – | 30.0 / 40 |",
-        "| ResNet (sktime) | 1 | 0.800 | -5.0 ± nan | 0 / 0 / 1 | 100.0 / 100 |",
-        "| the most frequent class | 2 | 0.500 | -22.5 ± 12.5 | 0 / 0 / 2 | 0.0 / 0 |",
+        "| ROCKET (published) | 1 | 0.800 | +20.0 ± nan | 1 / 0 / 0 | – | – | – |",
+        "| MiniRocket (sktime) | 2 | 0.775 | +5.0 ± 5.0 | 1 / 1 / 0 | 2.0 / 3 | 0.3 / 0 | 0.8 |",
+        "| `TSTransformerClassifier()` | 2 | 0.725 | – | – | 30.0 / 40 | 3.5 / 5 | 1.2 |",
+        "| ResNet (sktime) | 1 | 0.800 | -5.0 ± nan | 0 / 0 / 1 | 100.0 / 100 | 8.0 / 8 | 3.0 |",
+        "| the most frequent class | 2 | 0.500 | -22.5 ± 12.5 | 0 / 0 / 2 | 0.0 / 0 | 0.0 / 0 "
+        "| 0.7 |",
     ]
 
 
@@ -67,7 +68,7 @@ def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> No
 
 
 def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypatch) -> None:
-    rows = "Coffee,random-convolutions,0,0.95,1\nWine,random-convolutions,0,0.5,1\n"
+    rows = "Coffee,random-convolutions,0,0.95,1,1,1\nWine,random-convolutions,0,0.5,1,1,1\n"
     results.write_text(ROWS + rows, encoding="utf-8")
     first = results.with_name("first.csv")
     first.write_text("dataset,0.1.0,one transformer\nCoffee,0.75,0.7\nWine,0.5,0.5\n")
@@ -76,6 +77,7 @@ def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypa
     assert "tsformer 0.600, -20.0 ± nan points from ROCKET on 1 problems" in lines
     assert "tsformer 0.725, +10.0 ± 0.0 points from 0.1.0 on 2 problems" in lines
     assert "tsformer 0.725, +12.5 ± 2.5 points from one transformer on 2 problems" in lines
-    assert lines[-2] == (
+    assert lines[-3] == (
         "tsformer is furthest behind random-convolutions on {'Coffee': -10.0, 'Wine': 10.0}"
     )
+    assert lines[-1] == "tsformer takes the most seconds on {'Wine': 40.0, 'Coffee': 20.0}"

@@ -14,6 +14,7 @@ from tools import field, write_docs
         (write_docs.ACCURACY, "accuracy", write_docs.accuracy_table),
         (write_docs.README, "field", field.table),
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
+        (write_docs.ACCURACY, "second scoring", write_docs.second_scoring_table),
         (write_docs.ACCURACY, "field", field.table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
         (write_docs.EXPLANATIONS, "deletion", write_docs.deletion_table),
@@ -95,13 +96,29 @@ def test_the_confirmation_table_compares_each_with_others_on_the_problems_that_b
         "Fish,HC2,default split,0.7,a\n",
         "utf-8",
     )
-    header, _, *rows = write_docs.confirmation_table(ours, others).splitlines()
+    header, _, *rows = write_docs.confirmation_table(ours, others, tmp_path / "none").splitlines()
     assert header == "| method | mean accuracy | HC2 (1) | ROCKET (2) |"
     assert rows == [
         "| `TSTransformerClassifier()`, mean of three seeds | 0.850 | +20.0 ± nan (1 / 0 / 0) | "
         "+5.0 ± 5.0 (1 / 1 / 0) |",
         "| `RandomConvolutionClassifier()` | 0.800 | +0.0 ± nan (0 / 1 / 0) | "
         "+0.0 ± 10.0 (1 / 0 / 1) |",
+    ]
+
+
+def test_a_later_scoring_is_compared_with_version_0_1_0_of_the_first(tmp_path):
+    first, ours, others = (tmp_path / f"{name}.csv" for name in ("first", "ours", "others"))
+    first.write_text("dataset,one transformer,0.1.0\nFish,0.1,0.6\nNATOPS,0.1,0.7\n", "utf-8")
+    ours.write_text("dataset,one transformer\nFish,0.9\nNATOPS,0.8\n", "utf-8")
+    others.write_text(
+        "dataset,method,protocol,accuracy,source\nFish,ROCKET,default split,0.8,a\n", "utf-8"
+    )
+    header, _, *rows = write_docs.confirmation_table(ours, others, first).splitlines()
+    assert header == "| method | mean accuracy | ROCKET (1) | 0.1.0 (2) |"
+    assert rows == [
+        "| `TSTransformerClassifier()`, mean of three seeds | 0.850 | +10.0 ± nan (1 / 0 / 0) | "
+        "+20.0 ± 10.0 (2 / 0 / 0) |",
+        "| `TSTransformerClassifier()` of version 0.1.0 | 0.650 | -20.0 ± nan (0 / 0 / 1) | – |",
     ]
 
 

@@ -12,10 +12,6 @@ __all__ = ["BASELINES", "TRANSFORMER", "Baseline"]
 TRANSFORMER = "tsformer.TSTransformerClassifier"
 
 _INSTALL = 'pip install "tsformer[baselines]"'
-_AEON = (
-    "pip install -c constraints-aeon.txt tsformer[aeon], in an environment of its own: aeon wants "
-    "an older numba and NumPy than the rest is tested with"
-)
 
 
 @dataclass(frozen=True)
@@ -72,8 +68,7 @@ def _numba(name: str, parameters: Mapping[str, Any] | None = None, **options: An
 
 
 def _aeon(name: str, **options: Any) -> Baseline:
-    path = f"aeon.classification.{name}"
-    return Baseline(path, needs=("aeon",), install=_AEON, compiled=True, **options)
+    return Baseline(f"aeon.classification.{name}", needs=("aeon",), compiled=True, **options)
 
 
 _ROCKET = "kernel_based.RocketClassifier"

@@ -18,8 +18,16 @@ from tsformer.data.containers import to_arrays
 
 __all__ = ["PanelClassifier", "UnreadableSeries"]
 
-#: Where sktime puts `predict_proba` for classifiers that have none: a one for the answer.
-_NO_PROBABILITIES = ("sktime.classification.base", "sktime.classification._delegate")
+#: Where sktime and aeon put `predict_proba` for classifiers that have none: a one for the answer.
+_NO_PROBABILITIES = (
+    "sktime.classification.base",
+    "sktime.classification._delegate",
+    "aeon.classification.base",
+)
+#: The base of sktime's networks in torch, which train on batches of neighbouring series, the same
+#: in each epoch. Where a training set is sorted by class, as many of the archives are, a batch has
+#: one class, and the network learns next to nothing.
+_TRAINS_IN_ORDER = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
 
 
 class UnreadableSeries(ValueError):
@@ -33,8 +41,9 @@ class PanelClassifier:
     whose scikit-learn tags say ``three_d_array``, an array (B, C, L); all others one row of
     C times L values per series. Where unequal lengths cannot be read, shorter series are padded at
     the end with the mean of each channel to the length of the longest training series, and longer
-    ones are cut there; where gaps cannot be read, they are interpolated linearly. `helped_` says
-    what was done.
+    ones are cut there; where gaps cannot be read, they are interpolated linearly. sktime's networks
+    in torch, whose batches are neighbouring series, get the training series in random order.
+    `helped_` says what was done.
 
     Code that draws from the global generators of Python, NumPy or torch draws the same for the
     same `random_state`, and leaves them as they were. So does code that sets the number of threads,
@@ -47,7 +56,7 @@ class PanelClassifier:
     parameters : mapping, optional
         Its parameters, beside those that the name stands for.
     random_state : int, optional
-        Passed on if the class has the parameter.
+        Passed on if the class has the parameter, and the seed of the order of the series.
 
     Attributes
     ----------
@@ -56,8 +65,8 @@ class PanelClassifier:
     classes_ : ndarray (K,)
         The labels.
     helped_ : str
-        ``"padded"``, ``"interpolated"``, ``"cut"``, or several of them; "" if the series were read
-        as they are.
+        ``"padded"``, ``"interpolated"``, ``"cut"``, ``"shuffled"``, or several of them; "" if the
+        series were read as they are.
     has_probabilities_ : bool
         Whether `predict_proba` returns more than the answer.
 
@@ -103,7 +112,12 @@ class PanelClassifier:
             self.estimator_ = cls(**_with_tuples(cls, given))
             self.has_probabilities_ = _has_probabilities(self.estimator_)
             self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
-            self.estimator_.fit(self._reader.fit(X, self.estimator), labels)
+            series = self._reader.fit(X, self.estimator)
+            if _trains_in_order(cls):
+                order = np.random.default_rng(self.random_state).permutation(len(labels))
+                series, labels = series[order], labels[order]
+                self._reader.say("shuffled")
+            self.estimator_.fit(series, labels)
         self.classes_ = np.asarray(getattr(self.estimator_, "classes_", np.unique(labels)))
         return self
 
@@ -167,16 +181,16 @@ class _Reader:
     def _read(self, series: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         if not self.gaps and any(np.isnan(x).any() for x in series):
             series = [_interpolated(x) for x in series]
-            self._say("interpolated")
+            self.say("interpolated")
         lengths = [x.shape[1] for x in series]
         if min(lengths) < self.length:
-            self._say("padded")
+            self.say("padded")
         if max(lengths) > self.length:
-            self._say("cut")
+            self.say("cut")
         panel = np.stack([_fitted(x, self.length) for x in series])
         return panel.reshape(len(panel), -1) if self.layout == "flat" else panel
 
-    def _say(self, what: str) -> None:
+    def say(self, what: str) -> None:
         if what not in self.helped:
             self.helped.append(what)
 
@@ -189,13 +203,23 @@ def _reads(estimator: Any, baseline: Baseline) -> tuple[str, bool, bool]:
     if hasattr(estimator, "get_tag"):  # sktime and aeon
         # Their tags of gaps and lengths are no promise: those of sktime's neighbours say that both
         # are read, and its distances raise.
-        several = estimator.get_tag("capability:multivariate", False, raise_error=False)
+        # By name: the two libraries have these arguments in different orders.
+        several = estimator.get_tag(
+            "capability:multivariate", tag_value_default=False, raise_error=False
+        )
         return "panel", baseline.gaps, bool(several)
     tags = getattr(estimator, "__sklearn_tags__", None)
     reads = tags().input_tags if tags is not None else None
     gaps = baseline.gaps or (reads is not None and reads.allow_nan)
     layout = "panel" if reads is not None and reads.three_d_array else "flat"
     return layout, bool(gaps), True
+
+
+def _trains_in_order(cls: type[Any]) -> bool:
+    package, name = _TRAINS_IN_ORDER
+    return any(
+        base.__name__ == name and base.__module__.startswith(package) for base in cls.__mro__
+    )
 
 
 def _has_probabilities(estimator: Any) -> bool:

@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import json
 import pkgutil
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -127,8 +128,8 @@ def check_json(method: str, parameters: Mapping[str, Any]) -> None:
                 "every fit"
             )
         try:
-            json.dumps(value)
-        except TypeError as error:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
             raise TypeError(
                 f"parameters of a study are stored as JSON; {name}={value!r} of method {method!r} "
                 f"cannot be ({error})"
@@ -163,13 +164,16 @@ def library_version(path: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         for name in _distributions().get(top, ()):
             return f"{name} {importlib.metadata.version(name)}"
+    home = path.rpartition(".")[0]
     try:
-        spec = importlib.util.find_spec(path.rpartition(".")[0])
-    except (ImportError, ValueError):  # there is none: loading the class says so
-        spec = None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        spec = importlib.util.find_spec(home)
+        origin = None if spec is None else spec.origin
+    except (ImportError, ValueError):
+        # There is none: loading the class says so. A script has a file and no spec.
+        origin = getattr(sys.modules.get(home), "__file__", None)
+    if origin is None or not Path(origin).is_file():
         return f"{top} of unknown version"
-    return f"{top} {hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:8]}"
+    return f"{top} {hashlib.sha256(Path(origin).read_bytes()).hexdigest()[:8]}"
 
 
 @cache

@@ -178,11 +178,16 @@ def compare(
             if folds is None and test is None and (named or group is not None):
                 folds = _FOLDS
             if folds is not None and resamples > 1:
-                raise ValueError("--folds are the splits: leave out --resamples")
+                raise ValueError(
+                    f"--data is cross-validated here, and its {folds} folds are the splits: leave "
+                    "out --resamples"
+                )
             own = (_own(data, test, dataclasses.replace(columns, group=group), folds or 0),)
             resamples = folds or resamples
         if folds and datasets:
-            raise ValueError("--folds are those of --data; compare --datasets apart from it")
+            raise ValueError(
+                "--data is cross-validated here, which --datasets cannot be: compare them apart"
+            )
         source = context.get_parameter_source("encodings")
         by_default = source is not None and source.name == "DEFAULT"
         asked = Study(
@@ -213,11 +218,14 @@ def compare(
 
 
 def run_and_show(study: Study, **options: Any) -> Comparison:
-    """Carry out a study, and print what came of it; exit with 2 if a fit is missing.
+    """Carry out a study, and print what came of it.
+
+    Exit with 2 if a fit failed or was not recorded, or if no method could read any of the series.
 
     The options are those of `tsformer.studies.compare`.
     """
     from tsformer.studies import compare
+    from tsformer.studies.analysis.scores import was_skipped
     from tsformer.studies.report.summary import to_markdown
 
     # MLflow logs every table that it creates in a new store, and has a bar for every file that it
@@ -239,7 +247,8 @@ def run_and_show(study: Study, **options: Any) -> Comparison:
     if comparison.report_path:
         typer.echo(f"report  {comparison.report_path}")
     typer.echo(f"runs    {as_typed(comparison.ui_command)}")
-    if len(comparison.failures) or len(comparison.unrecorded):
+    failed = not was_skipped(comparison.failures["error"]).all()
+    if failed or len(comparison.unrecorded) or comparison.results.empty:
         raise typer.Exit(2)
     return comparison
 
@@ -249,6 +258,8 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     from tsformer.baselines.resolve import find, is_foreign
 
     found: dict[str, dict[str, Any]] = {}
+    if text and not parsing.names(text):
+        raise ValueError(f"--methods {text!r} names no method; `tsformer methods` lists them")
     for estimator in parsing.names(text):
         find(estimator)
         if is_foreign(estimator):
@@ -300,9 +311,12 @@ def _refuse_beside_a_study(context: typer.Context) -> None:
 
 
 def _list_missing(comparison: Comparison) -> None:
-    for fit in comparison.failures.to_dict("records"):
+    from tsformer.studies.analysis.scores import was_skipped
+
+    skipped = was_skipped(comparison.failures["error"])
+    for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
         error = fit.pop("error")
-        typer.echo(f"failed: {_words(fit)}  {error}")
+        typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}")
     for fit in comparison.unrecorded.to_dict("records"):
         typer.echo(f"not recorded, since the tracking store was unreachable: {_words(fit)}")
     if len(comparison.unrecorded):

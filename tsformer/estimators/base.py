@@ -898,7 +898,8 @@ def _with_what_format_1_left_out(state: Mapping[str, Any]) -> dict[str, Any]:
     parameters, model = ({**added, **state[name]} for name, added in parts.items())
     for described in (parameters, model):
         if described.get("stem") == "conv":
-            described["stem_params"] = {"n_residual": 0, **(described.get("stem_params") or {})}
+            said = described.get("stem_params") or {}
+            described["stem_params"] = {"n_residual": 0, "downsampling": "stride", **said}
     return {**state, "parameters": parameters, "model": model}
 
 

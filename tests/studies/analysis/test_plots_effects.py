@@ -12,7 +12,10 @@ from picture_checks import pixels
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
+from matplotlib.figure import Figure
+
 from tsformer.plots import encoding_color
+from tsformer.studies.analysis.effects import COSTS
 from tsformer.studies.analysis.plots import plot_cost, plot_gains, plot_mean_gains
 
 colors = pytest.importorskip("matplotlib.colors")
@@ -158,3 +161,15 @@ def test_many_methods_are_all_in_the_legend() -> None:
     assert box.y0 >= 0
     assert box.y1 <= figure.bbox.y1
     assert len(legend.get_texts()) == many + 1
+
+
+def test_four_costs_are_two_rows_with_the_legend_beside_the_first() -> None:
+    table = pd.DataFrame({"method": ["none", "rope"], "score": [0.7, 0.9], "rank": [2.0, 1.0]})
+    for cost in COSTS:
+        table = table.assign(**{cost: [3.0, 4.0], f"front_{cost}": True})
+    axes = plot_cost(table).axes
+    assert [ax.get_legend() is not None for ax in axes] == [False, True, False, False]
+    assert [ax.get_ylabel() for ax in axes] == ["mean score", "", "mean score", ""]
+    in_a_row = Figure().subplots(1, 4)
+    plot_cost(table, axes=in_a_row)
+    assert [ax.get_legend() is not None for ax in in_a_row] == [False, False, False, True]

@@ -237,11 +237,43 @@ def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
 def test_of_a_beginning_there_is_no_statistic(tmp_path: Path) -> None:
     rows = results()
     rows = rows[(rows["dataset"] == "CBF") & (rows["stem"] == "conv")]
-    files = write_report(folder_of(tmp_path, rows))
+    files = write_report(folder_of(tmp_path, rows[rows["encoding"] == "rope"]))
     assert files.figures == ()
     said = files.markdown.read_text()
+    assert "Nothing can be said yet." in said
     assert "Not enough scores to compare" in said
     assert "| CBF |" in said
+    assert "Friedman" not in said
+
+
+def test_on_one_data_set_no_method_is_above_an_equal_one() -> None:
+    rows = pd.DataFrame({"method": list("abc"), "score": [0.1 + 0.2, 0.3, 0.2]})
+    rows = rows.assign(dataset="own", seed=0)
+    assert verdict(Findings("", rows, rows)) == (
+        "On own, a and b share the highest mean score, 0.300. One data set does not say which is "
+        "better on others."
+    )
+
+
+def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_path: Path) -> None:
+    fits = [(method, resample) for method in ("ridge", "tree", "vote") for resample in range(3)]
+    rows = pd.DataFrame(fits, columns=["method", "resample"]).assign(dataset="own-1", seed=0)
+    rows["accuracy"] = [0.9, 0.8, 0.7, 0.6, 0.8, 0.7, 0.1, 0.2, 0.3]
+    rows["fit_seconds"] = [1, 2, 9, 3, 3, 3, 0, 0, 0]
+    rows["peak_memory_mb"] = 1234.5
+    rows.to_csv(tmp_path / "results.csv", index=False)
+    files = write_report(tmp_path / "results.csv")
+    assert files.figures == ()
+    said = files.markdown.read_text()
+    assert "On own-1, ridge has the highest mean score, 0.800, and tree the next, 0.700." in said
+    assert "- ridge is 0.100 ahead of tree: higher in 1 of 3 paired fits, equal in 2." in said
+    assert "- ridge is 0.600 ahead of vote: higher in 3 of 3 paired fits, equal in 0." in said
+    assert "not independent of each other, and no test is made" in said
+    assert "| ridge | 0.800 ± 0.100 | 3 | 2.00 | 1,234 |" in said
+    assert said.index("| ridge |") < said.index("| tree |") < said.index("| vote |")
+    assert "Mean score over seeds and splits" in said
+    assert "Friedman" not in said
+    assert "significant" not in said
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def test_files(done: Done) -> None:
 def test_the_summary_is_over_seeds(done: Done) -> None:
     results, summary = done.comparison.results, done.comparison.summary()
     assert summary.encoding.tolist() == ["none", "tape+erpe"]
-    assert summary.seeds.tolist() == [2, 2]
+    assert summary.fits.tolist() == [2, 2]
     a, b = results.loc[results.encoding == "none", "accuracy"]
     assert summary.accuracy[0] == pytest.approx((a + b) / 2)
     assert summary.spread[0] == pytest.approx(abs(a - b) / 2**0.5)

@@ -61,7 +61,7 @@ def test_varied_parameters_and_fits_that_fail(
     failures = pd.read_csv(tmp_path / "results/compare/failures.csv")
     assert failures["n_heads"].tolist() == [3, 3]
     summary = (tmp_path / "results/compare/summary.md").read_text()
-    assert "2 fits failed and are not in the table: failures.csv." in summary
+    assert "Fits that are not in the table: 2 failed (failures.csv)." in summary
     report = (tmp_path / "results/compare/report/report.md").read_text()
     assert "2 of 4 fits are available, and 2 failed." in report
     assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
@@ -104,6 +104,7 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --methods minirokcet", "did you mean 'minirocket'"),
         ("--datasets A --methods sklearn.svm.SVC", "add --allow-import if you trust it"),
         ("--datasets A --methods majority,majority", "names 'majority' twice"),
+        ("--datasets A --methods ,", "--methods ',' names no method"),
         ("--datasets A --methods rocket --set d_model=8", "no method of this study is; got 'd_m"),
         ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
         ("--study small.toml --methods rocket", "remove --methods, or put it"),
@@ -120,6 +121,53 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ('estimator = "sklearn.svm.SVCC"', "did you mean 'SVC'"),
+        ('estimator = "sklearn.svm.SVC"\nC = 2026-01-01', "stored as JSON; C=datetime.date(2026"),
+        ('estimator = "sklearn.svm.SVC"\nC = nan', "stored as JSON; C=nan of method 'x'"),
+    ],
+)
+def test_mistakes_of_a_file_about_foreign_classes(
+    method: str, says: str, run: Run, tmp_path: Path
+) -> None:
+    text = f'datasets = ["ItalyPowerDemand"]\n[methods.x]\n{method}\n'
+    (tmp_path / "study.toml").write_text(text)
+    code, out, err = run("--study", "study.toml")
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_what_a_method_cannot_read_is_skipped_and_no_failure(
+    run: Run, uri: str, experiment: str
+) -> None:
+    pytest.importorskip("sktime", reason='needs the extra "data"')
+    forest = "sktime.classification.interval_based.TimeSeriesForestClassifier"
+    code, out, _ = run(
+        "--datasets", "BasicMotions", "--methods", f"majority,{forest}", "--allow-import",
+        "--seeds", 1, "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 0
+    assert "skipped: BasicMotions  TimeSeriesForestClassifier  0  " in out
+    assert "reads one channel; these series have 6" in out
+    assert "failed" not in out
+
+
+def test_where_no_method_can_read_anything_there_is_no_success(
+    run: Run, uri: str, experiment: str
+) -> None:
+    pytest.importorskip("sktime", reason='needs the extra "data"')
+    forest = "sktime.classification.interval_based.TimeSeriesForestClassifier"
+    code, out, _ = run(
+        "--datasets", "BasicMotions", "--methods", forest, "--allow-import", "--seeds", 1,
+        "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 2
+    assert "skipped: BasicMotions" in out
 
 
 @pytest.mark.slow

@@ -109,7 +109,7 @@ def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) ->
     (line,) = (each for each in summary.splitlines() if "JapaneseVowels | near" in each)
     assert line.endswith("| – | padded, cut |")
     report = (done.folder / "report/report.md").read_text()
-    assert "near cannot read all series as they are; padded, cut: JapaneseVowels." in report
+    assert "Series were padded, cut for near: JapaneseVowels." in report
     assert report.startswith("# Which method scores higher: ")
     assert "20 of 24 fits are available, and 4 failed." in report
     assert "tsformer compare --study study.json" in report
@@ -219,12 +219,18 @@ def left_running(store: RunStore, study: Study) -> None:
     [
         (f"{FOREIGN}.Neraest", ValueError, "did you mean 'Nearest'"),
         (f"{FOREIGN}.NOT_A_CLASS", TypeError, "must be a class with fit and predict; got 3"),
-        ("hydra", ImportError, "hydra needs aeon"),
+        ("lacking", ImportError, "lacking needs no_such_library"),
     ],
 )
 def test_what_cannot_be_fitted_stops_it_before_any_fit(
-    estimator: str, error: type[Exception], message: str, tmp_path: Path
+    estimator: str,
+    error: type[Exception],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    lacking = Baseline("no_such_library.Classifier", needs=("no_such_library",))
+    monkeypatch.setitem(BASELINES, "lacking", lacking)  # type: ignore[arg-type]
     study = Study(("ItalyPowerDemand",), methods={"x": {"estimator": estimator}})
     with pytest.raises(error, match=message):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
@@ -241,6 +247,10 @@ def test_what_reads_one_channel_is_skipped_with_the_reason(
     found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
     assert found.results.method.tolist() == ["majority"]
     assert "reads one channel; these series have 6" in found.failures.error[0]
+    assert (
+        "\nFits that are not in the table: 1 skipped (failures.csv)"
+        in (tmp_path / "summary.md").read_text()
+    )
     report = (tmp_path / "report/report.md").read_text()
     assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
 

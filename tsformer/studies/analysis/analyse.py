@@ -70,6 +70,13 @@ class Findings:
         return [name for name in self.rows["dataset"].unique() if name not in compared]
 
     @property
+    def on_one_data_set(self) -> bool:
+        """Whether there are scores of several methods, but on one data set, so no statistics."""
+        if self.statistics is not None:
+            return False
+        return self.used["dataset"].nunique() == 1 and self.used["method"].nunique() > 1
+
+    @property
     def not_ranked(self) -> list[str]:
         """Published methods that lack a data set that was compared, and have no rank therefore."""
         if self.published is None:

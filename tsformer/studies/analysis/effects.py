@@ -28,6 +28,7 @@ COSTS = {
     "fit_seconds": "seconds per fit",
     "predict_seconds": "seconds to predict",
     "n_parameters": "parameters",
+    "peak_memory_mb": "peak memory of the process (MB)",
 }
 #: What a gain may correlate with: the column of `gains`, and its name in words.
 COVARIATES = {"length": "series length", "train_size": "training size"}

@@ -168,13 +168,18 @@ def _failures(file: Path) -> tuple[int, tuple[str, ...]]:
     if not file.is_file():
         return 0, ()
     table = pd.read_csv(file, converters=dict.fromkeys((*_WORDS, "error"), str))
-    unread = table[table["error"].str.startswith("UnreadableSeries: ")]
+    unread = table[was_skipped(table["error"])]
     said = [
         f"{row.get('method', row.get('encoding'))} on {row['dataset']}: "
         f"{row['error'].partition(': ')[2]}"
         for row in unread.to_dict("records")
     ]
     return len(table), tuple(dict.fromkeys(said))
+
+
+def was_skipped(errors: pd.Series) -> pd.Series:
+    """Return which errors of fits say that the method cannot read such series at all."""
+    return errors.astype(str).str.startswith("UnreadableSeries: ")
 
 
 def read_scores(

@@ -125,6 +125,8 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
                     caption = f"Gain over {baseline} against {words}, one dot per data set."
                     blocks.append(Picture(f"{stem}gain_by_{covariate}", figure, caption))
         blocks += _cost(found, stem, level)
+    if found.on_one_data_set:
+        blocks += [Heading("Methods", level), _on_one_data_set(found)]
     if found.beside is not None and len(found.beside):
         blocks += [Heading("Published results", level), *_beside(found)]
     return [*blocks, Heading("Data sets", level), *_datasets(found)]
@@ -246,9 +248,7 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
         cells = [str(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
         for name in there:
             front = "yes" if row[f"front_{name}"] else "no"
-            known = not pd.isna(row[name])
-            digits = ",.0f" if name == "n_parameters" else ",.2f"
-            cells += [format(row[name], digits), front] if known else ["–", "–"]
+            cells += [_cost_cell(row[name], name), "–" if pd.isna(row[name]) else front]
         rows.append(cells)
     caption = (
         "Mean score against cost. Methods on the line, outlined in black, form the Pareto front: "
@@ -286,11 +286,38 @@ def _datasets(found: Findings) -> list[Block]:
         rows.append([dataset, *sizes, *cells])
     return [
         Text(
-            "Mean score over seeds ± sample standard deviation, over all available fits."
-            + " A published score is a single figure." * (found.published is not None)
+            f"Mean score over {'seeds and splits' if _is_split(found) else 'seeds'} ± sample "
+            "standard deviation, over all available fits."
+            + " A published score is a single figure."
+            * (found.published is not None)
         ),
         Table(["data set", "length", "training size", *methods], rows),
     ]
+
+
+def _is_split(found: Findings) -> bool:
+    """Whether a data set was split in several ways."""
+    return "resample" in found.rows.columns and found.rows["resample"].nunique() > 1
+
+
+def _on_one_data_set(found: Findings) -> Table:
+    """Return the mean score of each method, the best first, with its spread and its costs."""
+    groups = found.used.groupby("method", sort=False)
+    spreads, counts = groups["score"].std(), groups["score"].count()
+    there = [name for name in COSTS if name in found.used.columns]
+    there = [name for name in there if found.used[name].notna().any()]
+    costs = groups[there].median()
+    rows = []
+    means = text.ordered_means(found.used)
+    for name in map(str, means.index):
+        cells = [_cost_cell(costs.at[name, cost], cost) for cost in there]
+        rows.append([name, _mean(means[name], spreads[name]), str(counts[name]), *cells])
+    return Table(["method", "mean score", "fits", *(COSTS[name] for name in there)], rows)
+
+
+def _cost_cell(value: Any, name: str) -> str:
+    whole = name in ("n_parameters", "peak_memory_mb")
+    return "–" if pd.isna(value) else format(value, ",.0f" if whole else ",.2f")
 
 
 def _whole(number: Any) -> str:

@@ -18,26 +18,31 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
     ----------
     results : DataFrame
         One row per fit, with the columns `dataset`, `encoding`, `accuracy`, `fit_seconds`,
-        `n_parameters`; in a study with methods, `method` in place of `encoding`, `predict_seconds`
-        and `helped`.
+        `n_parameters`; in a study with methods, `method` in place of `encoding`, `predict_seconds`,
+        `peak_memory_mb` and `helped`.
 
     Returns
     -------
     DataFrame
         One row per data set and encoding, in the order of their first fits: `dataset`,
-        `encoding`, `seeds` (how many), `accuracy` (mean), `spread` (sample standard deviation of
-        the accuracy, NaN for a single seed), `fit_seconds` (median, so that a fit that was held
+        `encoding`, `fits` (how many), `accuracy` (mean), `spread` (sample standard deviation of
+        the accuracy, NaN for a single fit), `fit_seconds` (median, so that a fit that was held
         up does not shift it), `n_parameters`. In a study with methods, also `predict_seconds`
-        (median) and `helped` (what was done to some series so that the method could read them).
+        (median), `peak_memory_mb` (of the process during a fit, the most over fits) and `helped`
+        (what was done to some series so that the method could read them).
     """
     name = _name(results)
     more: dict[str, tuple[str, Any]] = {}
     if name == "method":
-        more = {"predict_seconds": ("predict_seconds", "median"), "helped": ("helped", _all_words)}
+        more = {
+            "predict_seconds": ("predict_seconds", "median"),
+            "peak_memory_mb": ("peak_memory_mb", "max"),
+            "helped": ("helped", _all_words),
+        }
     table = (
         results.groupby(["dataset", name], sort=False)
         .agg(
-            seeds=("accuracy", "count"),
+            fits=("accuracy", "count"),
             accuracy=("accuracy", "mean"),
             spread=("accuracy", "std"),
             fit_seconds=("fit_seconds", "median"),
@@ -63,11 +68,12 @@ def to_markdown(table: pd.DataFrame) -> str:
             f"{mean:.3f}" + (f" ± {spread:.3f}" if spread >= 0 else "")
             for mean, spread in zip(table["accuracy"], table["spread"], strict=True)
         ],
-        " seeds": table["seeds"].map(str),
+        " fits": table["fits"].map(str),
         " fit seconds": table["fit_seconds"].map("{:.1f}".format),
     }
     if name == "method":
         columns[" predict seconds"] = table["predict_seconds"].map("{:.1f}".format)
+        columns[" peak MB"] = table["peak_memory_mb"].map("{:,.0f}".format)
     # Only networks have a number of parameters.
     columns[" parameters"] = ["–" if pd.isna(n) else f"{n:,}" for n in table["n_parameters"]]
     if name == "method" and table["helped"].any():

@@ -39,8 +39,22 @@ def verdict(found: Findings) -> str:
     """
     label = f"{found.label}: " if found.label else ""
     statistics = found.statistics
+    if found.on_one_data_set:
+        means = ordered_means(found.used)
+        first, *others = means.index
+        tied = [first, *(name for name in others if means[name] == means[first])]
+        where = f"{'on' if label else 'On'} {found.used['dataset'].iloc[0]}"
+        if len(tied) > 1:
+            text = f"{_and(tied)} share the highest mean score, {means[first]:.3f}."
+        else:
+            text = (
+                f"{first} has the highest mean score, {means[first]:.3f}, and {others[0]} the "
+                f"next, {means[others[0]]:.3f}."
+            )
+        return f"{label}{where}, {text} One data set does not say which is better on others."
     if statistics is None:
-        return f"{label}nothing can be said yet. {found.obstacle[0].upper()}{found.obstacle[1:]}."
+        nothing = "nothing can be said yet" if label else "Nothing can be said yet"
+        return f"{label}{nothing}. {found.obstacle[0].upper()}{found.obstacle[1:]}."
     ranks, means = statistics.ranks, statistics.scores.mean().round(9)
     first = list(ranks.index[(ranks == ranks.iloc[0]) & (means == means.iloc[0])])
     tied = list(ranks.index[ranks == ranks.iloc[0]])
@@ -114,7 +128,12 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
     for each in findings:
         label = f"{each.label}: " if each.label else ""
         if each.statistics is None:
-            known.append(f"{label}not compared; {each.obstacle}.")
+            what = (
+                "means and paired differences on one data set; nothing is tested"
+                if each.on_one_data_set
+                else f"not compared; {each.obstacle}"
+            )
+            known.append(f"{label}{what}." if label else f"{what[0].upper()}{what[1:]}.")
             continue
         text = f"{label}compared over {len(each.statistics.scores)} data sets"
         if len(each.used) < len(each.rows):
@@ -125,9 +144,11 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
         if each.left_out:
             text += f"; left out, because some method has no score: {_names(each.left_out)}"
         known.append(f"{text}.")
+    known += published(study, findings)
+    if all(each.statistics is None for each in findings):
+        return known
     return [
         *known,
-        *published(study, findings),
         "Scores are averaged over seeds first: the sample consists of data sets, not of seeds.",
         "Tests: Friedman's test for all methods at once; two-sided exact Wilcoxon signed-rank "
         "tests for pairs, with Holm's correction; the Bayesian signed-rank test, in which "
@@ -175,6 +196,12 @@ def published(study: StudyScores, findings: list[Findings]) -> list[str]:
 def outcome(found: Findings, baseline: str | None) -> list[str]:
     """Return what the statistics of a variant show and what they do not."""
     statistics = found.statistics
+    if found.on_one_data_set:
+        return [
+            *_paired(found.used),
+            "Splits of one data set share series, and fits on one split share all of them: these "
+            "differences are not independent of each other, and no test is made of them.",
+        ]
     if statistics is None:
         return ["Not enough scores to compare: no statistics yet."]
     said = [_ranks(statistics), *_pairs(statistics)]
@@ -201,20 +228,22 @@ def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
         if n_seeds == 1
         else f"There are at most {n_seeds} seeds: spreads over them are rough."
     )
-    said += [
-        "A difference that is not significant is not thereby shown to be zero. Only a high "
-        "probability of practical equivalence supports that, and it depends on the region chosen.",
-        "Lengths and training sizes of these data sets are related to many of their other "
-        "properties; a correlation with either does not imply a cause.",
-    ]
+    if compared:
+        said += [
+            "A difference that is not significant is not thereby shown to be zero. Only a high "
+            "probability of practical equivalence supports that, and it depends on the region "
+            "chosen.",
+            "Lengths and training sizes of these data sets are related to many of their other "
+            "properties; a correlation with either does not imply a cause.",
+        ]
     if study.ours:
         said.append(
             "All encodings had the same recipe and budget, tuned for none of them. Another budget, "
             "model or recipe may rank them differently."
             if not _has_methods(study)
             else "Methods had the parameters that the study names, and otherwise the defaults of "
-            "their libraries, tuned for none of these data sets: another choice may rank them "
-            "differently."
+            "their libraries: another choice may rank them differently. Nothing here says on which "
+            "data sets these were chosen, or whether on some of those that are compared."
         )
     if study.published is not None and len(study.published.rows):
         said.append(
@@ -225,6 +254,27 @@ def limits(study: StudyScores, findings: list[Findings]) -> list[str]:
         said.append(
             "Times depend on the machines that ran the fits and on their other load; compare them "
             "only with each other, and only roughly."
+        )
+    return said
+
+
+def ordered_means(used: pd.DataFrame) -> pd.Series:
+    """Return the mean score of each method, the highest first."""
+    means: pd.Series = used.groupby("method", sort=False)["score"].mean()
+    return means.round(9).sort_values(ascending=False, kind="stable")
+
+
+def _paired(used: pd.DataFrame) -> list[str]:
+    """Return how far the best method on one data set is ahead of each other one, fit by fit."""
+    fits = [name for name in ("seed", "resample") if name in used.columns]
+    scores = used.pivot_table("score", fits, "method")
+    best, *others = ordered_means(used).index
+    said = []
+    for other in others:
+        apart = (scores[best] - scores[other]).dropna().round(9)
+        said.append(
+            f"{best} is {apart.mean():.3f} ahead of {other}: higher in {int((apart > 0).sum())} of "
+            f"{_counted(len(apart), 'paired fit')}, equal in {int((apart == 0).sum())}."
         )
     return said
 
@@ -342,7 +392,7 @@ def _helped(study: StudyScores) -> list[str]:
         return planned
     helped = study.rows[study.rows["helped"] != ""]
     said = [
-        f"{method} cannot read all series as they are; {what}: {_names(part['dataset'].unique())}."
+        f"Series were {what} for {method}: {_names(part['dataset'].unique())}."
         for (method, what), part in helped.groupby(["method", "helped"], sort=False)
     ]
     return [*said, *(f"Skipped: {each}." for each in study.skipped), *planned]

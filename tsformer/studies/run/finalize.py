@@ -16,7 +16,7 @@ from tsformer.plots import plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_comparison
-from tsformer.studies.analysis.scores import StudyScores, labels, read_study
+from tsformer.studies.analysis.scores import StudyScores, labels, read_study, was_skipped
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table, to_markdown
 from tsformer.studies.report.write import write_findings
@@ -55,7 +55,10 @@ def finalize(
     shown = by_variant(results, store.study)
     table = to_markdown(summary_table(shown))
     if not failures.empty:
-        table += f"\n{len(failures)} fits failed and are not in the table: {failed.name}.\n"
+        n_skipped = int(was_skipped(failures["error"]).sum())
+        counted = {"failed": len(failures) - n_skipped, "skipped": n_skipped}
+        said = ", ".join(f"{n} {what}" for what, n in counted.items() if n)
+        table += f"\nFits that are not in the table: {said} ({failed.name}).\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
     figure = plot_comparison(shown.rename(columns={"method": "encoding"}))

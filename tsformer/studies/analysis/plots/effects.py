@@ -226,11 +226,13 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
             f"{', '.join(costs.columns)}"
         )
     costs = costs[costs[there].notna().any(axis=1)]
+    # Axes of the caller's are taken for a row: the legend goes beside the last.
+    n_columns = len(there) if axes is not None or len(there) < 4 else 2
     panels = Panels(
         axes,
         len(there),
         "cost",
-        n_columns=len(there),
+        n_columns=n_columns,
         # Tall enough for the legend: one line per method and one for the front.
         panel=(4.2, max(4.0, 0.24 * (len(costs) + 2))),
         around=(0.8 + widest(map(shortened, costs["method"]), 8), 0.0),
@@ -239,8 +241,9 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     for ax, cost in zip(panels.axes, there, strict=True):
         _draw_cost(ax, costs, cost)
         end_score_axis(ax, costs["score"], "y")
-    panels.axes[0].set_ylabel("mean score")
-    panels.axes[-1].legend(
+    for ax in panels.axes[::n_columns]:
+        ax.set_ylabel("mean score")
+    panels.axes[n_columns - 1].legend(
         loc="upper left", bbox_to_anchor=(1.02, 1.02), fontsize=8, frameon=False, borderaxespad=0
     )
     return panels.figure
