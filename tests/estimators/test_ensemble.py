@@ -288,18 +288,44 @@ def test_an_error_leaves_what_was_trained():
 
 
 class Clock:
-    """Time that passes only when something is trained."""
+    """Time that passes only when something is trained.
 
-    def __init__(self, monkeypatch, *, convolutions: float, epoch: float, measured: float):
+    Random convolutions with all features take `convolutions` seconds. Those with fewer take none,
+    or with `cubic` what the cube of their share of the features says.
+    """
+
+    def __init__(
+        self,
+        monkeypatch,
+        *,
+        convolutions: float,
+        epoch: float,
+        measured: float,
+        cubic: bool = False,
+    ):
         self.now, self.epoch = 1000.0, epoch
+        self.shares: list[float] = []
         for module in (ensemble, time_limit):
             monkeypatch.setattr(module, "perf_counter", lambda: self.now)
         monkeypatch.setattr(ensemble, "epoch_seconds", lambda *args, **kwargs: measured)
         real = RandomConvolutionClassifier.fit
 
+        reduced = RandomConvolutionClassifier._share_of_features
+        self.share = 1.0
+
+        def share_of_features(part, share):
+            self.share = share
+            return reduced(part, share)
+
         def fit(part, *args, **kwargs):
-            self.now += convolutions
-            return real(part, *args, **kwargs)
+            # Before the scaling of `fit` asks for a share of its own.
+            self.shares.append(self.share)
+            self.now += convolutions * (self.share**3 if cubic else self.share == 1)
+            fitted = real(part, *args, **kwargs)
+            self.share = 1.0
+            return fitted
+
+        monkeypatch.setattr(RandomConvolutionClassifier, "_share_of_features", share_of_features)
 
         monkeypatch.setattr(RandomConvolutionClassifier, "fit", fit)
         clock = self
@@ -354,6 +380,39 @@ def test_no_time_for_a_transformer(limit, message, monkeypatch):
         clf = clock.fit("good", time_limit=limit)
     assert clf.transformer_ is None
     assert clf.weights_ == {"random_convolutions": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("limit", "shares", "seconds"),
+    [
+        (1000, [1 / 32, 1], 128),  # even the cube of 32 leaves time for all
+        (250, [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2], 16),  # all would take 128 s of 125
+        (40, [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2], 16),
+        (36, [1 / 32, 1 / 16, 1 / 8, 1 / 4], 2),
+        (0.001, [1 / 32], 128 / 32**3),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:time_limit")
+def test_as_many_features_as_fit_into_half_the_limit(limit, shares, seconds, monkeypatch):
+    clock = Clock(monkeypatch, convolutions=128.0, epoch=0.01, measured=0.01, cubic=True)
+    start = clock.now
+    clf = clock.fit("fast", time_limit=limit)
+    tried = clock.shares
+    assert tried == shares
+    assert clf.seconds_["random_convolutions"] == pytest.approx(seconds)
+    assert sum(clf.seconds_.values()) == pytest.approx(clock.now - start)
+    if limit > 1:
+        assert clock.now - start <= limit
+
+
+def test_features_without_time_for_all_are_the_estimator_alone(monkeypatch):
+    clock = Clock(monkeypatch, convolutions=128.0, epoch=1e-3, measured=1e-3, cubic=True)
+    clf = make("fast", {"callbacks": [clock.callback]}, FEW | {"n_features": 1344}, time_limit=40)
+    part = clf.fit(X, Y).random_convolutions_
+    assert part.n_features == 1344 // 2
+    assert part.model_.convolutions.n_features == 1344 // 2
+    expected = clone(part).fit(X, Y).predict_proba(X)
+    np.testing.assert_array_equal(clf.predict_proba_parts(X)["random_convolutions"], expected)
 
 
 def test_training_that_is_slower_than_measured_is_ended(monkeypatch):

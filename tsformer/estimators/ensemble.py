@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from math import log
+from math import inf, log
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, Self
@@ -16,6 +16,7 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -33,7 +34,13 @@ from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import SeriesReader, drawn_seed
 from tsformer.estimators.targets import check_length, read_targets
-from tsformer.estimators.time_limit import Deadline, epoch_seconds, what_fits
+from tsformer.estimators.time_limit import (
+    LEAST_FEATURES,
+    Deadline,
+    epoch_seconds,
+    larger_share,
+    what_fits,
+)
 from tsformer.training import History, NonFiniteLossError, TrainingPlan
 from tsformer.training.plan import resolve_device
 
@@ -107,7 +114,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
     quality : {"fast", "good", "best"}, default="good"
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
-        Seconds that `fit` may take. The random convolutions are fitted first, whatever they take.
+        Seconds that `fit` may take. The random convolutions come first: with a 32nd of their
+        features, and then with more as long as that will take no more than half of the limit.
         Then an epoch of the transformer is measured, and as many members are trained as fit into
         what is left, at most those of `quality`; if that is not even one, one is trained for fewer
         epochs, and if these are less than a tenth of all, none, with a warning. Should training
@@ -138,14 +146,16 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
     Attributes
     ----------
     random_convolutions_ : RandomConvolutionClassifier
-        The first part, fitted.
+        The first part, fitted; its `n_features` and `n_groups` are those that fitted into the
+        `time_limit`.
     transformer_ : TSTransformerClassifier or None
         The second part, fitted; its `n_estimators` and `max_epochs` are those that fitted into the
         `time_limit`. None if there was no time for it, or `fit` was interrupted before.
     weights_ : dict
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
-        The seconds that `fit` took for each part, and for "measuring" if there was a `time_limit`.
+        The seconds that `fit` took for each part, and for "measuring" if there was a `time_limit`:
+        for fits with fewer features, and for an epoch.
     classes_ : ndarray (n_classes,)
         The class labels, sorted.
     n_features_in_ : int
@@ -236,10 +246,10 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             bar = EnsembleBar(len(job.models)) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
-                start = perf_counter()
                 with layout_is_checked():
-                    convolutions.fit(X, labels, sample_weight=sample_weight, times=times)
-                fitted.seconds_ = {"random_convolutions": perf_counter() - start}
+                    given = {"sample_weight": sample_weight, "times": times}
+                    convolutions, seconds = self._convolve(begun, convolutions, X, labels, given)
+                fitted.seconds_ = seconds
                 fitted.random_convolutions_, fitted.transformer_ = convolutions, None
                 fitted.weights_ = {"random_convolutions": 1.0}
                 self._adopt(fitted)
@@ -260,6 +270,35 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     def _learned_before(self, error: BaseException) -> bool:
         return isinstance(error, NonFiniteLossError) or self.transformer_ is not None
+
+    def _convolve(
+        self,
+        begun: float,
+        convolutions: RandomConvolutionClassifier,
+        X: Any,
+        labels: npt.NDArray[Any],
+        given: Mapping[str, Any],
+    ) -> tuple[RandomConvolutionClassifier, dict[str, float]]:
+        """Fit the random convolutions, with as many features as are done by half the limit.
+
+        Returns them, and the seconds that they and those with fewer features took. `begun` is the
+        point in time, by `perf_counter`, from which the limit counts.
+        """
+        end = inf if self.time_limit is None else begun + self.time_limit / 2
+        seconds: dict[str, float] = {}
+        share = 1.0 if self.time_limit is None else LEAST_FEATURES
+        while True:
+            part = clone(convolutions)
+            if share < 1:
+                part.set_params(**convolutions._share_of_features(share))
+            start = perf_counter()
+            part.fit(X, labels, **given)
+            now = perf_counter()
+            larger = larger_share(share, end - now, seconds=now - start)
+            if larger is None:
+                return part, {"random_convolutions": now - start, **seconds}
+            seconds["measuring"] = seconds.get("measuring", 0.0) + now - start
+            share = larger
 
     def _train(
         self,
@@ -298,7 +337,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             return f"{limit} was over after the random convolutions"
         each = epoch_seconds(job, transformer._loss, at_most=(end - start) / 10)
         now = perf_counter()
-        self.seconds_["measuring"] = now - start
+        self.seconds_["measuring"] = self.seconds_.get("measuring", 0.0) + now - start
         n_epochs = job.plans[0].n_epochs
         on_gpu = job.plans[0].device.type == "cuda"  # where n_jobs does not count
         fits = what_fits(

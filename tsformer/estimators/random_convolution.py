@@ -191,9 +191,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             "device": self.device_,
         }
         if self.scaling == "auto":
-            n_features = self.n_features and max(int(_SHARE_OF_TRIAL * self.n_features), 168)
-            n_groups = self.n_groups and max(2 * int(_SHARE_OF_TRIAL * self.n_groups / 2), 2)
-            options_of_trial = options | {"n_features": n_features, "n_groups": n_groups}
+            options_of_trial = options | self._share_of_features(_SHARE_OF_TRIAL)
             self.preprocessor_ = better_scaling(series, targets, weights, **options_of_trial)
         else:
             self.preprocessor_ = Scaler(self.scaling, gap_flag=None).fit(series)
@@ -201,6 +199,13 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, targets, weights, **options)
         self.models_ = [model.to(self.device_).eval()]
+
+    def _share_of_features(self, share: float) -> dict[str, int]:
+        """Return the parameters for a share of the features: at least the fewest there can be."""
+        return {
+            "n_features": self.n_features and max(int(share * self.n_features), 168),
+            "n_groups": self.n_groups and max(2 * int(share * self.n_groups / 2), 2),
+        }
 
     def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:
         return regular(preprocessor.transform(series))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from math import ceil
+from math import ceil, log2
 from time import perf_counter
 
 import torch
@@ -13,10 +13,22 @@ from tsformer.estimators.base import TrainingJob
 from tsformer.training import Callback, TrainingState, train
 from tsformer.training.step import Loss
 
-__all__ = ["LEAST_SHARE", "Deadline", "epoch_seconds", "what_fits"]
+__all__ = [
+    "LEAST_FEATURES",
+    "LEAST_SHARE",
+    "Deadline",
+    "epoch_seconds",
+    "larger_share",
+    "what_fits",
+]
 
 #: A model trained for a smaller share of its epochs than this would spoil an average.
 LEAST_SHARE = 0.1
+#: The share of the features of random convolutions that is fitted whatever it takes.
+LEAST_FEATURES = 1 / 32
+#: Twice the features take at most this many times as long: the ridge classifier's time grows with
+#: the cube of the features where there are more series than these, otherwise more slowly.
+_LONGER_BY = 8
 #: Optimizer steps that are measured: an epoch, or that part of a long one.
 _STEPS = 20
 
@@ -109,6 +121,42 @@ def what_fits(
         return min(n_members, rounds * n_jobs), n_epochs
     epochs = int(seconds / epoch_seconds) - 1
     return (1, epochs) if epochs >= max(LEAST_SHARE * n_epochs, 1) else None
+
+
+def larger_share(share: float, seconds_left: float, *, seconds: float) -> float | None:
+    """Choose the share of the features of random convolutions to be fitted next.
+
+    All of them where even the cube of their number leaves time for that, otherwise twice as many.
+
+    Parameters
+    ----------
+    share : float
+        The share that was fitted last, a power of 1/2.
+    seconds_left : float
+        The time that is left, infinite without a limit.
+    seconds : float
+        What that fit took.
+
+    Returns
+    -------
+    float, or None
+        None if all are fitted, or if twice as many might take longer than what is left.
+
+    Examples
+    --------
+    >>> larger_share(1 / 4, 100.0, seconds=1.0)
+    1.0
+    >>> larger_share(1 / 4, 10.0, seconds=1.0)
+    0.5
+    >>> larger_share(1 / 4, 7.0, seconds=1.0) is None
+    True
+    """
+    if share == 1:
+        return None
+    doublings = round(-log2(share))
+    if seconds * _LONGER_BY**doublings <= seconds_left:
+        return 1.0
+    return 2 * share if seconds * _LONGER_BY <= seconds_left else None
 
 
 class Deadline(Callback):
