@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from batches import KINDS, batch
@@ -35,6 +37,17 @@ def test_the_noise_is_normal_and_of_deviation_sigma():
     assert abs(noise.std() - 0.25) < 0.005
     assert abs(noise.mean()) < 0.005
     assert abs((noise.abs() < 0.25).float().mean() - 0.6827) < 0.01
+
+
+def test_flags_of_missing_values_get_no_noise():
+    given = replace(batch("padded"), n_flags=1)
+    with seeded(4, CPU):
+        flagged = Jitter(p=1.0, sigma=0.3)(given).values
+    with seeded(4, CPU):
+        plain = Jitter(p=1.0, sigma=0.3)(replace(given, n_flags=0)).values
+    assert torch.equal(flagged[..., -1:], given.values[..., -1:])
+    assert torch.equal(flagged[..., :-1], plain[..., :-1])
+    assert not torch.equal(plain[..., -1:], given.values[..., -1:])
 
 
 def test_sigma_zero_is_the_identity():

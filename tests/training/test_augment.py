@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, weights_of
 from torch import Tensor
 
+from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer.augmentation import Augmentation, Batch, resolve
+from tsformer.objectives import Contrastive
 from tsformer.training.augment import augmented, mixed
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.seeds import seeded
@@ -148,3 +151,39 @@ def test_a_seed_determines_what_is_drawn(augmentation):
     first, again, other = weights
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize("n_estimators", [1, 2])
+def test_an_augmentation_is_told_which_channels_are_flags(n_estimators):
+    """Two of three channels have gaps; their flags are the last two of eight channels."""
+    X = np.random.default_rng(0).normal(size=(8, 3, 20))
+    X[::2, 0, 5:8] = X[1::2, 2, 3:5] = np.nan
+    seen = Recorder()
+    TSTransformerClassifier(
+        augmentation=seen, n_estimators=n_estimators, max_epochs=1, random_state=0
+    ).fit(X, [0, 1] * 4)
+    assert seen.batches
+    for batch in seen.batches:
+        assert (batch.values.shape[-1], batch.n_flags) == (8, 2)
+        assert set(batch.values[..., -2:].unique().tolist()) == {0.0, np.float32(-0.1).item()}
+
+
+def test_an_objective_is_told_which_channels_are_flags():
+    """The contrastive objective adds noise, in training and where its loss is validated."""
+    X = np.random.default_rng(0).normal(size=(12, 1, 20))
+    X[:, 0, 5:8] = np.nan
+    posed = []
+
+    class Seen(Contrastive):
+        def pose(self, batch, layout):
+            given = super().pose(batch, layout)
+            posed.append(given.batch.values[..., -1])
+            return given
+
+    TSTransformerEncoder(
+        objective=Seen(), max_epochs=1, early_stopping=True, validation_fraction=0.5, random_state=0
+    ).fit(X)
+    assert len(posed) > 1
+    for flags in posed:
+        assert flags.min() >= np.float32(-0.1)
+        assert flags.max() <= 0

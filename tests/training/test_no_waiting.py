@@ -24,7 +24,9 @@ def step_on(encoding: str, **options):
     index = torch.arange(8)
     step(index, index)  # AdamW creates its state in the first
     inputs = panel.take(index)  # reads lengths, which always are on the host
-    step.panel = SimpleNamespace(device=panel.device, symbolic=False, take=lambda *_, **__: inputs)
+    step.panel = SimpleNamespace(
+        device=panel.device, symbolic=False, n_flags=0, take=lambda *_, **__: inputs
+    )
     with Watch() as watch:
         step(index, index)
     return watch.seen

@@ -33,6 +33,8 @@ class Batch:
         Times of the steps, not decreasing over the valid ones; ``0, 1, 2, ...`` by default.
     symbolic : bool, default=False
         Whether the values are numbers of codes, which must not be averaged.
+    n_flags : int, default=0
+        How many of the channels, the last ones, say where values are missing in others.
     partner : Tensor [B] of int64, optional
         Index in the batch of the series whose target has weight ``1 - share`` in the loss; None if
         nothing was mixed.
@@ -44,6 +46,7 @@ class Batch:
     mask: Tensor | None = None
     times: Tensor | None = None
     symbolic: bool = False
+    n_flags: int = 0
     partner: Tensor | None = None
     share: Tensor | None = None
 

@@ -15,7 +15,8 @@ class Jitter(Augmentation, name="jitter"):
     """Add independent Gaussian noise to the values of valid steps: ``x + sigma z``.
 
     `z` is standard normal, for every step and channel of a series that is chosen, with probability
-    `p`. Values are scaled before, so that `sigma` is a share of a standard deviation.
+    `p`; a difference is a channel of its own. Flags of missing values stay as they are. Values are
+    scaled before, so that `sigma` is a share of a standard deviation.
 
     For 16 series of 500 steps it takes 1 % of the time of a training step of the default model, on
     one thread of a CPU.
@@ -60,4 +61,6 @@ class Jitter(Augmentation, name="jitter"):
         scale = self.sigma * (torch.rand(len(x), 1, 1, device=x.device) < self.p)
         if batch.mask is not None:
             scale = scale * batch.mask[..., None]
-        return replace(batch, values=torch.addcmul(x, scale.to(x.dtype), torch.randn_like(x)))
+        noise = torch.randn_like(x)
+        noise[..., x.shape[2] - batch.n_flags :] = 0
+        return replace(batch, values=torch.addcmul(x, scale.to(x.dtype), noise))

@@ -120,6 +120,8 @@ class Panel:
         Times of the steps in units of one regular step; ``0, 1, 2, ...`` by default.
     symbolic : bool, default=False
         Whether the values are numbers of codes, which must not be averaged.
+    n_flags : int, default=0
+        How many of the channels, the last ones, say where values are missing in others.
     """
 
     values: Tensor
@@ -127,6 +129,7 @@ class Panel:
     mask: Tensor | None = None
     times: Tensor | None = None
     symbolic: bool = False
+    n_flags: int = 0
 
     def __len__(self) -> int:
         return len(self.values)

@@ -64,6 +64,11 @@ class Preprocessor(nn.Module):
         """Channels that the model reads."""
         raise NotImplementedError
 
+    @property
+    def n_flags(self) -> int:
+        """How many of these channels, the last ones, say where values are missing in others."""
+        return 0
+
     def stem_params(self) -> dict[str, int]:
         """Return the stem options that depend on the training series."""
         return {}
@@ -147,6 +152,7 @@ class Preprocessor(nn.Module):
             masked=series.gaps is not None and self._masks(series.gaps),
             timed=series.clock is not None,
             symbolic=self.symbolic,
+            n_flags=self.n_flags,
         )
 
     def _batch(self, series: Padded) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -277,10 +283,11 @@ class Scaler(Preprocessor):
     def n_inputs(self) -> int:
         """Number of channels, including those of all views and the flags."""
         n_views = self._with_values + (self.difference is not None)
-        return n_views * self.n_channels + self._n_flags
+        return n_views * self.n_channels + self.n_flags
 
     @property
-    def _n_flags(self) -> int:
+    def n_flags(self) -> int:
+        """How many of these channels, the last ones, say where values are missing in others."""
         flagged = self.gaps == "mask" or self.gap_flag is not None
         return len(self.gap_channels) if flagged else 0
 
@@ -332,7 +339,7 @@ class Scaler(Preprocessor):
             x = x.where(mask[..., None], 0.0)
             flags = (self.gap_flag or 0.0) * missing.index_select(-1, self.gap_channels)
         views = [x, *views] if self._with_values else views
-        if self._n_flags:
+        if self.n_flags:
             views.append(flags)
         return torch.cat([view.float() for view in views], dim=-1), mask
 

@@ -39,6 +39,8 @@ class StoredPanel:
         Whether there are times.
     symbolic : bool
         Whether the values are numbers of codes.
+    n_flags : int
+        How many of the channels, the last ones, say where values are missing in others.
 
     Attributes
     ----------
@@ -59,9 +61,11 @@ class StoredPanel:
         masked: bool,
         timed: bool,
         symbolic: bool,
+        n_flags: int,
     ):
         self.lengths = torch.from_numpy(series.lengths)
         self.symbolic = symbolic
+        self.n_flags = n_flags
         self._series = series
         self._preprocess = preprocess
         self._n_inputs = n_inputs
@@ -84,7 +88,8 @@ class StoredPanel:
         with torch.no_grad(), numbered(index.numpy()):
             values, mask, times = self._preprocess(padded)
         lengths = torch.from_numpy(padded.lengths)
-        return Panel(values, lengths, mask if self._masked else None, times, self.symbolic)
+        kept = mask if self._masked else None
+        return Panel(values, lengths, kept, times, self.symbolic, self.n_flags)
 
     def take(
         self,

@@ -68,8 +68,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         How values become tokens:
 
         - "conv": two layers of dilated convolutions, which reduce a series to about 64 tokens, and
-          a residual one, which ``stem_params={"n_residual": 0}`` leaves out. Of long series the
-          first layer reads every step and passes on the maximum and mean of each few;
+          a residual one [2]_, which ``stem_params={"n_residual": 0}`` leaves out. Of long series
+          the first layer reads every step and passes on the maximum and mean of each few;
           ``{"downsampling": "stride"}`` skips steps instead.
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
@@ -88,8 +88,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     pooling : {"mean", "attention", "max"}, default="mean"
         How the tokens of a series are pooled into one vector.
     head_norm : {"batch", "layer", None}, default="batch"
-        Norm of the pooled vector before the linear head: "batch" standardises each feature over
-        the series, "layer" the features of each series.
+        Norm of the pooled vector before the linear head: "batch" [3]_ standardises each feature
+        over the series, ``(z - mean) / std * weight + bias``, with the means of training in
+        `predict`; "layer" [4]_ the features of each series. Either costs 2 D parameters.
     scaling : {"auto", "channel", "series", None}, default="auto"
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
@@ -101,9 +102,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         of a 2-D `X` by itself, and refuses a 3-D one.
     views : str, default="auto"
         What the model reads of each channel: "values", "difference", or both as
-        "values+difference". The first difference, over time if there are times, is divided by its
-        standard deviation over the training series and multiplied by
-        ``view_params={"scale": 0.25}``. "auto" is both for the conv stem, and the values alone for
+        "values+difference". The first difference [5]_, over time if there are times, is divided by
+        its standard deviation over the training series and multiplied by
+        ``view_params={"scale": 0.25}``. Both take twice the channels, which only the first layer
+        of the stem notices. "auto" is both for the conv stem, and the values alone for
         the others. Codes have no differences: with ``stem="embedding"`` only they are read.
     view_params : dict, optional
         Options of the difference.
@@ -260,6 +262,12 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     ----------
     .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
        https://arxiv.org/abs/1706.04599
+    .. [2] He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
+       https://arxiv.org/abs/1512.03385
+    .. [3] Ioffe and Szegedy, "Batch Normalization", ICML 2015. https://arxiv.org/abs/1502.03167
+    .. [4] Ba et al., "Layer Normalization", 2016. https://arxiv.org/abs/1607.06450
+    .. [5] Tan et al., "MultiRocket", 2022, which reads values and differences.
+       https://arxiv.org/abs/2102.00457
 
     Examples
     --------

@@ -280,6 +280,14 @@ class ConvStem(Stem):
     ValueError
         If `kernel_size` is even, `n_residual` is negative, `n_tokens` is less than 1 or given
         with `strides`, or for an unknown `norm` or `downsampling`.
+
+    References
+    ----------
+    Yu and Koltun, "Multi-Scale Context Aggregation by Dilated Convolutions", ICLR 2016, for the
+    dilations; Fawaz et al., "InceptionTime", DMKD 2020, for kernels of several spans side by side;
+    He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, for the residual layers;
+    Dempster et al., "ROCKET", DMKD 2020, for maximum and a mean of each kernel, there over the
+    whole series.
     """
 
     def __init__(

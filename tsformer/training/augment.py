@@ -23,6 +23,7 @@ def augmented(
     step: int,
     seeds: Sequence[int],
     symbolic: bool = False,
+    n_flags: int = 0,
 ) -> Batch:
     """Augment the batch of a step.
 
@@ -43,24 +44,26 @@ def augmented(
         series are mixed with others of their own run only.
     symbolic : bool, default=False
         Whether the values are numbers of codes.
+    n_flags : int, default=0
+        How many of the channels, the last ones, say where values are missing in others.
 
     Returns
     -------
     Batch
     """
     values, mask, times = inputs
-    whole = Batch(values, mask, times, symbolic)
+    whole = Batch(values, mask, times, symbolic, n_flags)
     if augmentation is None:
         return whole
     size = len(values) // len(seeds)
     parts = []
     for member, seed in enumerate(seeds):
         own = slice(member * size, (member + 1) * size)
-        part = Batch(
-            values[own],
-            None if mask is None else mask[own],
-            times if times is None or len(times) == 1 else times[own],
-            symbolic,
+        part = replace(
+            whole,
+            values=values[own],
+            mask=None if mask is None else mask[own],
+            times=times if times is None or len(times) == 1 else times[own],
         )
         with drawing(seed, step, values.device):
             part = augmentation(part)

@@ -71,7 +71,7 @@ def pretext_losses(
             panel.ahead(batches) as coming,
         ):
             for number, index in enumerate(coming):
-                batch = Batch(*panel.take(index), symbolic=panel.symbolic)
+                batch = Batch(*panel.take(index), symbolic=panel.symbolic, n_flags=panel.n_flags)
                 task = posed(pretext, batch, seed=seed, step=number)
                 outputs = model(task.batch.values, task.batch.mask, task.batch.times)
                 losses.append(pretext.losses(outputs.float(), task))

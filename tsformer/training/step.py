@@ -132,6 +132,7 @@ class TrainingStep:
             step=number,
             seeds=[self.plan.seed],
             symbolic=self.panel.symbolic,
+            n_flags=self.panel.n_flags,
         )
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(self.loss, Pretext):

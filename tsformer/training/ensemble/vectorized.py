@@ -186,6 +186,7 @@ class _VectorizedLoop:
                 step=number,
                 seeds=[self.runs[member].state.plan.seed for member in members],
                 symbolic=self.data.panel.symbolic,
+                n_flags=self.data.panel.n_flags,
             )
             inputs: Any = tuple(
                 None if x is None else x.unflatten(0, shape)
