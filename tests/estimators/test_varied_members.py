@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tsformer import TSTransformerClassifier, load
+from tsformer import TSEnsembleClassifier, TSTransformerClassifier, load
+from tsformer.training import Callback
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 1, 20)).cumsum(axis=2)
@@ -68,3 +69,55 @@ def test_they_go_on_learning(varied):
 def test_an_unknown_kind():
     with pytest.raises(ValueError, match="unknown members 'vared': did you mean 'varied'"):
         TSTransformerClassifier(members="vared").fit(X, Y)
+
+
+class Power(Callback):
+    """Fails at the end of an epoch, counted over all members; counts those that were trained."""
+
+    def __init__(self, *, lasts: int):
+        self.lasts = lasts
+        self.n_epochs = 0
+
+    def on_epoch_end(self, state):
+        self.n_epochs += 1
+        if self.n_epochs == self.lasts:
+            raise OSError("no power")
+
+
+def of_members(**parameters) -> TSTransformerClassifier:
+    return TSTransformerClassifier(**parameters, n_estimators=3, members="varied", random_state=0)
+
+
+def as_part_of_an_ensemble(**parameters) -> TSEnsembleClassifier:
+    return TSEnsembleClassifier(
+        "good",
+        transformer_params=parameters,
+        convolution_params={"n_features": 168},
+        random_state=0,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:members are trained one after another")
+@pytest.mark.filterwarnings("ignore:resume=True found no checkpoint")  # members not begun
+@pytest.mark.parametrize(
+    ("make", "n_members"), [(of_members, 3), (as_part_of_an_ensemble, 2)], ids=["members", "part"]
+)
+def test_what_was_interrupted_goes_on_in_the_member_that_it_stopped_in(make, n_members, tmp_path):
+    """All parts of the default are used: mixing, warping, pooled windows, the norm of the head."""
+    series = np.random.default_rng(1).normal(size=(20, 1, 64)).cumsum(axis=2)
+    labels = np.arange(20) % 2
+    options = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 4, "batch_size": 5}
+    options |= {
+        "augmentation": "warp+cutmix",
+        "augmentation_params": {"warp": {"p": 0.5}},
+        "stem_params": {"n_tokens": 16},
+    }
+    whole = make(**options, callbacks=[Power(lasts=0)]).fit(series, labels)
+
+    kept = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
+    with pytest.raises(OSError, match="no power"):
+        make(**options, **kept, callbacks=[Power(lasts=6)]).fit(series, labels)
+    second = Power(lasts=0)
+    resumed = make(**options, **kept, resume=True, callbacks=[second]).fit(series, labels)
+    assert second.n_epochs == 4 * n_members - 6 + 1, "only the epoch of the failure is repeated"
+    np.testing.assert_array_equal(resumed.predict_proba(series), whole.predict_proba(series))

@@ -122,16 +122,19 @@ CASES = {
         {"X": series(12, LENGTH, 1, seed=0)},
         {"make": lambda n, length: series(n, length, 1)},
     ),
-    "all views, averaged into tokens, a norm before the head, at times": (
-        {
-            "views": "values+difference",
-            "head_norm": "batch",
-            "augmentation": "warp",
-            "stem_params": {"strides": (2, 2), "n_residual": 1, "downsampling": "mean"},
-        },
-        {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
-        {"with_times": True},
-    ),
+    **{
+        f"all views, tokens by {how}, a norm before the head, at times": (
+            {
+                "views": "values+difference",
+                "head_norm": "batch",
+                "augmentation": "warp",
+                "stem_params": {"strides": (2, 2), "n_residual": 1, "downsampling": how},
+            },
+            {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
+            {"with_times": True},
+        )
+        for how in ("mean", "pool")
+    },
     "codes": (
         {"stem": "embedding"},
         {"X": np.round(series(12, LENGTH, 1, seed=0))},
