@@ -15,6 +15,7 @@ import torch
 from tsformer.baselines.catalogue import TRANSFORMER, Baseline
 from tsformer.baselines.resolve import check_names, find, load_class, parameter_names
 from tsformer.data.containers import to_arrays
+from tsformer.estimators.ensemble import TSEnsembleClassifier
 
 __all__ = ["PanelClassifier", "UnreadableSeries"]
 
@@ -143,6 +144,14 @@ class PanelClassifier:
             raise AttributeError(f"{self.estimator} has no probabilities")
         with _isolated(self.random_state):
             return np.asarray(self.estimator_.predict_proba(self._reader.read(X)), dtype=float)
+
+    def score_parts(self, X: Any, y: npt.ArrayLike) -> dict[str, float]:
+        """Return the accuracy of each part of a `TSEnsembleClassifier`; of others, nothing."""
+        if not isinstance(self.estimator_, TSEnsembleClassifier):
+            return {}
+        with _isolated(self.random_state):
+            scores = self.estimator_.score_parts(self._reader.read(X), y)
+        return {name: score for name, score in scores.items() if name != "ensemble"}
 
 
 def _with_tuples(cls: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

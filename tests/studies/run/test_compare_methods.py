@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from run_once import Done
 
+from tsformer import TSEnsembleClassifier, load_dataset
 from tsformer.baselines import BASELINES, Baseline
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.analysis.analyse import analyse
@@ -253,6 +254,49 @@ def test_what_reads_one_channel_is_skipped_with_the_reason(
     )
     report = (tmp_path / "report/report.md").read_text()
     assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
+
+
+def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
+    uri: str, experiment: str, tmp_path: Path, no_figures: None
+) -> None:
+    transformer = {"d_model": 8, "n_layers": 1, "n_heads": 2, "max_epochs": 1}
+    parameters = {
+        "quality": "fast",
+        "transformer_params": transformer,
+        "convolution_params": {"n_features": 168},
+    }
+    study = Study(
+        ("ItalyPowerDemand", "Chinatown"),
+        methods={"ensemble": parameters, "majority": {}},
+        seeds=2,
+    )
+    comparison = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    found = comparison.results.set_index("method")
+    assert set(found.loc["majority", "parts"]) == {""}
+    fits = found.loc[["ensemble"]]
+    parts = pd.DataFrame([json.loads(each) for each in fits.parts])
+    assert list(parts) == ["random_convolutions", "transformer"]
+    # As `TSEnsembleClassifier.score_parts` has them.
+    X, y = load_dataset("Chinatown", "train")
+    alone = TSEnsembleClassifier(**parameters, random_state=1).fit(X, y)
+    scores = alone.score_parts(*load_dataset("Chinatown", "test"))
+    (row,) = fits[(fits.dataset == "Chinatown") & (fits.seed == 1)].itertuples()
+    assert row.accuracy == scores.pop("ensemble")
+    assert json.loads(row.parts) == scores
+
+    report = (tmp_path / "report/report.md").read_text()
+    means = [fits.accuracy.mean(), *parts.mean()]
+    table = "| method | mean score | random convolutions | transformer |"
+    line = "| ensemble | " + " | ".join(f"{mean:.3f}" for mean in means) + " |"
+    assert table in report
+    assert line in report
+    assert report.count(table) == 1
+
+    store = prepare_store(uri, experiment)
+    metrics = {run.info.run_id: run.data.metrics for run in store.runs("FINISHED")}
+    assert metrics[row.run_id]["test/part_accuracy/transformer"] == scores["transformer"]
+    again = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    pd.testing.assert_frame_equal(again.results, comparison.results)
 
 
 def test_where_a_method_is_left_out_there_is_no_fit_and_the_report_says_so(

@@ -31,7 +31,7 @@ _COLUMNS = ("dataset", "method", "seed", "score")
 #: What a comparison run here calls these columns.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
-_WORDS = ("dataset", "method", "encoding", "helped", "run_id")
+_WORDS = ("dataset", "method", "encoding", "parts", "helped", "run_id")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Hashable, Mapping
@@ -127,6 +128,7 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
         blocks += _cost(found, stem, level)
     if found.on_one_data_set:
         blocks += [Heading("Methods", level), _on_one_data_set(found)]
+    blocks += _parts(found, level)
     if found.beside is not None and len(found.beside):
         blocks += [Heading("Published results", level), *_beside(found)]
     return [*blocks, Heading("Data sets", level), *_datasets(found)]
@@ -260,6 +262,36 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
         Heading("Cost", level),
         Picture(f"{stem}cost", plot_cost(costs), caption),
         Table(header, rows),
+    ]
+
+
+def _parts(found: Findings, level: int) -> list[Block]:
+    """Return the mean score of each part of the methods that average several."""
+    rows = found.used
+    rows = rows[rows["parts"] != ""] if "parts" in rows.columns else rows[:0]
+    if rows.empty:
+        return []
+    parts = pd.DataFrame([json.loads(cell) for cell in rows["parts"]], index=rows.index)
+    # First over the fits of a data set, as the means of the methods are.
+    together = parts.assign(whole=rows["score"]).groupby([rows["method"], rows["dataset"]]).mean()
+    means = together.groupby("method", sort=False).mean()
+    header = {"whole": "mean score"} | {name: name.replace("_", " ") for name in parts.columns}
+    return [
+        Heading("Parts", level),
+        Text(
+            "The score of a method that averages others is the score of none of its parts, each of "
+            "which is scored alone here, on the same fits."
+        ),
+        Table(
+            ["method", *header.values()],
+            [
+                [
+                    str(method),
+                    *("–" if pd.isna(row[name]) else f"{row[name]:.3f}" for name in header),
+                ]
+                for method, row in means.iterrows()
+            ],
+        ),
     ]
 
 

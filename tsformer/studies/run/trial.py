@@ -68,6 +68,8 @@ _METRICS = {
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 
+# Prefix of metrics: the accuracies of the parts of an ensemble.
+_PART = "test/part_accuracy/"
 # Tag of a run: how the series were made readable.
 _HELPED = "tsformer.helped"
 # Of these a fit is only made to compile what it needs.
@@ -81,8 +83,8 @@ def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
     counted = ["n_train"] if study.train_sizes else []
     trial = ["dataset", name_column(study), *study.varied, *counted, "seed", "resample"]
-    helped = ["helped"] if study.methods else []
-    return [*trial, *_METRICS, *helped, "configuration", "version", "commit", "run_id"]
+    others = ["parts", "helped"] if study.methods else []
+    return [*trial, *_METRICS, *others, "configuration", "version", "commit", "run_id"]
 
 
 def name_column(study: Study) -> str:
@@ -211,8 +213,10 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
             raise KeyboardInterrupt
         run.metrics(fit)
         scores = _score(classifier, problem, run, device)
+        parts = classifier.score_parts(problem.X_test, problem.y_test)
+        run.metrics({_PART + name: score for name, score in parts.items()})
     run.tags({_HELPED: classifier.helped_})
-    return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
+    return _row(trial, study, run, {**scores, **fit}, parts=parts, helped=classifier.helped_)
 
 
 def _cpu_seconds() -> float:
@@ -243,11 +247,17 @@ def _finish_transformer(
     run.metrics(cost)
     device = resolve_device(classifier.device)
     scores = _score(classifier, problem, run, device)
-    return _row(trial, study, run, {**scores, **tracker.summary_, **cost}, helped="")
+    return _row(trial, study, run, {**scores, **tracker.summary_, **cost})
 
 
 def _row(
-    trial: Trial, study: Study, run: TrackedRun, values: dict[str, float], *, helped: str
+    trial: Trial,
+    study: Study,
+    run: TrackedRun,
+    values: Mapping[str, float],
+    *,
+    parts: Mapping[str, float] | None = None,
+    helped: str = "",
 ) -> dict[str, Any]:
     if run.ended():
         raise RunEnded(f"run {run.run_id} was ended by somebody else")
@@ -255,12 +265,16 @@ def _row(
         **describe(trial, study),
         **dict.fromkeys(_METRICS, np.nan),
         **values,
-        **({"helped": helped} if study.methods else {}),
+        **({"parts": _in_a_cell(parts), "helped": helped} if study.methods else {}),
         "configuration": study.hash_of(trial.variant, trial.method),
         "version": tsformer.__version__,
         "commit": commit(),
         "run_id": run.run_id,
     }
+
+
+def _in_a_cell(parts: Mapping[str, float] | None) -> str:
+    return json.dumps(dict(sorted(parts.items()))) if parts else ""
 
 
 def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> None:
@@ -324,11 +338,15 @@ def warm_up(problem: Problem) -> None:
 def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
     """Return the row of a fit that finished earlier; metrics its run lacks are NaN."""
     metrics = {name: run.data.metrics.get(metric, np.nan) for name, metric in _METRICS.items()}
-    helped = {"helped": run.data.tags.get(_HELPED, "")} if study.methods else {}
+    others = {}
+    if study.methods:
+        logged = sorted(name for name in run.data.metrics if name.startswith(_PART))
+        parts = {name.removeprefix(_PART): run.data.metrics[name] for name in logged}
+        others = {"parts": _in_a_cell(parts), "helped": run.data.tags.get(_HELPED, "")}
     return {
         **describe(trial, study),
         **metrics,
-        **helped,
+        **others,
         "configuration": run.data.tags["tsformer.configuration"],
         "version": run.data.tags["tsformer.version"],
         "commit": run.data.tags.get("tsformer.commit", ""),
