@@ -10,14 +10,17 @@ import inspect
 import textwrap
 from pathlib import Path
 
+import pandas as pd
+
 from experiments.output import COMMITTED
 from tsformer import TSTransformerClassifier
 from tsformer.studies.analysis.scores import read_study, variant_scores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 
-__all__ = ["recommendation"]
+__all__ = ["recommendation", "with_the_default_of_today"]
 
 STUDY = COMMITTED / "which_encoding/results.csv"
+TODAY = COMMITTED / "encodings_of_today/results.csv"
 # Scores no further apart than this count as practically equal, as in the report of the study.
 _SAME = 0.01
 
@@ -62,3 +65,38 @@ def recommendation(link: str, results: Path = STUDY) -> str:
         "default recipe, of which the convolutional one had two layers and has three now."
     )
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def with_the_default_of_today(link: str, results: Path = TODAY) -> str:
+    """Return what the study of the default of today says, as one paragraph of Markdown.
+
+    Parameters
+    ----------
+    link : str
+        Where the page finds its report.
+    results : path
+        The rows of a study of the default and of the linear stem.
+    """
+    study = read_study(results)
+    parts = {part.label: part for part in variant_scores(study)}
+    conv, linear = (mean_scores(parts[f"stem={stem}"].used) for stem in ("conv", "linear"))
+    default = inspect.signature(TSTransformerClassifier).parameters["encoding"].default
+
+    n_seeds = study.rows["seed"].nunique()
+
+    def means(scores: pd.DataFrame) -> str:
+        ordered = scores.mean().sort_values(ascending=False)
+        return ", ".join(f"`{name}` {mean:.3f}" for name, mean in ordered.items())
+
+    text = (
+        f"**With the default of today**, on {len(conv)} of the problems on which it was chosen, "
+        f"over {n_seeds} seed{'s' * (n_seeds > 1)} ([report]({link})): behind the default stem "
+        f"{means(conv)}; without any encoding it is {_signed(conv, 'none', default)} points from "
+        f"`{default}`. Behind the linear stem {means(linear)}; there `none` is "
+        f"{_signed(linear, 'none', default)} points from `{default}`."
+    )
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _signed(scores: pd.DataFrame, name: str, other: str) -> str:
+    return f"{100 * (scores[name] - scores[other]).mean():+.1f}"

@@ -27,7 +27,7 @@ from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
 from tools import augmentation_page, encodings_page, field, gpu_page, speed_tables
 from tools import markdown_text as md
-from tools.recommendation import STUDY, recommendation
+from tools.recommendation import STUDY, recommendation, with_the_default_of_today
 from tsformer.explain import METHODS
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.published import marked, published_accuracies
@@ -73,6 +73,11 @@ CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 RECOMMENDED_BY = {
     "docs/guide/choosing.md": "../../experiments/results/which_encoding/report/report.md",
     "experiments/results/README.md": "which_encoding/report/report.md",
+}
+#: The same for the study of the default of today.
+TODAY_FROM = {
+    page: link.replace("which_encoding/report/report.md", "encodings_of_today/report/report.md")
+    for page, link in RECOMMENDED_BY.items()
 }
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"
@@ -422,11 +427,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = CHOOSING.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
     text = filled(text, "recommendation", recommendation(RECOMMENDED_BY["docs/guide/choosing.md"]))
+    today = with_the_default_of_today(TODAY_FROM["docs/guide/choosing.md"])
+    text = filled(text, "encodings of today", today)
     CHOOSING.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
     text = filled(
         text, "recommendation", recommendation(RECOMMENDED_BY["experiments/results/README.md"])
     )
+    today = with_the_default_of_today(TODAY_FROM["experiments/results/README.md"])
+    text = filled(text, "encodings of today", today)
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
     text = filled(text, "cut problems", cut_table())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools import write_docs
-from tools.recommendation import recommendation
+from tools.recommendation import recommendation, with_the_default_of_today
 from tsformer import TSTransformerClassifier
 
 PAGES = ("docs/guide/choosing.md", "docs/encodings.md", "experiments/results/README.md")
@@ -65,3 +65,20 @@ def test_without_equality_it_asks_for_another_sentence(tmp_path: Path) -> None:
     rows.write_text(ROWS.replace("A,rope,conv,0,0.905", "A,rope,conv,0,0.95"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"0\.050 apart"):
         recommendation("report.md", rows)
+
+
+@pytest.mark.parametrize("page", list(write_docs.TODAY_FROM))
+def test_what_the_default_of_today_says_is_fresh(page: str) -> None:
+    text = (write_docs.ROOT / page).read_text(encoding="utf-8")
+    said = with_the_default_of_today(write_docs.TODAY_FROM[page])
+    assert text.count(said) == 1, "stale; run: python tools/write_docs.py"
+
+
+def test_means_of_both_stems_are_what_the_rows_say(tmp_path: Path) -> None:
+    rows = tmp_path / "results.csv"
+    (tmp_path / "study.json").write_text('{"vary": {"stem": ["linear", "conv"]}}', encoding="utf-8")
+    rows.write_text(ROWS, encoding="utf-8")
+    said = " ".join(with_the_default_of_today("report.md", rows).split())
+    assert "on 1 of the problems on which it was chosen, over 1 seed ([report](report.md))" in said
+    assert "stem `rope` 0.905, `none` 0.900, `lspe` 0.900; without any encoding it is +0.0" in said
+    assert "stem `rope` 0.850, `none` 0.600, `lspe` 0.600; there `none` is +0.0 points" in said
