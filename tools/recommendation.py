@@ -81,22 +81,17 @@ def with_the_default_of_today(link: str, results: Path = TODAY) -> str:
     parts = {part.label: part for part in variant_scores(study)}
     conv, linear = (mean_scores(parts[f"stem={stem}"].used) for stem in ("conv", "linear"))
     default = inspect.signature(TSTransformerClassifier).parameters["encoding"].default
-
     n_seeds = study.rows["seed"].nunique()
 
     def means(scores: pd.DataFrame) -> str:
-        ordered = scores.mean().sort_values(ascending=False)
-        return ", ".join(f"`{name}` {mean:.3f}" for name, mean in ordered.items())
+        ordered = scores.mean().sort_values(ascending=False, kind="stable")
+        said = ", ".join(f"`{name}` {mean:.3f}" for name, mean in ordered.items())
+        gain = 100 * (scores[default] - scores["none"]).mean()
+        return f"{said}; the gain of `{default}` over `none` is {gain:+.1f} points"
 
     text = (
-        f"**With the default of today**, on {len(conv)} of the problems on which it was chosen, "
-        f"over {n_seeds} seed{'s' * (n_seeds > 1)} ([report]({link})): behind the default stem "
-        f"{means(conv)}; without any encoding it is {_signed(conv, 'none', default)} points from "
-        f"`{default}`. Behind the linear stem {means(linear)}; there `none` is "
-        f"{_signed(linear, 'none', default)} points from `{default}`."
+        f"**With the default of today**, mean accuracies on {len(conv)} of the problems on which "
+        f"it was chosen, with {n_seeds} seed{'s' * (n_seeds > 1)} ([report]({link})). Behind the "
+        f"default stem: {means(conv)}. Behind the linear stem: {means(linear)}."
     )
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-def _signed(scores: pd.DataFrame, name: str, other: str) -> str:
-    return f"{100 * (scores[name] - scores[other]).mean():+.1f}"

@@ -74,10 +74,10 @@ RECOMMENDED_BY = {
     "docs/guide/choosing.md": "../../experiments/results/which_encoding/report/report.md",
     "experiments/results/README.md": "which_encoding/report/report.md",
 }
-#: The same for the study of the default of today.
+#: Page -> its link to the report of the study of the default of today.
 TODAY_FROM = {
-    page: link.replace("which_encoding/report/report.md", "encodings_of_today/report/report.md")
-    for page, link in RECOMMENDED_BY.items()
+    "docs/guide/choosing.md": "../../experiments/results/encodings_of_today/report/report.md",
+    "experiments/results/README.md": "encodings_of_today/report/report.md",
 }
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"

@@ -1,4 +1,4 @@
-"""Few series, many classes, rare ones, channels that say nothing: the problems people have."""
+"""Few series, many classes, rare classes, constant channels."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_three_hundred_classes(name):
 @pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.parametrize("value", [0.0, 1e9])
 def test_a_channel_without_any_change(name, value):
-    """It says nothing, and so it neither hides what the other says nor stands out when it does."""
+    """It carries no information, and must not drown that of the other, however large it is."""
     labels = np.tile([0, 1], 15)
     X = waves(np.where(labels, 5.0, 20.0))
     constant = np.full_like(X, value)
@@ -80,7 +80,7 @@ def test_a_channel_without_any_change(name, value):
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_class_weights_find_more_of_a_rare_class(name):
-    """Five of a hundred series: one class is noise around the other."""
+    """Five of a hundred series, which differ from the others by less than their noise."""
     rng = np.random.default_rng(0)
 
     def series(n_rare: int, n: int) -> tuple[np.ndarray, np.ndarray]:

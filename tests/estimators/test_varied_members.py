@@ -71,16 +71,16 @@ def test_an_unknown_kind():
         TSTransformerClassifier(members="vared").fit(X, Y)
 
 
-class Power(Callback):
-    """Fails at the end of an epoch, counted over all members; counts those that were trained."""
+class FailsAfter(Callback):
+    """Counts the epochs of all members, and raises at the end of the given one; never for 0."""
 
-    def __init__(self, *, lasts: int):
-        self.lasts = lasts
+    def __init__(self, last_epoch: int):
+        self.last_epoch = last_epoch
         self.n_epochs = 0
 
     def on_epoch_end(self, state):
         self.n_epochs += 1
-        if self.n_epochs == self.lasts:
+        if self.n_epochs == self.last_epoch:
             raise OSError("no power")
 
 
@@ -112,12 +112,12 @@ def test_what_was_interrupted_goes_on_in_the_member_that_it_stopped_in(make, n_m
         "augmentation_params": {"warp": {"p": 0.5}},
         "stem_params": {"n_tokens": 16},
     }
-    whole = make(**options, callbacks=[Power(lasts=0)]).fit(series, labels)
+    whole = make(**options, callbacks=[FailsAfter(0)]).fit(series, labels)
 
     kept = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
     with pytest.raises(OSError, match="no power"):
-        make(**options, **kept, callbacks=[Power(lasts=6)]).fit(series, labels)
-    second = Power(lasts=0)
-    resumed = make(**options, **kept, resume=True, callbacks=[second]).fit(series, labels)
-    assert second.n_epochs == 4 * n_members - 6 + 1, "only the epoch of the failure is repeated"
+        make(**options, **kept, callbacks=[FailsAfter(6)]).fit(series, labels)
+    counter = FailsAfter(0)
+    resumed = make(**options, **kept, resume=True, callbacks=[counter]).fit(series, labels)
+    assert counter.n_epochs == 4 * n_members - 6 + 1, "only the epoch of the failure is repeated"
     np.testing.assert_array_equal(resumed.predict_proba(series), whole.predict_proba(series))

@@ -89,8 +89,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         How the tokens of a series are pooled into one vector.
     head_norm : {"batch", "layer", None}, default="batch"
         Norm of the pooled vector before the linear head: "batch" [3]_ standardises each feature
-        over the series, ``(z - mean) / std * weight + bias``, with the means of training in
-        `predict`; "layer" [4]_ the features of each series. Either costs 2 D parameters.
+        over the series, ``(z - mean) / std * weight + bias``, in `predict` with the statistics of
+        the training series; "layer" [4]_ the features of each series. Either has ``2 * d_model``
+        parameters.
     scaling : {"auto", "channel", "series", None}, default="auto"
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
@@ -104,9 +105,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         What the model reads of each channel: "values", "difference", or both as
         "values+difference". The first difference [5]_, over time if there are times, is divided by
         its standard deviation over the training series and multiplied by
-        ``view_params={"scale": 0.25}``. Both take twice the channels, which only the first layer
-        of the stem notices. "auto" is both for the conv stem, and the values alone for
-        the others. Codes have no differences: with ``stem="embedding"`` only they are read.
+        ``view_params={"scale": 0.25}``. Both together double the channels, and with them the cost
+        of the first layer of the stem alone. "auto" is both for the conv stem, and the values alone
+        for the others. Codes have no differences: with ``stem="embedding"`` only they are read.
     view_params : dict, optional
         Options of the difference.
     timestamps : {None, "index"}, default=None

@@ -286,8 +286,8 @@ class ConvStem(Stem):
     Yu and Koltun, "Multi-Scale Context Aggregation by Dilated Convolutions", ICLR 2016, for the
     dilations; Fawaz et al., "InceptionTime", DMKD 2020, for kernels of several spans side by side;
     He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, for the residual layers;
-    Dempster et al., "ROCKET", DMKD 2020, for maximum and a mean of each kernel, there over the
-    whole series.
+    Dempster et al., "ROCKET", DMKD 2020, which keeps the maximum and the share of positive values
+    of each kernel over the whole series, where "pool" keeps the maximum and the mean of windows.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from made_up_scores import results
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 
 from tsformer.studies.analysis.analyse import Findings, analyse
-from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.analysis.scores import StudyScores, read_study
 
 N = 8
 
@@ -110,3 +110,49 @@ def test_gains_are_set_against_the_series_that_were_trained_on(tmp_path: Path) -
     assert only.gains is not None
     sizes = only.gains.set_index("dataset")["train_size"]
     assert sizes.to_dict() == {f"d{d}": 2.0 + d for d in range(N)}
+
+
+def study_with_parts(folder: Path, cells: list[str]) -> StudyScores:
+    """Return a study of an ensemble on three data sets, the last of which another method lacks."""
+    (folder / "study.json").write_text(
+        '{"methods": {"ensemble": {}, "ridge": {}}, "leave_out": {"ridge": ["c"]}}'
+    )
+    datasets = ["a", "a", "b", "b", "c", "c"]
+    whole = [0.5, 0.7, 0.9, 0.9, 0.1, 0.1]
+    columns = {"dataset": datasets, "seed": [0, 1] * 3, "accuracy": whole, "parts": cells}
+    ensemble = pd.DataFrame(columns).assign(method="ensemble")
+    ridge = ensemble[:4].assign(method="ridge", accuracy=0.4, parts="")
+    pd.concat([ensemble, ridge]).to_csv(folder / "results.csv", index=False)
+    return read_study(folder)
+
+
+def test_parts_have_means_over_the_data_sets_and_fits_of_the_whole(tmp_path: Path) -> None:
+    both = '{"random_convolutions": 0.4, "transformer": 0.6}'
+    ridge_alone = '{"random_convolutions": 0.8}'
+    cells = [both, both, ridge_alone, ridge_alone, both, both]
+    (of,) = analyse(study_with_parts(tmp_path, cells))
+    assert of.parts is not None
+    assert of.statistics is not None
+    assert of.parts.index.tolist() == ["ensemble"]
+    expected = {"whole": 0.75, "random_convolutions": 0.6, "transformer": 0.6}
+    assert of.parts.loc["ensemble"].to_dict() == pytest.approx(expected)
+    assert of.statistics.scores["ensemble"].mean() == pytest.approx(0.75)
+
+
+def test_a_fit_whose_parts_were_not_scored_counts_for_neither(tmp_path: Path) -> None:
+    (of,) = analyse(study_with_parts(tmp_path, ["", *['{"transformer": 0.6}'] * 5]))
+    assert of.parts is not None
+    assert of.parts.loc["ensemble", "whole"] == pytest.approx((0.7 + 0.9) / 2)
+
+
+@pytest.mark.parametrize("cell", ["wheel", "[0.5]", '{"transformer": "good"}'])
+def test_parts_that_cannot_be_read_are_named(cell: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"results\.csv: the column `parts` must be empty or hold"):
+        analyse(study_with_parts(tmp_path, [cell] * 6))
+
+
+def test_a_column_parts_of_other_scores_is_theirs(tmp_path: Path) -> None:
+    rows = results(OURS, seeds=2).assign(parts="wheel")
+    rows.to_csv(tmp_path / "scores.csv", index=False)
+    (of,) = analyse(read_study(tmp_path / "scores.csv"))
+    assert of.parts is None

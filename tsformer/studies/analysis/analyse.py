@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -49,6 +50,9 @@ class Findings:
         Each measured method beside each published one, over the data sets that both have, compared
         or not: `published`, `method`, `datasets`, the means `published_score` and `score`,
         `difference` (measured minus published), and `wins`, `ties`, `loses` of the measured method.
+    parts : DataFrame or None
+        Mean scores of the ensembles, one row each, over the data sets that were compared: `whole`,
+        then each part alone. None if a study run here has no ensemble, and for other scores.
     """
 
     label: str
@@ -62,6 +66,7 @@ class Findings:
     obstacle: str = ""
     published: pd.DataFrame | None = None
     beside: pd.DataFrame | None = None
+    parts: pd.DataFrame | None = None
 
     @property
     def left_out(self) -> list[str]:
@@ -115,7 +120,8 @@ def analyse(
     ------
     ValueError
         If there is no method `baseline`, or it is a published one that lacks a data set of each
-        variant; if a score is missing or duplicated, or `rope` is not positive.
+        variant; if a score is missing or duplicated, or `rope` is not positive; if the scores of
+        an ensemble's parts cannot be read.
     ImportError
         If the extra `statistics` is missing.
     """
@@ -131,6 +137,8 @@ def analyse(
         )
         for variant in variant_scores(study)
     ]
+    if study.ours and "parts" in study.rows.columns:
+        findings = [replace(each, parts=_parts(each, study)) for each in findings]
     if baseline is not None and all(baseline in each.not_ranked for each in findings):
         raise ValueError(
             f"gains over {baseline} cannot be computed: it lacks a data set that was compared; "
@@ -173,6 +181,28 @@ def _analyse_variant(
         sizes = used.groupby("dataset")["n_train"].first().astype(float)
         table = table.assign(train_size=table["dataset"].map(sizes))
     return replace(found, gains=table, mean_gains=mean_gains(table), effects=effects(table))
+
+
+def _parts(found: Findings, study: StudyScores) -> pd.DataFrame | None:
+    """Return the mean scores of each ensemble and of its parts, on the same fits."""
+    compared = found.used
+    if found.statistics is not None:
+        compared = compared[~compared["dataset"].isin(found.left_out)]
+    fits = compared[compared["parts"] != ""]
+    if fits.empty:
+        return None
+    try:
+        scores = [{name: float(s) for name, s in json.loads(x).items()} for x in fits["parts"]]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{study.path}: the column `parts` must be empty or hold the scores of an ensemble's "
+            'parts as JSON, such as {"transformer": 0.9}; run the comparison again with the same '
+            f"--out, which writes the file anew ({error})"
+        ) from error
+    parts = pd.DataFrame(scores, index=fits.index)
+    # First over the fits of a data set, as the mean score of a method is.
+    each = parts.assign(whole=fits["score"]).groupby([fits["method"], fits["dataset"]]).mean()
+    return each.groupby("method").mean()[["whole", *parts.columns]]
 
 
 def _beside(used: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Hashable, Mapping
@@ -128,7 +127,8 @@ def variant_section(found: Findings, baseline: str | None, several: bool) -> lis
         blocks += _cost(found, stem, level)
     if found.on_one_data_set:
         blocks += [Heading("Methods", level), _on_one_data_set(found)]
-    blocks += _parts(found, level)
+    if found.parts is not None:
+        blocks += _parts(found.parts, level)
     if found.beside is not None and len(found.beside):
         blocks += [Heading("Published results", level), *_beside(found)]
     return [*blocks, Heading("Data sets", level), *_datasets(found)]
@@ -265,33 +265,20 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
     ]
 
 
-def _parts(found: Findings, level: int) -> list[Block]:
-    """Return the mean score of each part of the methods that average several."""
-    rows = found.used
-    rows = rows[rows["parts"] != ""] if "parts" in rows.columns else rows[:0]
-    if rows.empty:
-        return []
-    parts = pd.DataFrame([json.loads(cell) for cell in rows["parts"]], index=rows.index)
-    # First over the fits of a data set, as the means of the methods are.
-    together = parts.assign(whole=rows["score"]).groupby([rows["method"], rows["dataset"]]).mean()
-    means = together.groupby("method", sort=False).mean()
-    header = {"whole": "mean score"} | {name: name.replace("_", " ") for name in parts.columns}
+def _parts(parts: pd.DataFrame, level: int) -> list[Block]:
+    """Return the mean score of each ensemble beside those of its parts."""
+    header = ["method", "mean score", *(name.replace("_", " ") for name in parts.columns[1:])]
+    rows = [
+        [str(method), *("–" if pd.isna(score) else f"{score:.3f}" for score in scores)]
+        for method, scores in zip(parts.index, parts.to_numpy(), strict=True)
+    ]
     return [
         Heading("Parts", level),
         Text(
-            "The score of a method that averages others is the score of none of its parts, each of "
-            "which is scored alone here, on the same fits."
+            "The score of an ensemble is the score of none of its parts. Here each part is scored "
+            "alone, on the same fits."
         ),
-        Table(
-            ["method", *header.values()],
-            [
-                [
-                    str(method),
-                    *("–" if pd.isna(row[name]) else f"{row[name]:.3f}" for name in header),
-                ]
-                for method, row in means.iterrows()
-            ],
-        ),
+        Table(header, rows),
     ]
 
 

@@ -53,8 +53,8 @@ class Comparison:
         `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
         parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
         In a study with methods, `method` is in place of `encoding`, `parts` has the accuracy of
-        each part of a `TSEnsembleClassifier` alone, as JSON, and `helped` says whether
-        series were ``padded``, ``cut`` or ``interpolated`` because it cannot read them as they are.
+        each part of a `TSEnsembleClassifier` alone, as JSON, and `helped` says whether series were
+        ``padded``, ``cut`` or ``interpolated`` because it cannot read them as they are.
         What a method does not have is NaN: log loss without probabilities, epochs, parameters.
     failures : DataFrame
         One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
