@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from small_ensemble import fit as fit_members
+from small_ensemble import make_members
 from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, weights_of
 from torch import Tensor
 
@@ -153,19 +155,29 @@ def test_a_seed_determines_what_is_drawn(augmentation):
     assert not all(torch.equal(first[name], other[name]) for name in first)
 
 
-@pytest.mark.parametrize("n_estimators", [1, 2])
-def test_an_augmentation_is_told_which_channels_are_flags(n_estimators):
+def test_an_augmentation_is_told_which_channels_are_flags():
     """Two of three channels have gaps; their flags are the last two of eight channels."""
     X = np.random.default_rng(0).normal(size=(8, 3, 20))
     X[::2, 0, 5:8] = X[1::2, 2, 3:5] = np.nan
     seen = Recorder()
-    TSTransformerClassifier(
-        augmentation=seen, n_estimators=n_estimators, max_epochs=1, random_state=0
-    ).fit(X, [0, 1] * 4)
+    TSTransformerClassifier(augmentation=seen, max_epochs=1, random_state=0).fit(X, [0, 1] * 4)
     assert seen.batches
     for batch in seen.batches:
         assert (batch.values.shape[-1], batch.n_flags) == (8, 2)
         assert set(batch.values[..., -2:].unique().tolist()) == {0.0, np.float32(-0.1).item()}
+
+
+def test_members_that_train_as_one_are_told_too():
+    panel, targets = make_panel()
+    seen = Recorder()
+    fit_members(
+        make_members(),
+        replace(panel, n_flags=1),
+        targets,
+        plan=make_plan(n_epochs=1, augmentation=seen),
+        vectorized=True,
+    )
+    assert [batch.n_flags for batch in seen.batches] == [1] * 2 * (20 // 4)
 
 
 def test_an_objective_is_told_which_channels_are_flags():

@@ -185,10 +185,7 @@ def _analyse_variant(
 
 def _parts(found: Findings, study: StudyScores) -> pd.DataFrame | None:
     """Return the mean scores of each ensemble and of its parts, on the same fits."""
-    compared = found.used
-    if found.statistics is not None:
-        compared = compared[~compared["dataset"].isin(found.left_out)]
-    fits = compared[compared["parts"] != ""]
+    fits = found.used[found.used["parts"] != ""]
     if fits.empty:
         return None
     try:
