@@ -121,7 +121,7 @@ def test_no_step_waits_for_a_device():
     shares = [([0, 1], index, index)]
     loop.step(shares, totals)  # AdamW creates its state in the first
     inputs = panel.take(index)  # reads lengths, which always are on the host
-    data.panel = SimpleNamespace(symbolic=False, take=lambda *_, **__: inputs)
+    data.panel = SimpleNamespace(symbolic=False, n_flags=0, take=lambda *_, **__: inputs)
     with Watch() as watch:
         loop.step(shares, totals)
     assert watch.seen == set()
