@@ -192,7 +192,7 @@ def guide(
         "{cost}\n": (cost, partial(cost_table, encodings=[row["name"] for row in packaged()])),
         "{choose_recipe}\n": (choose_recipe, choose_recipe_table),
     }
-    recommended = recommendation("../experiments/results/which_encoding/report/report.md")
+    recommended = recommendation("../experiments/results/")
     text = GUIDE.replace("{recommendation}\n", recommended + "\n")
     opening, *parts = re.split(r"^(?=### )", text, flags=re.MULTILINE)
     kept = []

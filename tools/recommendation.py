@@ -1,4 +1,4 @@
-"""Which encoding to try first: one sentence for every page, from the rows of the study.
+"""Which encoding to try first: one paragraph for every page, from the rows of two studies.
 
 docs/guide/choosing.md, docs/encodings.md and experiments/results/README.md have it;
 `tools/write_docs.py` writes it there.
@@ -14,84 +14,79 @@ import pandas as pd
 
 from experiments.output import COMMITTED
 from tsformer import TSTransformerClassifier
+from tsformer.studies.analysis.effects import mean_gains
 from tsformer.studies.analysis.scores import read_study, variant_scores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 
-__all__ = ["recommendation", "with_the_default_of_today"]
+__all__ = ["recommendation"]
 
 STUDY = COMMITTED / "which_encoding/results.csv"
 TODAY = COMMITTED / "encodings_of_today/results.csv"
-# Scores no further apart than this count as practically equal, as in the report of the study.
-_SAME = 0.01
 
 
-def recommendation(link: str, results: Path = STUDY) -> str:
+def recommendation(folder: str, today: Path = TODAY, earlier: Path = STUDY) -> str:
     """Return the recommendation as one paragraph of Markdown.
 
     Parameters
     ----------
-    link : str
-        Where the page finds the report of the study.
-    results : path
-        The rows of a study of the linear and of the default stem.
+    folder : str
+        Where the page finds experiments/results: empty, or a path that ends with a slash.
+    today, earlier : path
+        The rows of two studies of the linear and of the default stem: with the default of today,
+        and with that of version 0.1.0.
 
     Raises
     ------
     ValueError
-        If behind the default stem the encodings are not practically equal: another sentence is
-        then needed.
+        If the study of today shows that behind the default stem the default encoding is worse
+        than none: another sentence is then needed.
     """
-    study = read_study(results)
-    parts = {part.label: part for part in variant_scores(study)}
-    linear, conv = (mean_scores(parts[f"stem={stem}"].used) for stem in ("linear", "conv"))
+    conv, linear = _scores(today)
+    old_conv, old_linear = _scores(earlier)
     default = inspect.signature(TSTransformerClassifier).parameters["encoding"].default
-    apart = conv.mean().max() - conv.mean().min()
-    if apart > _SAME:
+    gain = _gain(conv, default)
+    if gain["high"] < 0:
         raise ValueError(
-            f"behind the default stem the encodings of {results} are {apart:.3f} apart, more than "
-            f"{_SAME}: recommend one, in tools/recommendation.py"
+            f"in {today}, {default!r} is {-gain['gain']:.1f} points worse than 'none' behind the "
+            "default stem, and not by chance: recommend another, in tools/recommendation.py"
         )
-    ranks = mean_ranks(linear)
-    best, means = str(ranks.idxmin()), linear.mean()
-    versions = ", ".join(sorted(set(study.rows["version"].map(str))))
+    n_seeds = read_study(today).rows["seed"].nunique()
+    means, old_means = conv.mean(), old_conv.mean()
     text = (
         f"**Which encoding to try first:** the default, `{default}` behind the convolutional stem; "
-        f"there all {conv.shape[1]} encodings of [the study]({link}), `none` included, are "
-        f"practically equal, at mean accuracies from {conv.mean().min():.3f} to "
-        f'{conv.mean().max():.3f}. Behind `stem="linear"`, `{best}`: of the {len(ranks)} it has '
-        f"the best mean rank on the {len(linear)} problems, {ranks[best]:.2f}, and a mean accuracy "
-        f"of {means[best]:.3f}, where `{default}` has {means[default]:.3f} and `none` "
-        f"{means['none']:.3f}. The fits are those of version {versions} with the stems of its "
-        "default recipe, of which the convolutional one had two layers and has three now."
+        f"in a search, `{means.drop(default).idxmax()}` beside it. The choice makes little "
+        f"difference there. With [the recipe of today]({folder}encodings_of_today/report/"
+        f"report.md), on {len(conv)} of the problems on which it was chosen and with "
+        f"{n_seeds} seed{'s' * (n_seeds > 1)}, the mean accuracies of {len(means)} encodings lie "
+        f"between {means.min():.3f} (`{means.idxmin()}`) and {means.max():.3f} "
+        f"(`{means.idxmax()}`); the mean gain of `{default}` over `none` is {gain['gain']:+.1f} "
+        f"points, with a 95 % interval of {gain['low']:+.1f} to {gain['high']:+.1f}. With [that of "
+        f"0.1.0]({folder}which_encoding/report/report.md), on {len(old_conv)} problems, they lay "
+        f"between {old_means.min():.3f} and {old_means.max():.3f}. Behind "
+        f'`stem="linear"`, where only the encoding knows the order of steps, it matters: '
+        f"{_first(linear, default)}; with the recipe of 0.1.0, {_first(old_linear, default)}."
     )
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-def with_the_default_of_today(link: str, results: Path = TODAY) -> str:
-    """Return what the study of the default of today says, as one paragraph of Markdown.
-
-    Parameters
-    ----------
-    link : str
-        Where the page finds its report.
-    results : path
-        The rows of a study of the default and of the linear stem.
-    """
-    study = read_study(results)
-    parts = {part.label: part for part in variant_scores(study)}
+def _scores(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the mean scores [data sets x encodings] behind the conv stem and the linear one."""
+    parts = {part.label: part for part in variant_scores(read_study(results))}
     conv, linear = (mean_scores(parts[f"stem={stem}"].used) for stem in ("conv", "linear"))
-    default = inspect.signature(TSTransformerClassifier).parameters["encoding"].default
-    n_seeds = study.rows["seed"].nunique()
+    return conv, linear
 
-    def means(scores: pd.DataFrame) -> str:
-        ordered = scores.mean().sort_values(ascending=False, kind="stable")
-        said = ", ".join(f"`{name}` {mean:.3f}" for name, mean in ordered.items())
-        gain = 100 * (scores[default] - scores["none"]).mean()
-        return f"{said}; the gain of `{default}` over `none` is {gain:+.1f} points"
 
-    text = (
-        f"**With the default of today**, mean accuracies on {len(conv)} of the problems on which "
-        f"it was chosen, with {n_seeds} seed{'s' * (n_seeds > 1)} ([report]({link})). Behind the "
-        f"default stem: {means(conv)}. Behind the linear stem: {means(linear)}."
+def _gain(scores: pd.DataFrame, encoding: str) -> pd.Series:
+    """Return the mean gain of an encoding over none, and its interval, in points."""
+    paired = (scores[encoding] - scores["none"]).rename("gain").reset_index()
+    found = mean_gains(paired.assign(method=encoding))
+    return 100 * found.loc[0, ["gain", "low", "high"]]
+
+
+def _first(scores: pd.DataFrame, default: str) -> str:
+    """Return the encoding of the best mean rank, and the means of it, the default and none."""
+    means, best = scores.mean(), str(mean_ranks(scores).idxmin())
+    return (
+        f"`{best}` has the best mean rank, and a mean accuracy of {means[best]:.3f} where "
+        f"`{default}` has {means[default]:.3f} and `none` {means['none']:.3f}"
     )
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"

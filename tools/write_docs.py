@@ -27,7 +27,7 @@ from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
 from tools import augmentation_page, encodings_page, field, gpu_page, speed_tables
 from tools import markdown_text as md
-from tools.recommendation import STUDY, recommendation, with_the_default_of_today
+from tools.recommendation import STUDY, TODAY, recommendation
 from tsformer.explain import METHODS
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.published import marked, published_accuracies
@@ -69,15 +69,10 @@ CONFIRMATION = COMMITTED / "confirmation_averages.csv"
 SECOND_SCORING = COMMITTED / "confirmation_2_averages.csv"
 CUT_PROBLEMS = COMMITTED / "cut_problems.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
-#: Page -> its link to the report of the study that the recommendation is from.
-RECOMMENDED_BY = {
-    "docs/guide/choosing.md": "../../experiments/results/which_encoding/report/report.md",
-    "experiments/results/README.md": "which_encoding/report/report.md",
-}
-#: Page -> its link to the report of the study of the default of today.
-TODAY_FROM = {
-    "docs/guide/choosing.md": "../../experiments/results/encodings_of_today/report/report.md",
-    "experiments/results/README.md": "encodings_of_today/report/report.md",
+#: Page -> where it finds experiments/results, for the recommendation.
+RESULTS_FROM = {
+    "docs/guide/choosing.md": "../../experiments/results/",
+    "experiments/results/README.md": "",
 }
 SPEED = COMMITTED / "speed.csv"
 SPEED_TRIALS = COMMITTED / "speed_trials.csv"
@@ -426,16 +421,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     LARGE.write_text(filled(text, "memory", memory_table()), encoding="utf-8")
     text = CHOOSING.read_text(encoding="utf-8")
     text = filled(text, "encodings", encodings_table())
-    text = filled(text, "recommendation", recommendation(RECOMMENDED_BY["docs/guide/choosing.md"]))
-    today = with_the_default_of_today(TODAY_FROM["docs/guide/choosing.md"])
-    text = filled(text, "encodings of today", today)
+    said = recommendation(RESULTS_FROM["docs/guide/choosing.md"])
+    text = filled(text, "recommendation", said)
     CHOOSING.write_text(text, encoding="utf-8")
     text = RESULTS_README.read_text(encoding="utf-8")
-    text = filled(
-        text, "recommendation", recommendation(RECOMMENDED_BY["experiments/results/README.md"])
-    )
-    today = with_the_default_of_today(TODAY_FROM["experiments/results/README.md"])
-    text = filled(text, "encodings of today", today)
+    said = recommendation(RESULTS_FROM["experiments/results/README.md"])
+    text = filled(text, "recommendation", said)
+    text = filled(text, "encodings of today", study_table(TODAY))
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
     text = filled(text, "cut problems", cut_table())

@@ -34,6 +34,7 @@ def test_table_is_fresh(page, name, table):
         *("cut problems", "large data", "language model", "missing values", "recipe"),
         # These compare every pair of methods, of which there are 36 and 253, once per variant.
         pytest.param("which encoding", marks=pytest.mark.slow),
+        pytest.param("encodings of today", marks=pytest.mark.slow),
         pytest.param("whole catalogue", marks=pytest.mark.slow),
     ],
 )
@@ -46,6 +47,7 @@ def test_table_of_the_results_is_fresh(name):
         "missing values": write_docs.missing_table,
         "recipe": write_docs.recipe_table,
         "which encoding": write_docs.study_table,
+        "encodings of today": lambda: write_docs.study_table(write_docs.TODAY),
         "whole catalogue": lambda: write_docs.study_table(write_docs.CATALOGUE_STUDY),
     }[name]()
     assert len(table.splitlines()) > (2 if name == "recipe" else 9)
