@@ -174,6 +174,7 @@ def compare(
             options["max_epochs"] = max_epochs
         named = _methods(methods, allow_import)
         own: tuple[str, ...] = ()
+        splits: dict[str, str] = {}
         if data is not None:
             if folds is None and test is None and (named or group is not None):
                 folds = _FOLDS
@@ -182,7 +183,8 @@ def compare(
                     f"--data is cross-validated here, and its {folds} folds are the splits: leave "
                     "out --resamples"
                 )
-            own = (_own(data, test, dataclasses.replace(columns, group=group), folds or 0),)
+            named_group = dataclasses.replace(columns, group=group)
+            own, splits = _own(data, test, named_group, folds or 0)
             resamples = folds or resamples
         if folds and datasets:
             raise ValueError(
@@ -199,6 +201,7 @@ def compare(
             resamples,
             named,
             train_sizes=parsing.names(train_sizes),
+            splits=splits,
         )
     else:
         raise ValueError(
@@ -276,8 +279,10 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> str:
-    """Make a problem of series in files, and return its name."""
+def _own(
+    data: str, test: str | None, columns: TableSchema, folds: int
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Make a problem of series in files; return its name, and how it was split by name."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
 
@@ -296,7 +301,7 @@ def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> str:
         of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
         parts = f"{problem.n_train + problem.n_test} series{of} in {folds} folds"
     typer.echo(f"{parts}, in {problem.home}")
-    return problem.name
+    return (problem.name,), {problem.name: problem.split}
 
 
 def _refuse_beside_a_study(context: typer.Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,27 @@ def test_a_method_is_not_fitted_where_it_is_left_out(tmp_path: Path) -> None:
     assert whole.name != study.name
     assert "leave_out" not in whole.as_dict()
     assert whole.key("B", "1nn-dtw", 0) == study.key("B", "1nn-dtw", 0)
+
+
+@pytest.mark.parametrize(
+    ("splits", "error", "message"),
+    [
+        ({"AA": "two folds"}, ValueError, "splits: unknown data set of this study 'AA'"),
+        ({"A": 2}, TypeError, "splits, at 'A', must be of type str; got 2"),
+        (["A"], TypeError, "splits must map names of data sets to words"),
+    ],
+)
+def test_words_on_splits_are_checked(splits: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Study(("A", "B"), ("none",), splits=splits)
+
+
+def test_words_on_splits_are_part_of_the_design_but_of_no_key(tmp_path: Path) -> None:
+    study, plain = Study(("A",), ("none",), splits={"A": "two folds"}), Study(("A",), ("none",))
+    assert study.key("A", "none", 0) == plain.key("A", "none", 0)
+    assert "splits" not in plain.as_dict()
+    (tmp_path / "study.json").write_text(json.dumps(study.as_dict()), encoding="utf-8")
+    assert Study.from_toml(tmp_path / "study.json").splits == {"A": "two folds"}
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,12 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     assert sorted(set(rows["resample"])) == [0, 1, 2]
     assert len(rows) == 9
     assert (rows.loc[rows["method"] != "majority", "accuracy"] > 0.9).all()
+    report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
+    name = rows["dataset"].iloc[0]
+    said = (
+        f"- {name}: cross-validated in 3 stratified folds, each tested on by a fit to the others; "
+    )
+    assert f"{said}all series of one 'patient', of 12, are in one fold.\n" in report
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
+from tsformer.data.table import TableSchema
 from tsformer.studies.run.own_problem import own_problem
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.resample import stratified_split
@@ -125,6 +126,22 @@ def test_other_folds_are_another_problem():
     names.append(own_problem("x", given._replace(groups=None), n_folds=3).name)
     assert len(set(names)) == 3
     assert names[1] == names[2]
+
+
+def test_it_says_how_its_series_were_split():
+    given, schema = grouped(), TableSchema(group="patient")
+    named = given._replace(schema=schema)
+    folds = "cross-validated in 3 stratified folds, each tested on by a fit to the others"
+    assert own_problem("x", series(24), n_folds=3).split == folds
+    said = f"{folds}; all series of one {{}}, of 12, are in one fold"
+    assert own_problem("x", given, n_folds=3).split == said.format("group")
+    assert own_problem("x", named, n_folds=3).split == said.format("'patient'")
+    assert "30 % of the series of each class" in own_problem("x", series()).split
+    assert own_problem("x", series(), series(8)).split == "its test split is a file of its own"
+    other = series(8)._replace(groups=np.array(list("qrstuvwx")), schema=schema)
+    assert own_problem("x", named, other).split == (
+        "its test split is a file of its own, in which no 'patient' of the train split has series"
+    )
 
 
 def test_folds_and_groups_that_cannot_be():

@@ -95,6 +95,10 @@ class Study:
         Names of encodings or methods, and the data sets on which each is not fitted, as in
         ``{"1nn-dtw": ["PLAID"]}``: where a fit would take too long, say. The report names them, and
         compares only where every method was fitted.
+    splits : mapping
+        Names of data sets, and how the series of each were split, in words, where it is not the
+        split that the data set comes with: ``tsformer compare --data`` says it here. For the
+        report alone; nothing is split by it.
     title : str, optional
         What people call the study; part of neither its design nor its keys, so that it may change.
         `from_toml` takes the name of the file unless the file has a title.
@@ -133,6 +137,7 @@ class Study:
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     train_sizes: tuple[str, ...] = ()
     leave_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    splits: Mapping[str, str] = field(default_factory=dict)
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
     _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
@@ -160,6 +165,7 @@ class Study:
                 f"resamples must be at least 1, which is the official split; got {self.resamples}"
             )
         object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
+        object.__setattr__(self, "splits", self._splits())
         for name in ("title", "description"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
@@ -222,6 +228,7 @@ class Study:
             "vary": {name: list(values) for name, values in self.vary.items()},
             **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
             **({"leave_out": {n: list(on) for n, on in left_out.items()}} if left_out else {}),
+            **({"splits": dict(self.splits)} if self.splits else {}),
         }
 
     @property
@@ -396,6 +403,19 @@ class Study:
                     f"leave_out names all data sets for {name!r}: remove it from the study"
                 )
         return checked
+
+    def _splits(self) -> dict[str, str]:
+        """Return `splits`, checked."""
+        if not isinstance(self.splits, Mapping):
+            raise TypeError(f"splits must map names of data sets to words; got {self.splits!r}")
+        for dataset, words in self.splits.items():
+            if dataset not in self.datasets:
+                raise ValueError(
+                    f"splits: {unknown('data set of this study', dataset, self.datasets)}"
+                )
+            if not isinstance(words, str):
+                raise TypeError(f"splits, at {dataset!r}, must be of type str; got {words!r}")
+        return dict(self.splits)
 
     def cells(self) -> list[Trial]:
         """Return `trials()`; deprecated."""

@@ -22,10 +22,11 @@ _KEYS = (
         "vary",
         "train_sizes",
         "leave_out",
+        "splits",
     ),
     *("title", "description"),
 )
-_TABLES = ("parameters", "vary", "methods", "leave_out")
+_TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:

@@ -110,6 +110,10 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
         known = [
             "Each fit used the training split only. The score is the accuracy on the test split, "
             "which was evaluated once, at the end.",
+            *(
+                f"{name}: {words}."
+                for name, words in (study.design or {}).get("splits", {}).items()
+            ),
             "Fits of one data set, seed and variant differ only in the encoding: they start from "
             "the same weights and see the same batches under the same budget."
             if not _has_methods(study)

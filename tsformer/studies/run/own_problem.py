@@ -22,12 +22,25 @@ __all__ = ["OwnProblem", "own_problem"]
 
 
 class OwnProblem(NamedTuple):
-    """The name of a problem, its folder, and the number of its series."""
+    """A problem that was written.
+
+    Attributes
+    ----------
+    name : str
+        What `load_dataset` knows it by.
+    home : Path
+        Its folder.
+    n_train, n_test : int
+        The number of its series.
+    split : str
+        How its series were split, for `Study.splits`.
+    """
 
     name: str
     home: Path
     n_train: int
     n_test: int
+    split: str
 
 
 def own_problem(
@@ -101,7 +114,7 @@ def own_problem(
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
     name = f"{stem}-{_digest(parts, folds)}"
     home = folder / name
-    problem = OwnProblem(name, home, n_train, len(X_test))
+    problem = OwnProblem(name, home, n_train, len(X_test), _split(train, test, n_folds))
     if home.is_dir():
         return problem
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,6 +132,23 @@ def own_problem(
             if not home.is_dir():  # else another process was faster, and wrote the same
                 raise
     return problem
+
+
+def _split(train: Source, test: Source | None, n_folds: int) -> str:
+    """Return in words how series were split."""
+    column = train.schema.group if train.schema is not None else None
+    group = repr(column) if column else "group"
+    if test is not None:
+        apart = train.groups is not None and test.groups is not None
+        return "its test split is a file of its own" + (
+            f", in which no {group} of the train split has series" if apart else ""
+        )
+    if not n_folds:
+        return "its test split is about 30 % of the series of each class, drawn at random"
+    text = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
+    if train.groups is None:
+        return text
+    return f"{text}; all series of one {group}, of {len(set(train.groups))}, are in one fold"
 
 
 def _refuse_shared_groups(train: Source, test: Source) -> None:
