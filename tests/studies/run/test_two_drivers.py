@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +22,30 @@ pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 20}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape", "lspe"), seeds=4, parameters=SMALL)
 KEYS = [STUDY.key(*trial) for trial in STUDY.trials()]
+LEASE_SECONDS = 20
 DRIVER = f"""
-import sys
+import os, signal, socket, sys
+import tsformer.tracking.leases
+
+if "elsewhere" in sys.argv:
+    socket.gethostname = lambda: "elsewhere"
+    tsformer.tracking.leases.LEASE_SECONDS = {LEASE_SECONDS}.0
+
+from tsformer import TSTransformerClassifier
 from tsformer.studies import Study, compare
 
+fit, left = TSTransformerClassifier.fit, 2
+
+def fit_or_die(classifier, X, y):
+    global left
+    if classifier.max_epochs == {SMALL["max_epochs"]}:  # a fit of the study, not to get warm
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+    return fit(classifier, X, y)
+
+if "dies" in sys.argv:
+    TSTransformerClassifier.fit = fit_or_die
 if __name__ == "__main__":
     compare(Study(**{STUDY.as_dict()!r}), out=sys.argv[2], tracking_uri=sys.argv[1])
 """
@@ -31,9 +53,9 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def start(processes: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Start a driver on a store, which writes to a folder."""
+    """Start a driver on a store, which writes to a folder; of another machine, to die, or not."""
     (tmp_path / "driver.py").write_text(DRIVER, encoding="utf-8")
-    return lambda address, out: processes.start("driver.py", address, out)
+    return lambda *arguments: processes.start("driver.py", *arguments)
 
 
 def of(driver: Any, store: RunStore, status: str) -> int:
@@ -104,3 +126,27 @@ def test_one_of_two_is_killed_in_the_middle_of_a_fit(
     assert {status for _, status in found} <= {"FINISHED", "KILLED"}
     assert of(killed, store, "KILLED") <= 1
     assert of(killed, store, "FINISHED") >= 1
+
+
+@pytest.mark.processes
+def test_what_a_machine_that_died_had_is_taken_over_after_its_silence(
+    start: Any, processes: Any, tmp_path: Path, statuses: Any, wait_until: Callable[..., None]
+) -> None:
+    address = f"sqlite:///{tmp_path}/mlflow.db"
+    store = prepare_store(address)
+    killed = start(address, "out0", "elsewhere", "dies")
+    wait_until(lambda: killed.poll() is not None, seconds=280)
+    assert killed.returncode == -signal.SIGKILL, processes.said(killed)
+    assert (of(killed, store, "FINISHED"), of(killed, store, "RUNNING")) == (2, 1)
+    (left,) = store.runs("RUNNING", {"tsformer.kind": "fit"})
+    begun = time.time()
+    survivor = start(address, "out1")
+    wait_until(lambda: survivor.poll() is not None, seconds=280)
+    assert survivor.returncode == 0, processes.said(survivor)
+    complete(tmp_path / "out1")
+    key = left.data.tags["tsformer.key"]
+    expected = {(each, "FINISHED"): 1 for each in KEYS}
+    assert statuses(store) == {**expected, (key, "KILLED"): 1}
+    (taken,) = store.runs("FINISHED", {"tsformer.kind": "fit", "tsformer.key": key})
+    assert taken.info.start_time / 1000 - begun >= LEASE_SECONDS
+    assert of(survivor, store, "FINISHED") == 10
