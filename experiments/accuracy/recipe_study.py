@@ -70,6 +70,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no norm before the head": {"head_norm": None},
     "no differences": {"views": "values"},
     "no residual layer": {"stem_params": {"n_residual": 0}},
+    "scaling by channel": {"scaling": "channel"},
+    "60 passes": {"max_epochs": 60},
     "no pooling": {"stem_params": {"downsampling": "stride"}},
     "rate 3": {"learning_rate": 0.003},
     "averaging stem": {"stem_params": {"downsampling": "mean"}},

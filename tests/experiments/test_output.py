@@ -154,6 +154,14 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             )
         },
     ),
+    "experiments.accuracy.regression": (
+        ["--methods", "default", "warping", "--problems", "Tecator"],
+        {
+            "fit": lambda method, problem, seed: {
+                **{"method": method, "problem": problem, "seed": seed, "error": 0.5}
+            }
+        },
+    ),
     "experiments.accuracy.large_data": (
         ["--problems", "generated 10,000", "--seeds", "1"],
         {
