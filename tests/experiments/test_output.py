@@ -157,7 +157,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
     "experiments.accuracy.regression": (
         ["--methods", "default", "warping", "--problems", "Tecator"],
         {
-            "fit": lambda method, problem, seed: {
+            "fit": lambda seed, method, problem: {
                 **{"method": method, "problem": problem, "seed": seed, "error": 0.5}
             }
         },

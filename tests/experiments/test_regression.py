@@ -32,7 +32,7 @@ def test_an_error_is_in_units_of_the_deviation_of_the_test_targets(monkeypatch):
     # The ridge finds the step; the test targets are seven times as large, so 6/7 is missing.
     y = X[40:, 0, 3]
     expected = np.sqrt(np.mean((6 * y) ** 2)) / (7 * y.std())
-    assert fit(RIDGE, "Tecator", 0)["error"] == pytest.approx(expected, rel=0.02)
+    assert fit(0, RIDGE, "Tecator")["error"] == pytest.approx(expected, rel=0.02)
 
 
 def test_errors_are_paired_and_their_ratios_averaged():
@@ -63,10 +63,10 @@ def test_errors_are_paired_and_their_ratios_averaged():
 def test_a_method_that_draws_nothing_is_fitted_once(tmp_path, monkeypatch):
     done = []
 
-    def note(method, problem, seed):
+    def note(seed, method, problem):
         done.append((method, seed))
         return {"method": method, "problem": problem, "seed": seed, "error": 0.5}
 
     monkeypatch.setattr("experiments.accuracy.regression.fit", note)
     main(["--methods", DEFAULT, RIDGE, "--problems", "Tecator", "--out", str(tmp_path)])
-    assert done == [(DEFAULT, 0), (DEFAULT, 1), (RIDGE, 0)]
+    assert done == [(DEFAULT, 0), (RIDGE, 0), (DEFAULT, 1)]
