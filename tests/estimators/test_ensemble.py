@@ -21,7 +21,7 @@ from tsformer import (
 )
 from tsformer.encodings import PositionalEncoding
 from tsformer.estimators import ensemble, time_limit
-from tsformer.training import Callback, NonFiniteLossError
+from tsformer.training import Callback, History, NonFiniteLossError
 
 RNG = np.random.default_rng(0)
 Y = np.array(["no", "yes"])[np.arange(12) % 2]
@@ -49,13 +49,19 @@ def fitted() -> TSEnsembleClassifier:
 
 
 def assert_same(one: TSEnsembleClassifier, other: TSEnsembleClassifier, series=X, **times) -> None:
+    assert_same_predictions(one, other, series, **times)
+    assert one.seconds_ == other.seconds_
+
+
+def assert_same_predictions(
+    one: TSEnsembleClassifier, other: TSEnsembleClassifier, series=X, **times
+) -> None:
     np.testing.assert_array_equal(one.predict(series, **times), other.predict(series, **times))
     ours, theirs = (each.predict_proba_parts(series, **times) for each in (one, other))
     assert list(ours) == list(theirs)
     for name, proba in ours.items():
         np.testing.assert_array_equal(proba, theirs[name])
     assert one.weights_ == other.weights_
-    assert one.seconds_ == other.seconds_
 
 
 class Raises(Callback):
@@ -405,6 +411,36 @@ def test_as_many_features_as_fit_into_half_the_limit(limit, shares, seconds, mon
         assert clock.now - start <= limit
 
 
+def test_the_convolutions_get_what_a_transformer_cannot_use(monkeypatch):
+    """Of 250 s they have half; an epoch would take too long, and then all of them fit."""
+    clock = Clock(monkeypatch, convolutions=128.0, epoch=900.0, measured=900.0, cubic=True)
+    start = clock.now
+    with pytest.warns(UserWarning, match="less than a tenth of 9 epochs of 900 s can be trained"):
+        clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=250)
+    assert clock.shares == [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1]
+    assert clf.transformer_ is None
+    assert clf.random_convolutions_.n_features == 1344
+    assert clf.seconds_["random_convolutions"] == 128
+    assert sum(clf.seconds_.values()) == pytest.approx(clock.now - start)
+    assert 0.5 * 250 < clock.now - start <= 250
+
+
+def test_ctrl_c_while_they_get_it_keeps_the_smaller_ones(monkeypatch):
+    clock = Clock(monkeypatch, convolutions=128.0, epoch=900.0, measured=900.0, cubic=True)
+    fit = RandomConvolutionClassifier.fit
+
+    def interrupted(part, *args, **kwargs):
+        if clock.now > 1000 + 18:  # half of the features are done
+            raise KeyboardInterrupt
+        return fit(part, *args, **kwargs)
+
+    monkeypatch.setattr(RandomConvolutionClassifier, "fit", interrupted)
+    with pytest.warns(UserWarning, match="training was interrupted; there is no transformer"):
+        clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=250)
+    assert clf.random_convolutions_.n_features == 1344 // 2
+    assert len(clf.predict(X)) == len(X)
+
+
 def test_features_without_time_for_all_are_the_estimator_alone(monkeypatch):
     clock = Clock(monkeypatch, convolutions=128.0, epoch=1e-3, measured=1e-3, cubic=True)
     clf = make("fast", {"callbacks": [clock.callback]}, FEW | {"n_features": 1344}, time_limit=40)
@@ -474,6 +510,25 @@ def test_an_epoch_is_measured_and_the_model_left_as_it_is():
     for name, tensor in job.models[0].state_dict().items():
         np.testing.assert_array_equal(tensor, before[name])
     assert job.histories == [[]]
+
+
+@pytest.mark.parametrize(
+    ("at_most", "series"),
+    [(1.9, [48]), (2.1, [48, 320])],  # a step takes .1 s, so that twenty take two seconds
+)
+def test_only_a_few_steps_are_measured_where_twenty_take_too_long(at_most, series, monkeypatch):
+    trained = []
+
+    def train(model, panel, targets, loss, plan, **kwargs):
+        trained.append(len(panel))
+        history = History()
+        history.append({"seconds": 0.1 * len(panel) / plan.batch_size})
+        return history
+
+    monkeypatch.setattr(time_limit, "train", train)
+    job = TSTransformerClassifier(**SMALL)._prepare(np.tile(X, (40, 1, 1)), np.tile(Y, 40))
+    assert time_limit.epoch_seconds(job, None, at_most=at_most) == pytest.approx(3.0)
+    assert trained == series
 
 
 @pytest.mark.slow
@@ -594,3 +649,19 @@ EXPECTED = {
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_the_bar_has_the_members_that_fit(monkeypatch, capsys):
+    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+    clock = Clock(monkeypatch, convolutions=10.0, epoch=1.0, measured=1.0)
+    clf = clock.fit("best", time_limit=31, verbose=1)
+    assert clf.transformer_.n_estimators == 2
+    shown = capsys.readouterr().err
+    assert "member 2 of 2" in shown
+    assert "18/18" in shown
+    assert "of 4" not in shown
+
+
+@pytest.mark.slow  # each process imports torch
+def test_members_in_processes_are_those_of_one_process(fitted):
+    assert_same_predictions(make("good", n_jobs=2).fit(X, Y), fitted)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from math import ceil, log2
+from math import ceil, inf, log2
 from time import perf_counter
 
 import torch
+from sklearn.base import clone
 
 from tsformer.estimators.base import TrainingJob
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.training import Callback, TrainingState, train
 from tsformer.training.step import Loss
 
@@ -17,6 +20,7 @@ __all__ = [
     "LEAST_FEATURES",
     "LEAST_SHARE",
     "Deadline",
+    "GrowingConvolutions",
     "epoch_seconds",
     "larger_share",
     "what_fits",
@@ -29,16 +33,17 @@ LEAST_FEATURES = 1 / 32
 #: Twice the features take at most this many times as long: the ridge classifier's time grows with
 #: the cube of the features where there are more series than these, otherwise more slowly.
 _LONGER_BY = 8
-#: Optimizer steps that are measured: an epoch, or that part of a long one.
-_STEPS = 20
+#: Optimizer steps that are measured: an epoch, or that part of a long one; and those that tell
+#: whether there is time for so many.
+_STEPS, _FIRST_STEPS = 20, 3
 
 
 def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
     """Measure the seconds of an epoch of the first model, by training a copy of it.
 
-    The copy is trained for 20 optimizer steps, or for an epoch if that has fewer, on series spread
-    evenly over the data. If there is time this is done again and the quicker one counts, as the
-    first also allocates memory.
+    The copy is trained for twice three optimizer steps and then, if there is time, for 20, or for
+    an epoch if that has fewer, on series spread evenly over the data. If there is time this is done
+    again and the quicker one counts, as the first also allocates memory.
 
     Parameters
     ----------
@@ -47,15 +52,27 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
     loss : callable
         The loss of each series.
     at_most : float
-        Seconds that both together may take.
+        Seconds that both together may take, after the first few steps.
 
     Raises
     ------
     KeyboardInterrupt
         After Ctrl-C: the copy is of no use.
     """
+    n_steps = ceil(len(job.panel) / job.plans[0].batch_size)
+    first = _step_seconds(job, loss, _FIRST_STEPS)
+    if min(_STEPS, n_steps) * first > at_most:
+        return n_steps * first
+    return n_steps * _step_seconds(job, loss, _STEPS, at_most=at_most)
+
+
+def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = inf) -> float:
+    """Return the seconds of a step in the quicker of two short epochs, or in one if that is long.
+
+    These have `n_steps`, or what the data are enough for.
+    """
     panel, plan = job.panel, job.plans[0]
-    n_series = min(_STEPS * plan.batch_size, len(panel))
+    n_series = min(n_steps * plan.batch_size, len(panel))
     rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()
     history = train(
         deepcopy(job.models[0]),
@@ -68,8 +85,7 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
     )
     if history.interrupted:
         raise KeyboardInterrupt
-    n_steps = ceil(len(panel) / plan.batch_size)
-    return min(row["seconds"] for row in history) * n_steps / ceil(n_series / plan.batch_size)
+    return min(row["seconds"] for row in history) / ceil(n_series / plan.batch_size)
 
 
 class _OnceIfLong(Callback):
@@ -157,6 +173,62 @@ def larger_share(share: float, seconds_left: float, *, seconds: float) -> float 
     if seconds * _LONGER_BY**doublings <= seconds_left:
         return 1.0
     return 2 * share if seconds * _LONGER_BY <= seconds_left else None
+
+
+class GrowingConvolutions:
+    """Random convolutions with as many features as there is time for.
+
+    Parameters
+    ----------
+    convolutions : RandomConvolutionClassifier
+        Not fitted, with all features that are wanted.
+    fit : callable
+        Fits one like it.
+
+    Attributes
+    ----------
+    part : RandomConvolutionClassifier
+        Fitted, with the most features so far.
+    seconds : dict
+        The seconds of its fit, "random_convolutions", and of those with fewer, "measuring".
+    """
+
+    part: RandomConvolutionClassifier
+
+    def __init__(
+        self,
+        convolutions: RandomConvolutionClassifier,
+        fit: Callable[[RandomConvolutionClassifier], None],
+    ):
+        self._convolutions = convolutions
+        self._fit = fit
+        self._share = 0.0
+        self.seconds: dict[str, float] = {}
+
+    def grow(self, end: float) -> None:
+        """Fit with more and more features, as long as that will be done by a point in time.
+
+        The first fit is made in any case: with all features if there is no limit, otherwise with a
+        32nd of them. `end` is by `time.perf_counter`, infinite without a limit.
+        """
+        share = (1.0 if end == inf else LEAST_FEATURES) if not self._share else self._larger(end)
+        while share is not None:
+            part = clone(self._convolutions)
+            if share < 1:
+                part.set_params(**part._share_of_features(share))
+            start = perf_counter()
+            self._fit(part)
+            seconds = perf_counter() - start
+            if self._share:
+                smaller = self.seconds["random_convolutions"]
+                self.seconds["measuring"] = self.seconds.get("measuring", 0.0) + smaller
+            self.seconds["random_convolutions"] = seconds
+            self.part, self._share = part, share
+            share = self._larger(end)
+
+    def _larger(self, end: float) -> float | None:
+        seconds = self.seconds["random_convolutions"]
+        return larger_share(self._share, end - perf_counter(), seconds=seconds)
 
 
 class Deadline(Callback):
