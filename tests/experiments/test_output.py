@@ -154,6 +154,14 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             )
         },
     ),
+    "experiments.accuracy.long_series": (
+        ["--datasets", "Car", "--methods", "default", "windows"],
+        {
+            "fit": lambda dataset, method, seed: fitted(
+                dataset=dataset, method=method, seed=seed, cpu_seconds=1.0
+            )
+        },
+    ),
     "experiments.accuracy.regression": (
         ["--methods", "default", "warping", "--problems", "Tecator"],
         {
