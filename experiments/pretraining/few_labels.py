@@ -5,7 +5,9 @@
 Of each train split 10, 20, 50 and 100 % of the series keep their labels: stratified, nested, and
 the same for every method. "from scratch" and "minirocket" train on these alone; "masked" and
 "contrastive" are the same classifier, started from an encoder that was pretrained on the whole
-train split without labels. Everything else is left at its default. Adds one row per problem, seed,
+train split without labels. Both scale by channel, as an encoder does, which without labels cannot
+choose: the difference is pretraining alone. Everything else is left at its default, the lower
+learning rate for what was pretrained too, which was not tuned. Adds one row per problem, seed,
 method and size to pretraining.csv as soon as it is known, all of a seed before the next; running
 the script again resumes. Encoders, one for all sizes, are kept in results/pretraining, which git
 ignores. Then prints the mean accuracies and the paired gains over "from scratch", and draws
@@ -95,7 +97,9 @@ def measure(
     else:
         X, labels = X[chosen], y[chosen]
         if method == SCRATCH:
-            classifier = TSTransformerClassifier(max_epochs=epochs, random_state=seed)
+            classifier = TSTransformerClassifier(
+                scaling="channel", max_epochs=epochs, random_state=seed
+            )
         else:
             classifier = PanelClassifier(method, random_state=seed)
     begun = time.perf_counter()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -64,8 +66,52 @@ def test_labels_of_a_table_are_no_values(run):
 def test_the_command_that_is_suggested_runs(run):
     said = run("pretrain", "labelled.csv", "--label", "y", "--encoding", "tape", *SMALL, *QUIET)
     _, _, following = said.strip().partition("next: tsformer ")
-    run(*following.split(), "--label", "y", "--max-epochs", "1", *QUIET)
+    run(*following.split(), "--max-epochs", "1", *QUIET)
     assert load("model").encoding == "tape"
+
+
+def test_the_command_that_is_suggested_names_the_columns(run):
+    table = pd.read_csv("labelled.csv").drop(columns="y")
+    table.to_csv("wide.csv", index=False)
+    said = run("pretrain", "wide.csv", *SMALL, *QUIET)
+    assert "next: tsformer fit wide.csv --label COLUMN --init-from encoder" in said
+
+    long = table.melt(var_name="at", value_name="of it", ignore_index=False).reset_index()
+    long["at"] = long["at"].str[1:].astype(int)
+    long.assign(y=np.where(long["index"] % 2, "a", "b")).to_csv("long.csv", index=False)
+    columns = ("--case", "index", "--time", "at", "--value", "of it", "--label", "y")
+    said = run("pretrain", "long.csv", *columns, "--out", "other", *SMALL, *QUIET)
+    _, _, following = said.strip().partition("next: tsformer ")
+    run(*shlex.split(following), "--max-epochs", "1", *QUIET)
+    assert load("model").classes_.tolist() == ["a", "b"]
+
+
+@pytest.fixture
+def half_labelled(run):
+    """The table of `run`, where every second label is missing; the file's name."""
+    table = pd.read_csv("labelled.csv")
+    table.loc[4:, "y"] = None
+    table.to_csv("half.csv", index=False)
+    return "half.csv"
+
+
+def test_series_with_and_without_a_label_are_pretrained_on(run, half_labelled):
+    said = run("pretrain", half_labelled, "--label", "y", *SMALL, *QUIET)
+    assert "12 series, 20 steps" in said
+    Path("half").mkdir()
+    Path(half_labelled).rename(f"half/{half_labelled}")
+    said = run("pretrain", "half/", "--label", "y", "--out", "other", *SMALL, *QUIET)
+    assert "12 series" in said
+    assert load("other").n_features_in_ == load("encoder").n_features_in_ == 1
+
+
+def test_empty_labels_are_for_fits_that_use_them(run, half_labelled):
+    said = run("fit", half_labelled, "--label", "y", *SMALL, *QUIET, exits=2)
+    assert "row 6: no label in column 'y'. Series without one are for `tsformer pretrain`" in said
+    use = ("--set", "unlabelled=use")
+    said = run("fit", half_labelled, "--label", "y", *use, *SMALL, *QUIET)
+    assert "2 classes, 4 of them labelled" in said
+    assert load("model").classes_.tolist() == ["a", "b"]
 
 
 def test_an_encoder_has_no_classes_to_predict(run):
@@ -90,3 +136,9 @@ def test_what_cannot_be_done_is_said_in_a_line(words, message, run, tmp_path):
     said = run(*words, *SMALL, *QUIET, exits=2)
     assert len(said.splitlines()) == 1
     assert re.search(message, said), said
+
+
+def test_a_folder_without_its_slash_is_named(run):
+    said = run("pretrain", "series", *SMALL, *QUIET, exits=2)
+    assert "unknown data set 'series'" in said.replace("\n", " ")
+    assert "For the folder series say series/." in said.replace("\n", " ")

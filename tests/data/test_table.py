@@ -347,3 +347,24 @@ def test_the_group_of_each_series_is_read_and_is_no_value(tmp_path):
     long.write_text("id,t,v,who,y\na,0,1,7,x\nb,1,2,,x\n")
     with pytest.raises(ValueError, match="row 3: no group in 'who'"):
         read_table(long, schema, labelled=True)
+
+
+def test_empty_labels_are_none_if_they_may_be(tmp_path):
+    path = tmp_path / "partly.csv"
+    path.write_text("a,b,y\n1,2,one\n3,4,\n5,6,two\n")
+    schema = TableSchema(label="y")
+    with pytest.raises(ValueError, match=r"row 3: no label in column 'y'. Series without one are"):
+        read_table(path, schema, labelled=True)
+    assert read_table(path, schema, labelled=True, partly=True).y.tolist() == ["one", None, "two"]
+    assert read_table(path, schema, labelled=False, partly=True).y is None
+
+
+def test_series_of_a_long_table_may_have_no_label(tmp_path):
+    path = tmp_path / "partly.csv"
+    path.write_text("case,t,v,y\nA,1,2,one\nA,2,3,one\nB,1,4,\nB,2,5,\n")
+    schema = TableSchema(case="case", time="t", label="y")
+    found = read_table(path, schema, labelled=True, partly=True)
+    assert dict(zip(found.cases, found.y.tolist(), strict=True)) == {"A": "one", "B": None}
+    path.write_text("case,t,v,y\nA,1,2,one\nA,2,3,\n")
+    with pytest.raises(ValueError, match="A"):
+        read_table(path, schema, labelled=True, partly=True)

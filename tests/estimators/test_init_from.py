@@ -229,3 +229,41 @@ def test_an_ensemble_with_convolutions_is_no_source(data, tmp_path):
     clf = TSTransformerClassifier(**SMALL, init_from=tmp_path / "model")
     with pytest.raises(ValueError, match="a saved RandomConvolutionClassifier, which has no trans"):
         clf.fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [TSTransformerClassifier, TSTransformerRegressor])
+def test_warnings_point_at_the_line_that_fits(cls, encoder, data):
+    other = cls(**SMALL | {"stem": "linear"}, init_from=encoder)
+    with pytest.warns(UserWarning, match="drawn anew") as caught:
+        other.fit(*data)
+    assert caught[0].filename == __file__
+
+
+def test_freezing_for_all_epochs_is_said(encoder, data):
+    params = SMALL | {"max_epochs": 2, "init_from": encoder}
+    frozen = TSTransformerClassifier(**params, n_epochs_frozen=2)
+    with pytest.warns(UserWarning, match="n_epochs_frozen=2 are all of the 2 epochs") as caught:
+        frozen.fit(*data)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TSTransformerClassifier(**params, n_epochs_frozen=1).fit(*data)
+        TSTransformerClassifier(**params, freeze="backbone").fit(*data)
+
+
+def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
+    clf = TSTransformerClassifier(**SMALL, init_from=encoder)
+    with pytest.raises(ValueError, match="init_from__d_model would change an estimator that is f"):
+        clone(clf).set_params(init_from__d_model=16)
+    assert encoder.d_model == 8
+    search = GridSearchCV(clf, {"init_from__objective": ["masked", "contrastive"]}, cv=2)
+    with pytest.raises(ValueError, match=r"clone\(encoder\)"):
+        search.fit(*data)
+    # One that is not fitted, and one that takes its place.
+    clf.set_params(init_from=clone(encoder), init_from__max_epochs=1)
+    assert clf.init_from.max_epochs == 1
+    assert encoder.max_epochs == 2
+    clf.set_params(init_from__max_epochs=3)
+    with pytest.raises(ValueError, match="init_from__max_epochs would change"):
+        clf.set_params(init_from=encoder, init_from__max_epochs=3)
+    assert clf.init_from is not encoder

@@ -137,3 +137,15 @@ def test_folds_survive(X):
 def test_wrong_labels_are_refused(y, message, X):
     with pytest.raises(ValueError, match=message):
         semi().fit(X, y)
+
+
+def test_codes_need_an_objective_of_their_own():
+    codes = np.random.default_rng(0).integers(0, 5, size=(12, 1, 20))
+    y = np.array([0, 1] * 3 + [-1] * 6)
+    small = {"stem": "embedding", "d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
+    with pytest.raises(ValueError, match='init_from=TSTransformerEncoder\\(objective="contrast'):
+        TSTransformerClassifier(**small, unlabelled="use").fit(codes, y)
+    encoder = TSTransformerEncoder(
+        **small, objective="contrastive", objective_params={"sigma": 0}, random_state=0
+    )
+    TSTransformerClassifier(**small, unlabelled="use", init_from=encoder).fit(codes, y)

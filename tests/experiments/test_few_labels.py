@@ -47,3 +47,22 @@ def test_it_resumes_and_draws(tmp_path, monkeypatch, capsys):
     few_labels.main([*small, "--seeds", "1", "--out", str(tmp_path / "out")])
     assert "'dataset'" not in capsys.readouterr().out, "nothing is fitted again"
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out/pretraining.csv"), rows)
+
+
+def test_with_and_without_pretraining_series_are_scaled_alike(tmp_path, monkeypatch):
+    """Sizes that say nothing would make a classifier choose another scaling than its encoder."""
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    X = X * np.exp(np.random.default_rng(0).normal(size=(len(X), 1, 1)))
+    monkeypatch.setattr(few_labels, "load_dataset", lambda name, split: (X, y))
+    fitted = []
+
+    class Noted(few_labels.TSTransformerClassifier):
+        def fit(self, *args, **kwargs):
+            fitted.append(super().fit(*args, **kwargs))
+            return self
+
+    monkeypatch.setattr(few_labels, "TSTransformerClassifier", Noted)
+    few_labels.pretrain("ItalyPowerDemand", 0, "masked", 1, tmp_path)
+    for method in ("from scratch", "masked"):
+        few_labels.measure("ItalyPowerDemand", 0, method, "100%", 1, tmp_path)
+    assert [each.preprocessor_.scaling for each in fitted] == ["channel", "channel"]

@@ -13,7 +13,7 @@ import typer
 from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
-from tsformer.cli.tables import described, with_columns
+from tsformer.cli.tables import column_options, described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def pretrain(
       tsformer pretrain series/ --objective contrastive --set d_model=32
     """
     from tsformer import TSTransformerEncoder
-    from tsformer.data.sources import is_folder
+    from tsformer.data.sources import is_folder, is_table
 
     asked = {
         "encoding": encoding,
@@ -168,7 +168,10 @@ def pretrain(
     X, run = _trained(encoder, dataset, columns, out, where, labelled=False)
     if X is not None:
         labelled = "LABELLED" if is_folder(dataset) else dataset
-        following = f"fit {labelled} --init-from {out}{_alike(encoder)}"
+        named = column_options(columns)
+        if is_table(dataset) and columns.label is None:
+            named += " --label COLUMN"
+        following = f"fit {labelled}{named} --init-from {out}{_alike(encoder)}"
         _report(encoder, dataset, len(X), out, following, run)
 
 
@@ -236,14 +239,16 @@ def _trained(
             if not labelled and is_folder(dataset):
                 source = read_folder(dataset, columns)
             else:
-                source = read_source(dataset, columns, labelled=labelled or None)
+                partly = getattr(estimator, "unlabelled", None) == "use"
+                source = read_source(dataset, columns, labelled=labelled, partly=partly)
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None
-        if y is not None and len(set(y)) == 1:  # from Python it is allowed, as in scikit-learn
+        labels = set() if y is None else set(y) - {None}
+        if len(labels) == 1:  # from Python it is allowed, as in scikit-learn
             raise ValueError(
-                f"every series of {dataset} has the label {shortened(str(y[0]))}, so that there is "
-                "nothing to tell apart; a classifier needs two labels or more"
+                f"every series of {dataset} has the label {shortened(str(labels.pop()))}, so that "
+                "there is nothing to tell apart; a classifier needs two labels or more"
             )
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()
         if where is not None and ranks.leads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tsformer.data.sources import Source
     from tsformer.data.table import TableSchema
 
-__all__ = ["convert", "described", "with_columns"]
+__all__ = ["column_options", "convert", "described", "with_columns"]
 
 _HELP = {
     "case": ("NAME", "Column with the name of the series."),
@@ -75,6 +76,15 @@ def _schema(said: dict[str, str | None]) -> TableSchema:
     return TableSchema(value=parsing.names(value) if value is not None else None, **said)
 
 
+def column_options(schema: TableSchema) -> str:
+    """Return the options that say of a table what `schema` says; "" for nothing."""
+    options = (
+        (name, ",".join(value) if isinstance(value, list) else value)
+        for name, value in schema.as_dict().items()
+    )
+    return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in options)
+
+
 def described(source: str, found: Source) -> str:
     """Return a line about the series that were read from a file."""
     import numpy as np
@@ -92,7 +102,10 @@ def described(source: str, found: Source) -> str:
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         words.append(f"channel{'s' * (len(names) > 1)} {shown}")
     if found.y is not None:
-        words.append(f"{len(set(found.y))} classes")
+        known = [label for label in found.y if label is not None]
+        words.append(f"{len(set(known))} classes")
+        if len(known) < len(found.y):
+            words.append(f"{len(known)} of them labelled")
     return f"{source}: {', '.join(words)}"
 
 

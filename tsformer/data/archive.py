@@ -85,8 +85,9 @@ def load_dataset(
         home = found[1]
     elif name not in _catalog().index:
         known = [*_catalog().index, *(home.name for _, home in _own(places))]
+        folder_there = f"For the folder {name} say {name}/. " if Path(name).is_dir() else ""
         raise DatasetError(
-            f"{unknown('data set', name, known)}; list_datasets() lists them. "
+            f"{unknown('data set', name, known)}; list_datasets() lists them. {folder_there}"
             f"For a data set of your own, create {_layout(Path(folder or 'data'), name)}"
         )
     elif folder is not None:

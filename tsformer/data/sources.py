@@ -23,6 +23,7 @@ __all__ = [
     "convert_to_folder",
     "is_file",
     "is_folder",
+    "is_table",
     "read_folder",
     "read_source",
     "write_series",
@@ -37,7 +38,7 @@ class Source(NamedTuple):
     X : container of n series
         As `fit` accepts.
     y : ndarray (n,) of str, or None
-        The labels, if they were asked for.
+        The labels, if they were asked for; an array of objects where some are None.
     cases : list of n str, or None
         The names of the series, if they have any.
     schema : TableSchema or None
@@ -47,7 +48,7 @@ class Source(NamedTuple):
     """
 
     X: Any
-    y: npt.NDArray[np.str_] | None
+    y: npt.NDArray[Any] | None
     cases: list[str] | None = None
     schema: TableSchema | None = None
     groups: npt.NDArray[np.str_] | None = None
@@ -56,6 +57,11 @@ class Source(NamedTuple):
 def is_file(source: str) -> bool:
     """Return whether a source is a file: it has an ending, and the name of a data set has none."""
     return Path(source).suffix != "" and not is_series_folder(source)
+
+
+def is_table(source: str) -> bool:
+    """Return whether a source is a file that is read as a table, by its ending."""
+    return Path(source).suffix.lower() in (*TEXT, *PARQUET)
 
 
 def is_folder(source: str) -> bool:
@@ -88,7 +94,7 @@ def read_folder(source: str, schema: TableSchema | None = None) -> Source:
     if not files:
         raise ValueError(f"{source} has no file of series, ending in one of {', '.join(endings)}")
     parts = [
-        read_source(str(file), None if file.suffix.lower() == ".ts" else schema, labelled=None)
+        read_source(str(file), None if file.suffix.lower() == ".ts" else schema, labelled=False)
         for file in files
     ]
     series = [one for part in parts for one in part.X]
@@ -102,6 +108,7 @@ def read_source(
     trained: TableSchema | None = None,
     split: str = "train",
     labelled: bool | None = True,
+    partly: bool = False,
 ) -> Source:
     """Read series from wherever they are.
 
@@ -120,6 +127,8 @@ def read_source(
         Which part of a data set; a file is read as a whole.
     labelled : bool, or None, default=True
         Whether each series must have a label; None for whether they have.
+    partly : bool, default=False
+        Whether a cell of the column of labels may be empty: that label is None.
 
     Raises
     ------
@@ -134,9 +143,10 @@ def read_source(
     columns = (trained or TableSchema()).updated(schema)
     if columns.time is None and holds_lists(path):
         return _read_lists(path, columns, labelled)
-    if suffix in (*TEXT, *PARQUET):
+    if is_table(source):
+        by_model = bool(trained and not schema)
         return Source(
-            *read_table(path, columns, labelled=labelled, by_model=bool(trained and not schema))
+            *read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
         )
     if is_file(source) and suffix != ".ts":
         raise ValueError(_ending(path))

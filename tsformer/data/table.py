@@ -31,6 +31,8 @@ TEXT = (".csv", ".tsv", ".txt")
 #: How a missing value is written. Labels and names are missing only where a cell is empty.
 _MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
 
+#: Stands for an empty cell among labels while they are text.
+_NO_LABEL = "\0"
 #: A wide table with fewer columns of values is more likely a long one.
 _FEW_STEPS = 10
 
@@ -148,7 +150,7 @@ class TableSeries(NamedTuple):
     X : list of n DataFrame (length, channels), or ndarray (n, 1, length)
         From a long table, with the times as index; from a wide one.
     y : ndarray (n,) of str, or None
-        The labels, if they were asked for.
+        The labels, if they were asked for; an array of objects where some are None.
     cases : list of n str, or None
         The names of the series, if a column has them.
     schema : TableSchema
@@ -158,14 +160,19 @@ class TableSeries(NamedTuple):
     """
 
     X: list[pd.DataFrame] | npt.NDArray[np.float64]
-    y: npt.NDArray[np.str_] | None
+    y: npt.NDArray[Any] | None
     cases: list[str] | None
     schema: TableSchema
     groups: npt.NDArray[np.str_] | None = None
 
 
 def read_table(
-    path: Path, schema: TableSchema, *, labelled: bool | None, by_model: bool = False
+    path: Path,
+    schema: TableSchema,
+    *,
+    labelled: bool | None,
+    partly: bool = False,
+    by_model: bool = False,
 ) -> TableSeries:
     """Read the series of a file.
 
@@ -178,6 +185,8 @@ def read_table(
     labelled : bool, or None
         Whether each series must have a label; else the column of labels need not be there. None
         for whether there is a column of labels according to `schema`.
+    partly : bool, default=False
+        Whether cells of that column may be empty: these labels are None.
     by_model : bool, default=False
         Whether `schema` is that of the table that a model was trained on, as messages then say.
 
@@ -207,12 +216,22 @@ def read_table(
     if labelled and table[schema.label].isna().any():
         row = table.index[table[schema.label].isna()][0]
         of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
-        raise ValueError(f"{path}, row {row}: no label{of} in column {schema.label!r}")
+        if not partly:
+            raise ValueError(
+                f"{path}, row {row}: no label{of} in column {schema.label!r}. Series without one "
+                "are for `tsformer pretrain`, and for `tsformer fit --set unlabelled=use`"
+            )
+        # What reads labels takes text; no cell that was read holds this.
+        table[schema.label] = table[schema.label].fillna(_NO_LABEL)
     try:
         X, y, cases = (_wide if schema.time is None else _long)(table, schema, labelled)
         groups = _groups(table, schema)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    if y is not None and (without := y == _NO_LABEL).any():
+        labels: npt.NDArray[Any] = y.astype(object)
+        labels[without] = None
+        return TableSeries(X, labels, cases, schema, groups)
     return TableSeries(X, y, cases, schema, groups)
 
 

@@ -203,6 +203,34 @@ class TransformerEstimator(SeriesEstimator):
             twin.init_from = self.init_from
         return twin
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the constructor.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or it is one of an `init_from` that is fitted. Nothing
+            is set then.
+        """
+        source = params.get("init_from", self.init_from)
+        nested = [name for name in params if name.startswith("init_from__")]
+        if nested and is_fitted(source):
+            raise ValueError(
+                f"{nested[0]} would change an estimator that is fitted, and not its weights; pass "
+                "one that is not fitted, as in init_from=sklearn.base.clone(encoder), which is "
+                "fitted within each fit"
+            )
+        return super().set_params(**params)
+
     # What a subclass defines: its targets and outputs.
 
     @abstractmethod
@@ -359,6 +387,12 @@ class TransformerEstimator(SeriesEstimator):
             validated=held_out is not None and self._stops_early(len(series), given=True),
             seed=seeds[0][1],
         )
+        if any(pretrained) and self.n_epochs_frozen >= plan.n_epochs:
+            warnings.warn(
+                f"n_epochs_frozen={self.n_epochs_frozen} are all of the {plan.n_epochs} epochs, so "
+                'that what was pretrained is never trained; use fewer, or say freeze="backbone"',
+                stacklevel=3,
+            )
         counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
         augmentations = self._make_augmentations(series.take(counted), targets[counted])
         plans = [
@@ -377,6 +411,7 @@ class TransformerEstimator(SeriesEstimator):
             validation = self._validation(*held_out, val_weights, plan.device)
         self.models_, self.device_, self.histories_ = models, plan.device, histories
         self.augmentations_ = augmentations
+        self._set_temperatures()
         return TrainingJob(
             models=models,
             panel=self.preprocessor_.panel(series),
@@ -387,6 +422,9 @@ class TransformerEstimator(SeriesEstimator):
             callbacks=self._member_callbacks(plan),
             histories=histories,
         )
+
+    def _set_temperatures(self) -> None:
+        """Set what outputs are divided by, of which a classifier alone has any."""
 
     def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
         """Return which series have a target to train on; the others are pretrained on."""
