@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
     "ensemble": '`TSEnsembleClassifier(quality="fast")`',
     "random-convolutions": "`RandomConvolutionClassifier()`",
-    "minirocket": "MiniRocket (sktime)",
+    "minirocket": "MiniRocket (aeon)",
     "multirocket": "MultiRocket (sktime)",
     "multirocket-hydra": "MultiRocket-Hydra (aeon)",
     "resnet": "ResNet (sktime)",
@@ -176,7 +177,7 @@ def picture(results: Path = RESULTS) -> Figure:
         color = "#0072B2" if ours else "#555555"
         ax.scatter(row["seconds"], row["accuracy"], color=color, s=45, zorder=3)
         ax.annotate(
-            LABELS[str(name)].replace("`", "").replace("(sktime)", "").strip(),
+            re.sub(r"`| \((sktime|aeon)\)$", "", LABELS[str(name)]),
             (row["seconds"], row["accuracy"]),
             xytext=(0, -7 if name in BELOW else 7),
             textcoords="offset points",

@@ -75,7 +75,7 @@ def test_what_is_said_of_each_name_is_so(name: str) -> None:
     assert seeded or not BASELINES[name].random
 
 
-@pytest.mark.parametrize(("name", "library"), [("hydra", "aeon"), ("rocket", "numba")])
+@pytest.mark.parametrize(("name", "library"), [("hydra", "aeon"), ("arsenal", "numba")])
 def test_what_is_not_installed_says_how_to_install_it(
     name: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,9 +34,9 @@ def test_each_name_has_a_row(printed):
 def test_what_is_missing_is_named_once_with_the_command_that_installs_it(printed):
     (line,) = [line for line in printed.splitlines() if ": needs numba: " in line]
     names, _, command = line.partition(": needs numba: ")
-    assert "minirocket" in names.split(", ")
+    assert "arsenal" in names.split(", ")
     assert "pip install" in command
-    (row,) = [line for line in printed.splitlines() if line.startswith("minirocket")]
+    (row,) = [line for line in printed.splitlines() if line.startswith("arsenal")]
     assert row.split()[-1] == "no"
     (row,) = [line for line in printed.splitlines() if line.startswith("majority")]
     assert row.split()[-1] == "yes"

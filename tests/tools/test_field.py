@@ -41,7 +41,7 @@ def test_each_method_is_compared_where_it_was_fitted_and_nothing_was_chosen(resu
     lines = field.table(results, results.with_name("published")).splitlines()[2:]
     assert lines == [
         "| ROCKET (published) | 1 | 0.800 | +20.0 ± nan | 1 / 0 / 0 | – | – | – |",
-        "| MiniRocket (sktime) | 2 | 0.775 | +5.0 ± 5.0 | 1 / 1 / 0 | 2.0 / 3 | 0.3 / 0 | 0.8 |",
+        "| MiniRocket (aeon) | 2 | 0.775 | +5.0 ± 5.0 | 1 / 1 / 0 | 2.0 / 3 | 0.3 / 0 | 0.8 |",
         "| `TSTransformerClassifier()` | 2 | 0.725 | – | – | 30.0 / 40 | 3.5 / 5 | 1.2 |",
         "| ResNet (sktime) | 1 | 0.800 | -5.0 ± nan | 0 / 0 / 1 | 100.0 / 100 | 8.0 / 8 | 3.0 |",
         "| the most frequent class | 2 | 0.500 | -22.5 ± 12.5 | 0 / 0 / 2 | 0.0 / 0 | 0.0 / 0 "

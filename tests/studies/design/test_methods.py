@@ -10,7 +10,7 @@ import pytest
 
 from tsformer.studies import Study, Trial
 
-NAMED = {"tsformer": {"d_model": 32}, "majority": {}, "minirocket": {"num_kernels": 84}}
+NAMED = {"tsformer": {"d_model": 32}, "majority": {}, "minirocket": {"n_kernels": 84}}
 
 
 def study(**options: Any) -> Study:
@@ -64,7 +64,7 @@ def test_what_changes_a_fit_changes_its_key(monkeypatch: pytest.MonkeyPatch) -> 
         ("A",), methods={"MiniRocket": NAMED["minirocket"] | {"estimator": "minirocket"}}
     )
     assert renamed.key("A", "MiniRocket", 0) == key, "a name is no part of a fit"
-    other = Study(("A",), methods={"minirocket": {"num_kernels": 168}})
+    other = Study(("A",), methods={"minirocket": {"n_kernels": 168}})
     assert other.key("A", "minirocket", 0) != key
     assert study().key("A", "minirocket", 1) != key
     monkeypatch.setattr("tsformer.studies.design.methods.library_version", lambda path: "sktime 9")
@@ -76,7 +76,7 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
     file = tmp_path / "field.toml"
     file.write_text(
         'datasets = ["A"]\nseeds = 2\n[methods.tsformer]\nd_model = 32\n[methods.majority]\n'
-        "[methods.minirocket]\nnum_kernels = 84\n"
+        "[methods.minirocket]\nn_kernels = 84\n"
     )
     read = Study.from_toml(file)
     assert read == study()

@@ -243,7 +243,7 @@ def test_the_line_of_a_study_of_methods() -> None:
     assert compare_command(named.as_dict()) == (
         "tsformer compare --datasets A --methods tsformer,minirocket --seeds 0,1"
     )
-    other = Study(["A"], ["none"], methods={"rocket": {"num_kernels": 84}})
+    other = Study(["A"], ["none"], methods={"rocket": {"n_kernels": 84}})
     assert compare_command(other.as_dict()) == "tsformer compare --study study.json"
 
 
