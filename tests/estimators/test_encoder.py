@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,12 +21,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tsformer
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
 from tsformer.augmentation import Batch
-from tsformer.objectives import Masked
-from tsformer.training import Callback
+from tsformer.objectives import Contrastive, Masked
 from tsformer.training.pretext import posed
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
-OBJECTIVES = ["masked", "contrastive"]
+OBJECTIVES = {"masked": Masked, "contrastive": Contrastive}
 
 
 @pytest.fixture(scope="module")
@@ -120,31 +122,75 @@ class Stopped(Exception):
     pass
 
 
-class StopsAfter(Callback):
-    def __init__(self, epochs: int):
-        self.epochs = epochs
+@contextmanager
+def counted(cls: type, losses: str, stop: int = 0) -> Iterator[list[None]]:
+    """Count the steps of a fit by the calls of a method, and end the fit in the middle of one."""
+    steps: list[None] = []
+    original = getattr(cls, losses)
 
-    def on_epoch_end(self, state):
-        if state.epoch == self.epochs:
+    def counting(self, *arguments):
+        steps.append(None)
+        if len(steps) == stop:
             raise Stopped
+        return original(self, *arguments)
+
+    with mock.patch.object(cls, losses, counting):
+        yield steps
 
 
-@pytest.mark.parametrize("objective", slow_except(OBJECTIVES, ["masked"]))
-def test_a_fit_that_was_killed_resumes_bit_for_bit(objective, waves, tmp_path):
-    options = {**SMALL, "max_epochs": 4, "objective": objective}
-    whole = TSTransformerEncoder(**options).fit(waves)
-    checkpoints = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
-    with pytest.raises(Stopped):
-        TSTransformerEncoder(**options, **checkpoints, callbacks=[StopsAfter(2)]).fit(waves)
-    resumed = TSTransformerEncoder(**options, **checkpoints, resume=True).fit(waves)
-    assert len(resumed.history_) == 4
+def assert_resumes(estimator, step: int, losses: tuple[type, str], folder, *data):
+    """Compare a fit with one that is killed in a step and resumed, and return that one."""
+    with counted(*losses) as steps:
+        whole = clone(estimator).fit(*data)
+    kept = clone(estimator).set_params(checkpoint_dir=folder, checkpoint_minutes=0)
+    with counted(*losses, stop=step), pytest.raises(Stopped):
+        clone(kept).fit(*data)
+    with counted(*losses) as repeated:
+        resumed = kept.set_params(resume=True).fit(*data)
+    assert len(repeated) == len(steps) - (step - 1), "it went on where it was"
     assert equal(weights(whole), weights(resumed))
+    assert [row["loss"] for row in whole.history_] == [row["loss"] for row in resumed.history_]
+    return resumed
+
+
+LONG = {**SMALL, "max_epochs": 4, "batch_size": 16}
+
+
+@pytest.mark.parametrize(
+    ("objective", "step"),
+    slow_except([("masked", 7), ("masked", 8), ("contrastive", 7), ("contrastive", 8)], ["masked"]),
+)
+def test_a_fit_that_was_killed_resumes_bit_for_bit(objective, step, waves, tmp_path):
+    """Three steps are an epoch, so that step 7 is the first of one, and step 8 in its middle."""
+    encoder = TSTransformerEncoder(**LONG, objective=objective)
+    losses = OBJECTIVES[objective], "losses"
+    resumed = assert_resumes(encoder, step, losses, tmp_path, waves)
     # Other options of the objective are another training run.
     other = {"masked": {"ratio": 0.3}, "contrastive": {"sigma": 0.2}}[objective]
     with pytest.warns(UserWarning, match="found no checkpoint of this training run"):
-        TSTransformerEncoder(**options, **checkpoints, resume=True, objective_params=other).fit(
-            waves
-        )
+        clone(resumed).set_params(objective_params=other).fit(waves)
+
+
+@pytest.mark.parametrize(
+    ("how", "step"),
+    [
+        ({"freeze": "backbone"}, 5),
+        ({"n_epochs_frozen": 2}, 5),
+        ({"n_epochs_frozen": 2}, 8),
+        ({"unlabelled": "use"}, 5),
+    ],
+    ids=str,
+)
+def test_what_starts_from_an_encoder_resumes_bit_for_bit(how, step, waves, tmp_path):
+    y = np.arange(40) % 2
+    if "unlabelled" in how:  # of an encoder that is fitted once more, in the same fit
+        y[::10] = -1
+    else:
+        how = how | {"init_from": TSTransformerEncoder(**SMALL).fit(waves)}
+    losses = TSTransformerClassifier, "_loss"
+    # Not mixed: the loss of mixed series is that of two labels, and so two calls.
+    classifier = TSTransformerClassifier(**LONG, **how, augmentation="warp")
+    assert_resumes(classifier, step, losses, tmp_path, waves, y)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -280,7 +326,10 @@ def test_a_loss_that_is_not_finite_keeps_good_weights(waves):
 
 
 @parametrize_with_checks(
-    [TSTransformerEncoder(**SMALL | {"random_state": None})],
+    [
+        TSTransformerEncoder(**SMALL | {"random_state": None}, objective=objective)
+        for objective in OBJECTIVES
+    ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": (
             "a weight of two is not a repetition: the repeated series are drawn into other batches"

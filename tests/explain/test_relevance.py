@@ -268,16 +268,15 @@ def test_explaining_changes_nothing(plain, fit, tmp_path):
         ({"method": "integrated_gradient"}, "did you mean 'integrated_gradients'?"),
         ({"method": "occlusion", "method_params": {"windows": 3}}, "did you mean 'window'?"),
         ({"method": "gradient_x_input", "method_params": {"x": 1}}, "takes no options; got 'x'"),
-        ({"method_params": {"n_steps": 0}}, "must be at least 1; got 0"),
-        ({"method_params": {"tolerance": 0}}, "must be positive; got 0"),
-        ({"method": "occlusion", "method_params": {"window": -1}}, "must be positive; got -1"),
-        ({"method": "occlusion", "method_params": {"stride": 0}}, "must be positive; got 0"),
-        ({"method": "shapley_sampling", "method_params": {"n_samples": 0}}, "at least 1; got 0"),
+        ({"method": ["occlusion"]}, "did you mean 'occlusion'?"),
         ({"target": "d"}, "target has labels that are not in the training data: ['d']"),
         ({"target": ["a", "b"]}, "target"),
         ({"baseline": "men"}, "did you mean 'mean'?"),
         ({"baseline": np.zeros(3)}, "got (3,)"),
         ({"baseline": np.nan}, "must be finite"),
+        ({"baseline": None}, "a number, or an array of numbers, (2,), (2, 24) or (12, 2, 24)"),
+        ({"baseline": [[1.0], [1.0, 2.0]]}, "the longest series; got [[1.0], [1.0, 2.0]]"),
+        ({"baseline": ["mean", "zero"]}, "the longest series; got ['mean', 'zero']"),
     ],
     ids=str,
 )
@@ -285,6 +284,58 @@ def test_errors_say_what_is_allowed(arguments, message, plain, fit):
     clf = fit(plain, max_epochs=1)
     with pytest.raises(ValueError, match=re.escape(message)):
         clf.explain(plain.X, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "value", "message"),
+    [
+        ("integrated_gradients", "n_steps", 0, "a whole number of at least 1; got 0"),
+        ("integrated_gradients", "n_steps", 3.5, "a whole number of at least 1; got 3.5"),
+        ("integrated_gradients", "n_steps", "3", "a whole number of at least 1; got '3'"),
+        ("integrated_gradients", "tolerance", 0, "a finite number above 0; got 0"),
+        ("occlusion", "window", -1, "a finite number above 0; got -1"),
+        ("occlusion", "window", "3", "a finite number above 0; got '3'"),
+        ("occlusion", "window", np.inf, "a finite number above 0; got inf"),
+        ("occlusion", "stride", True, "a finite number above 0; got True"),
+        ("occlusion", "stride", 5, "at most its window, which is 2 by default, or values"),
+        ("shapley_sampling", "n_samples", 1.5, "a whole number of at least 1; got 1.5"),
+        ("shapley_sampling", "window", [3], "a finite number above 0; got [3]"),
+        ("shapley_sampling", "random_state", -1, "number from 0 to 4294967295; got -1"),
+        ("shapley_sampling", "random_state", "0", "number from 0 to 4294967295; got '0'"),
+    ],
+)
+def test_options_say_what_is_allowed(method, option, value, message, plain, fit):
+    clf = fit(plain, max_epochs=1)
+    with pytest.raises(ValueError, match=re.escape(message)) as raised:
+        clf.explain(plain.X, method, method_params={option: value})
+    assert str(raised.value).startswith(f"{option} of ")
+
+
+def test_a_stride_longer_than_the_window_is_refused(plain, fit):
+    clf = fit(plain, max_epochs=1)
+    with pytest.raises(ValueError, match=r"at most its window, which is 3, or .*; got 4"):
+        clf.explain(plain.X, "occlusion", method_params={"window": 3, "stride": 4})
+
+
+def test_options_are_a_dict(plain, fit):
+    with pytest.raises(TypeError, match=r"as in {'window': 8}, or None; got 'window=3'"):
+        fit(plain, max_epochs=1).explain(plain.X, "occlusion", method_params="window=3")
+
+
+def test_random_orders_may_differ_from_call_to_call(plain, fit):
+    clf = fit(plain, max_epochs=1)
+
+    def explained(random_state):
+        params = FEW["shapley_sampling"] | {"random_state": random_state}
+        return clf.explain(plain.X, "shapley_sampling", method_params=params)
+
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert not np.array_equal(explained(None), explained(None))
+    assert np.random.get_state()[1].tolist() == before, "it is the user's"  # noqa: NPY002
+    drawn = [explained(generator) for generator in [np.random.RandomState(3)] * 2]
+    again = [explained(generator) for generator in [np.random.RandomState(3)] * 2]
+    np.testing.assert_array_equal(drawn, again)
+    assert not np.array_equal(*drawn)
 
 
 def test_a_sum_that_is_missed_is_told(plain, fit):

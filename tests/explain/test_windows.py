@@ -31,9 +31,17 @@ def test_only_what_is_worth_a_look():
 
 
 @pytest.mark.parametrize(
-    ("relevance", "width", "message"),
-    [(np.zeros(5), None, r"got \(5,\)"), (np.zeros((1, 5)), 6, "from 1 to the length, 5; got 6")],
+    ("shape", "options", "message"),
+    [
+        ((5,), {}, r"got \(5,\)"),
+        ((0, 5), {}, r"one or more of each; got \(0, 5\)"),
+        ((1, 0), {}, r"one or more of each; got \(1, 0\)"),
+        ((1, 5), {"width": 6}, "from 1 to the length, 5; got 6"),
+        ((1, 5), {"width": 0}, "width must be a whole number of at least 1; got 0"),
+        ((1, 5), {"width": 2.5}, "width must be a whole number of at least 1; got 2.5"),
+        ((1, 5), {"n_windows": "2"}, "n_windows must be a whole number of at least 0; got '2'"),
+    ],
 )
-def test_what_does_not_fit_is_refused(relevance, width, message):
+def test_what_does_not_fit_is_refused(shape, options, message):
     with pytest.raises(ValueError, match=message):
-        most_relevant_windows(relevance, width=width)
+        most_relevant_windows(np.zeros(shape), **options)

@@ -365,15 +365,18 @@ def test_onnx_missing(missing, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [False, True])
-def test_an_encoder_exports_its_embeddings(times, tmp_path):
+@pytest.mark.parametrize("onnx", [False, True])
+def test_an_encoder_exports_its_embeddings(onnx, times, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 2, 20))
     at = {"times": np.cumsum(rng.uniform(0.5, 2.0, size=(6, 20)), axis=1)} if times else {}
     encoder = TSTransformerEncoder(
         d_model=8, n_heads=2, n_layers=1, max_epochs=1, n_estimators=2, random_state=0
     ).fit(X, **at)
-    program = to_torch_export(encoder).module()
-    inputs = [torch.from_numpy(each).float() for each in (X, *at.values())]
-    np.testing.assert_allclose(
-        program(*inputs).numpy(), encoder.transform(X, **at), rtol=1e-4, atol=1e-5
-    )
+    inputs = {"X": X.astype(np.float32)} | {name: t.astype(np.float32) for name, t in at.items()}
+    if onnx:
+        (made,) = session(encoder, tmp_path).run(None, inputs)
+    else:
+        program = to_torch_export(encoder).module()
+        made = program(*map(torch.from_numpy, inputs.values())).numpy()
+    np.testing.assert_allclose(made, encoder.transform(X, **at), rtol=1e-4, atol=1e-5)

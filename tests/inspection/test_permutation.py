@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from tsformer import RandomConvolutionClassifier, TSTransformerRegressor
+from tsformer import RandomConvolutionClassifier, TSTransformerEncoder, TSTransformerRegressor
 from tsformer.inspection import permutation_importance
 
 
@@ -98,16 +98,32 @@ def test_regressors_times_and_scorers():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error", "message"),
     [
-        ({"by": "windows"}, "did you mean 'window'"),
-        ({"n_repeats": 0}, "n_repeats must be at least 1"),
-        ({"n_windows": 0}, "n_windows must be at least 1"),
+        ({"by": "windows"}, ValueError, "did you mean 'window'"),
+        ({"n_repeats": 0}, ValueError, "n_repeats must be an int >= 1; got 0"),
+        ({"n_repeats": 1.5}, TypeError, "n_repeats must be an int >= 1; got 1.5"),
+        ({"n_windows": 0}, ValueError, "n_windows must be an int >= 1; got 0"),
+        ({"y": None}, ValueError, "y must be the target of each series in X, .*; got None"),
+        ({"y": 1}, ValueError, "y should be a 1d array"),
+        ({"y": [0, 1]}, ValueError, "X holds 6 series, but y 2 values"),
     ],
 )
-def test_errors_say_what_is_allowed(options, message, fitted):
-    with pytest.raises(ValueError, match=message):
-        permutation_importance(fitted, *problem(6), **options)
+def test_errors_say_what_is_allowed(options, error, message, fitted):
+    X, y = problem(6)
+    with pytest.raises(error, match=message):
+        permutation_importance(fitted, X, **{"y": y} | options)
+
+
+def test_an_encoder_needs_no_targets():
+    X, y = problem(12)
+    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+    encoder = TSTransformerEncoder(**small).fit(X)
+    without, given = (
+        permutation_importance(encoder, X, each, n_repeats=2, random_state=0).importances
+        for each in (None, y)
+    )
+    np.testing.assert_array_equal(without, given)
 
 
 def test_a_pipeline_is_refused(fitted):

@@ -116,11 +116,17 @@ def test_pictures_go_where_they_are_told():
     [
         (lambda: plot_relevance(np.zeros(9), np.zeros(9)), "of one series; got"),
         (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 8))), "of one series; got"),
+        (lambda: plot_relevance(np.zeros((1, 9)), np.zeros(1)), "of one series; got"),
+        (lambda: plot_relevance(np.zeros((0, 9)), np.zeros((0, 9))), "one or more of each"),
+        (lambda: plot_relevance(np.zeros((1, 0)), np.zeros((1, 9))), "one or more of each"),
         (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 9)), times=[1]), "9 steps; got 1"),
         (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 9)), channels=[]), "be 1 names"),
         (lambda: plot_class_relevance(np.zeros((2, 1, 9)), ["a"]), "y .n,.; got"),
         (lambda: plot_class_relevance(np.zeros((1, 1, 9)), ["a"], edges=[1]), "edges must be 10"),
         (lambda: plot_class_relevance(np.zeros((1, 1, 9)), ["a"], channels=[]), "be 1 names"),
+        (lambda: plot_class_relevance(np.zeros((1, 0, 9)), ["a"]), "one or more of each"),
+        (lambda: plot_attention(np.eye(0), np.arange(0), np.zeros((1, 9))), "one or more of each"),
+        (lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 0))), "one or more of each"),
         (lambda: plot_attention(np.eye(3), np.arange(4), np.zeros((1, 9))), "weights must be"),
         (
             lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 9)), series_times=[1]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from math import exp, log
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.observers import unobserved
-from tsformer.estimators.parameters import ClassifierParameters
+from tsformer.estimators.parameters import ClassifierParameters, check_number
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.scaling_choice import suited_scaling
 from tsformer.estimators.series import Targets
@@ -652,7 +653,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Raises
         ------
         ValueError
-            If there is no such member.
+            If there is no such member, or a model has no attention blocks.
 
         Examples
         --------
@@ -664,7 +665,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         (3, 2, 4, 30, 30)
         """
         check_is_fitted(self)
-        if not 0 <= member < len(self.models_):
+        check_number("member", member, Integral, 0, None, ())
+        if member >= len(self.models_):
             raise ValueError(
                 f"member must be from 0 to {len(self.models_) - 1}, as there are "
                 f"{len(self.models_)} members; got {member}"

@@ -59,7 +59,18 @@ def attention_weights(
         True for valid tokens; None if all are.
     t : Tensor [1 | B, N]
         Times of the tokens, in tokens.
+
+    Raises
+    ------
+    ValueError
+        If the model has no block.
     """
+    if not len(model.blocks):
+        raise ValueError(
+            "there are no attention weights, as n_layers=0 makes a model without attention blocks; "
+            "fit one with n_layers of 1 or more, or explain it by a method other than "
+            "'attention_rollout'"
+        )
     weights: list[Tensor] = []
 
     def keep(attention: Any, arguments: tuple[Any, ...]) -> None:

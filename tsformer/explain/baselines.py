@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.explain.logits import LogitsOfCodes, LogitsOfDifference, LogitsOfValues
@@ -46,7 +46,7 @@ def logits_from_baseline(
     Raises
     ------
     ValueError
-        For another name or shape, and a baseline that is not finite.
+        For another name, shape or type, and a baseline that is not finite.
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
@@ -99,15 +99,20 @@ def logits_from_baseline(
 def _as_given(baseline: Any, values: Tensor) -> Tensor:
     """Return a baseline in numbers as ``[n, L, C]``."""
     n, L, C = values.shape
-    array = np.asarray(baseline, dtype=np.float64)
+    allowed = (
+        f"baseline must be one of {', '.join(map(repr, BASELINES))}, a number, or an array of "
+        f"numbers, ({C},), ({C}, {L}) or ({n}, {C}, {L}): channels, and steps of the longest series"
+    )
+    try:
+        array = None if baseline is None else np.asarray(baseline, dtype=np.float64)
+    except (TypeError, ValueError):  # what NumPy says of text and of rows of unequal length
+        array = None
+    if array is None:
+        raise ValueError(f"{allowed}; got {shortened(baseline)}")
     if array.shape == (C,):
         array = array[:, None]
     if array.shape not in ((), (C, 1), (C, L), (n, C, L)):
-        raise ValueError(
-            f"baseline must be one of {', '.join(map(repr, BASELINES))}, a number, or an array "
-            f"({C},), ({C}, {L}) or ({n}, {C}, {L}): channels, and steps of the longest series; "
-            f"got {array.shape}"
-        )
+        raise ValueError(f"{allowed}; got {array.shape}")
     numbers = torch.from_numpy(np.broadcast_to(array, (n, C, L)).copy()).transpose(1, 2)
     if bool((~numbers.isfinite() & ~values.isnan()).any()):
         raise ValueError("baseline must be finite wherever X has a value")

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tsformer._optional import require
 from tsformer.explain.attention import rollout
 from tsformer.explain.logits import LogitsOfDifference, batch_steps
+from tsformer.explain.options import check_positive, check_whole
 from tsformer.training.seeds import seeded
 
 __all__ = [
@@ -83,11 +85,8 @@ class IntegratedGradients(Method):
     tolerance: float = 0.01
 
     def __post_init__(self) -> None:
-        _at_least("n_steps of integrated gradients", self.n_steps, 1)
-        if not self.tolerance > 0:
-            raise ValueError(
-                f"tolerance of integrated gradients must be positive; got {self.tolerance!r}"
-            )
+        check_whole("n_steps of integrated gradients", self.n_steps, 1)
+        check_positive("tolerance of integrated gradients", self.tolerance)
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         change = logits.change(target)
@@ -152,7 +151,8 @@ class Occlusion(Method):
         Length of a window in steps, of irregular times in median steps; by default a tenth of the
         longest training series.
     stride : float, optional
-        From the beginning of a window to that of the next; by default half the window.
+        From the beginning of a window to that of the next, at most a window, so that every value
+        is in one; by default half the window.
 
     References
     ----------
@@ -164,13 +164,19 @@ class Occlusion(Method):
     stride: float | None = None
 
     def __post_init__(self) -> None:
-        _check_window("occlusion", self.window)
-        if self.stride is not None and not self.stride > 0:
-            raise ValueError(f"stride of occlusion must be positive; got {self.stride!r}")
+        for option, value in (("window", self.window), ("stride", self.stride)):
+            if value is not None:
+                check_positive(f"{option} of occlusion", value)
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window = _window(self.window, logits)
-        stride = max(1.0, window // 2) if self.stride is None else min(self.stride, window)
+        stride = max(1.0, window // 2) if self.stride is None else self.stride
+        if self.stride is not None and stride > window:
+            by_default = " by default" if self.window is None else ""
+            raise ValueError(
+                f"stride of occlusion must be at most its window, which is {window:g}{by_default}, "
+                f"or values between windows would have no relevance; got {stride!r}"
+            )
         ablation = _captum("FeatureAblation", logits)
         shifts = [i * stride for i in range(ceil(window / stride))]
         found = torch.zeros_like(logits.difference)
@@ -200,8 +206,8 @@ class ShapleySampling(Method):
         Number of orders. Each takes as many forward passes as there are windows.
     window : float, optional
         As in `Occlusion`; the windows do not overlap.
-    random_state : int, default=0
-        Seed of the orders.
+    random_state : int, RandomState or None, default=0
+        Seed of the orders; None and a RandomState draw other orders in each call.
 
     References
     ----------
@@ -213,15 +219,20 @@ class ShapleySampling(Method):
     complete: ClassVar[bool] = True
     n_samples: int = 25
     window: float | None = None
-    random_state: int = 0
+    random_state: int | np.random.RandomState | None = 0
 
     def __post_init__(self) -> None:
-        _at_least("n_samples of Shapley sampling", self.n_samples, 1)
-        _check_window("Shapley sampling", self.window)
+        check_whole("n_samples of Shapley sampling", self.n_samples, 1)
+        if self.window is not None:
+            check_positive("window of Shapley sampling", self.window)
+        if self.random_state is not None and not isinstance(
+            self.random_state, np.random.RandomState
+        ):
+            check_whole("random_state of Shapley sampling", self.random_state, 0, 2**32 - 1)
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         groups = _windows(logits, _window(self.window, logits), 0.0)
-        with seeded(self.random_state, torch.device("cpu")):
+        with seeded(_seed(self.random_state), torch.device("cpu")):
             values = _captum("ShapleyValueSampling", logits).attribute(
                 logits.difference,
                 baselines=0,
@@ -297,11 +308,10 @@ def _windows(logits: LogitsOfDifference, window: float, shift: float) -> Tensor:
     return consecutive
 
 
-def _check_window(method: str, window: float | None) -> None:
-    if window is not None and not window > 0:
-        raise ValueError(f"window of {method} must be positive; got {window!r}")
-
-
-def _at_least(what: str, number: int, least: int) -> None:
-    if number < least:
-        raise ValueError(f"{what} must be at least {least}; got {number!r}")
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    """Return a seed; for None it is drawn from the system, NumPy's global generator is not ours."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(random_state)

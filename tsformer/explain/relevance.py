@@ -12,7 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._names import unknown
+from tsformer._names import shortened, unknown
+from tsformer._sums import check_options
 from tsformer.data.batching import in_order
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor
@@ -31,18 +32,21 @@ def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
     ------
     ValueError
         For an unknown name or option, with the nearest match, or an invalid option.
+    TypeError
+        For options that are not in a dict.
     """
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise ValueError(unknown("method", name, METHODS))
+    if params is None:
+        params = {}
+    if not isinstance(params, Mapping):
+        raise TypeError(
+            "method_params must be a dict of options by name, as in {'window': 8}, or None; got "
+            f"{shortened(params)}"
+        )
     options = list(inspect.signature(METHODS[name]).parameters)
-    for option in params or {}:
-        if option not in options:
-            raise ValueError(
-                unknown(f"option of {name}", option, options)
-                if options
-                else f"{name} takes no options; got {option!r} in method_params"
-            )
-    return METHODS[name](**(params or {}))
+    check_options(name, options, params, argument="method_params")
+    return METHODS[name](**params)
 
 
 def relevance(

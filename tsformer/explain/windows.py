@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tsformer.explain.options import check_whole
+
 __all__ = ["most_relevant_windows"]
 
 #: Windows with less than this share of the relevance of the first are not worth a look.
@@ -34,7 +36,8 @@ def most_relevant_windows(
     Raises
     ------
     ValueError
-        If `relevance` is of another shape, or `width` is not from 1 to the length.
+        If `relevance` is of another shape or empty, `n_windows` is no whole number, or `width` is
+        none from 1 to the length.
 
     Examples
     --------
@@ -42,11 +45,15 @@ def most_relevant_windows(
     [(0, 2, 4), (1, 0, 2)]
     """
     values = np.asarray(relevance, dtype=np.float64)
-    if values.ndim != 2:
-        raise ValueError(f"relevance must be (channels, length); got {values.shape}")
+    if values.ndim != 2 or not values.size:
+        raise ValueError(
+            f"relevance must be (channels, length), one or more of each; got {values.shape}"
+        )
     length = values.shape[1]
     width = max(1, round(length / 10)) if width is None else width
-    if not 1 <= width <= length:
+    check_whole("n_windows", n_windows, 0)
+    check_whole("width", width, 1)
+    if width > length:
         raise ValueError(f"width must be from 1 to the length, {length}; got {width}")
     sums = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).sum(axis=2).copy()
     least = _LEAST * sums.max()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import check_scoring
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._names import unknown
 from tsformer.data.panel import Floats, Padded
+from tsformer.estimators.parameters import check_number
 from tsformer.estimators.series import SeriesReader
-from tsformer.estimators.targets import check_length
+from tsformer.estimators.targets import check_length, read_targets
 
 __all__ = ["permutation_importance"]
 
@@ -24,7 +26,7 @@ GROUPS = ("channel", "window")
 def permutation_importance(
     estimator: Any,
     X: Any,
-    y: npt.ArrayLike,
+    y: npt.ArrayLike | None,
     *,
     by: str = "channel",
     n_windows: int = 10,
@@ -47,7 +49,7 @@ def permutation_importance(
         Held-out series. Of series of different lengths, a value is exchanged with that at the same
         fraction of the other's length; times and lengths stay.
     y : array-like (n,)
-        Their targets.
+        Their targets; None for an encoder, which has none.
     by : {"channel", "window"}, default="channel"
         What is exchanged: one channel over the whole series, or all channels within one window.
     n_windows : int, default=10
@@ -69,9 +71,10 @@ def permutation_importance(
     Raises
     ------
     TypeError
-        For an estimator that does not read series, such as a pipeline around one.
+        For an estimator that does not read series, such as a pipeline around one, or numbers of
+        windows or repeats that are no ints.
     ValueError
-        For an unknown `by`, or numbers of windows or repeats below 1.
+        For an unknown `by`, numbers of windows or repeats below 1, or targets that are missing.
 
     References
     ----------
@@ -92,17 +95,22 @@ def permutation_importance(
     if by not in GROUPS:
         raise ValueError(unknown("group to permute", by, GROUPS))
     for name, number in (("n_windows", n_windows), ("n_repeats", n_repeats)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1; got {number!r}")
+        check_number(name, number, Integral, 1, None, ())
     if not isinstance(estimator, SeriesReader):
         raise TypeError(
             "estimator must be a fitted estimator of this package; got "
             f"{type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
         )
     check_is_fitted(estimator)
+    if y is None and get_tags(estimator).target_tags.required:
+        raise ValueError(
+            "y must be the target of each series in X, with which the score is computed; got None"
+        )
     series = estimator._read(X, times, reset=False)
-    targets = np.asarray(y)
-    check_length(len(series), targets, "y")
+    targets = None
+    if y is not None:
+        targets = read_targets(y, "y")
+        check_length(len(series), targets, "y")
     scorer = check_scoring(estimator, scoring=scoring)
     rng = check_random_state(random_state)
     before = float(scorer(estimator, series, targets))

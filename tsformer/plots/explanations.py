@@ -63,7 +63,7 @@ def plot_relevance(
     Raises
     ------
     ValueError
-        If shapes do not fit, or `axes` has another number of panels.
+        If shapes do not fit or are empty, or `axes` has another number of panels.
 
     Examples
     --------
@@ -74,9 +74,14 @@ def plot_relevance(
     'channel 0'
     """
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
-    if values.ndim != 2 or shown.shape[0] != values.shape[0] or shown.shape[1] < values.shape[1]:
+    if (
+        (values.ndim, shown.ndim) != (2, 2)
+        or not values.size
+        or shown.shape[0] != values.shape[0]
+        or shown.shape[1] < values.shape[1]
+    ):
         raise ValueError(
-            "x and relevance must be (channels, length), of one series; got "
+            "x and relevance must be (channels, length), one or more of each, of one series; got "
             f"{values.shape} and {shown.shape}"
         )
     C, L = values.shape
@@ -200,7 +205,7 @@ def plot_class_relevance(
     Raises
     ------
     ValueError
-        If shapes do not fit, or `axes` has another number of panels.
+        If shapes do not fit or are empty, or `axes` has another number of panels.
 
     Examples
     --------
@@ -211,9 +216,9 @@ def plot_class_relevance(
     ['a: 3 series', 'b: 3 series']
     """
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
-    if values.ndim != 3 or len(labels) != len(values) or not len(values):
+    if values.ndim != 3 or labels.shape != values.shape[:1] or not values.size:
         raise ValueError(
-            "relevance must be (n, channels, length) and y (n,); got "
+            "relevance must be (n, channels, length), one or more of each, and y (n,); got "
             f"{values.shape} and {labels.shape}"
         )
     _, C, L = values.shape
@@ -289,7 +294,7 @@ def plot_attention(
     Raises
     ------
     ValueError
-        If shapes do not fit.
+        If shapes do not fit or are empty.
 
     Examples
     --------
@@ -301,10 +306,15 @@ def plot_attention(
     values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)
     series = np.asarray(x, dtype=float)
     N = len(at)
-    if values.ndim < 2 or values.shape[-2:] != (N, N) or series.ndim != 2:
+    if (
+        values.ndim < 2
+        or values.shape[-2:] != (N, N)
+        or series.ndim != 2
+        or not (values.size and series.size)
+    ):
         raise ValueError(
-            "weights must be (..., N, N), times (N,) and x (channels, length); got "
-            f"{values.shape}, {at.shape} and {series.shape}"
+            "weights must be (..., N, N), times (N,) and x (channels, length), one or more of "
+            f"each; got {values.shape}, {at.shape} and {series.shape}"
         )
     steps = np.arange(series.shape[1]) if series_times is None else np.asarray(series_times)
     if len(steps) != series.shape[1]:
