@@ -50,8 +50,8 @@ def find(estimator: str) -> Baseline:
 
     Examples
     --------
-    >>> find("minirocket").path
-    'sktime.classification.kernel_based.RocketClassifier'
+    >>> find("arsenal").path
+    'sktime.classification.kernel_based.Arsenal'
     >>> find("sklearn.svm.SVC").needs
     ()
     """
