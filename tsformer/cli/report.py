@@ -23,7 +23,10 @@ def report(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="The method to compute gains over; by default none, if it was compared."),
+        typer.Option(
+            help="The method to compute gains over; by default none, or else tsformer, if it was "
+            "compared."
+        ),
     ] = None,
     rope: Rope = 0.01,
     vary: Vary = [],  # noqa: B006  Typer reads the default and gives each call its own list

@@ -11,7 +11,7 @@ from made_up_scores import results
 
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 
-from tsformer.studies.analysis.analyse import Findings, analyse
+from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.scores import StudyScores, read_study
 
 N = 8
@@ -110,6 +110,31 @@ def test_gains_are_set_against_the_series_that_were_trained_on(tmp_path: Path) -
     assert only.gains is not None
     sizes = only.gains.set_index("dataset")["train_size"]
     assert sizes.to_dict() == {f"d{d}": 2.0 + d for d in range(N)}
+
+
+@pytest.mark.parametrize(
+    ("methods", "baseline"),
+    [
+        (("rocket", "tsformer"), "tsformer"),
+        (("rocket", "tsformer", "none"), "none"),
+        (("rocket", "ridge"), None),
+    ],
+)
+def test_gains_are_over_no_encoding_or_else_over_the_transformer(
+    methods: tuple[str, ...], baseline: str | None, tmp_path: Path
+) -> None:
+    scores = {name: [0.6 - 0.1 * place] * N for place, name in enumerate(methods)}
+    results(scores).to_csv(tmp_path / "scores.csv", index=False)
+    study = read_study(tmp_path / "scores.csv")
+    assert default_baseline(study) == baseline
+    (only,) = analyse(study, baseline=baseline)
+    if baseline is None:
+        assert only.gains is None
+        return
+    assert only.mean_gains is not None
+    gains = only.mean_gains.set_index("method")["gain"].to_dict()
+    apart = {name: scores[name][0] - scores[baseline][0] for name in methods if name != baseline}
+    assert gains == pytest.approx(apart)
 
 
 def study_with_parts(folder: Path, cells: list[str]) -> StudyScores:

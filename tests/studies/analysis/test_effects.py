@@ -115,3 +115,12 @@ def test_predictions_cost_too() -> None:
     assert table["predict_seconds"].to_dict() == seconds
     assert table["front_predict_seconds"].to_dict() == dict.fromkeys(seconds, True)
     assert table["front_fit_seconds"].to_dict() == {"none": False, "1nn-dtw": True}
+
+
+def test_the_memory_of_a_process_is_a_cost_without_a_front() -> None:
+    rows = scores({"rope": [0.1] * 6})
+    memory = {"none": 800.0, "rope": 900.0}
+    for cost in ("peak_memory_mb", "predict_memory_mb"):
+        table = costs(rows.assign(**{cost: rows["method"].map(memory)}), compare_methods(rows))
+        assert table.set_index("method")[cost].to_dict() == memory
+        assert f"front_{cost}" not in table

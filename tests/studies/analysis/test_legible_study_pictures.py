@@ -131,6 +131,9 @@ def test_gains_and_costs_are_legible(study: str) -> None:
     variants = {f"stem=convolution, head_norm={what}": table for what in ("batch", "layer", None)}
     assert_legible(plot_mean_gains(variants, "none"))
     assert_legible(plot_cost(costs(study)))
+    memory = np.linspace(812.3, 1_234.5, len(found(study).ranks))
+    with_memory = costs(study).assign(peak_memory_mb=memory, predict_memory_mb=memory[::-1])
+    assert_legible(plot_cost(with_memory))
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -163,9 +163,22 @@ def test_many_methods_are_all_in_the_legend() -> None:
     assert len(legend.get_texts()) == many + 1
 
 
+def test_a_cost_without_a_front_has_no_line_and_frames_nothing() -> None:
+    table = pd.DataFrame({"method": ["none", "rope"], "score": [0.7, 0.9], "rank": [2.0, 1.0]})
+    table = table.assign(fit_seconds=[3.0, 4.0], front_fit_seconds=True, peak_memory_mb=[3.0, 4.0])
+    seconds, memory = visible(plot_cost(table))
+    assert len(seconds.lines) == 1
+    assert len(memory.lines) == 0
+    assert not any(len(dots.get_edgecolor()) for dots in memory.collections)
+    legend = memory.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["Pareto front", "none", "rope"]
+    (alone,) = visible(plot_cost(table.drop(columns=["fit_seconds", "front_fit_seconds"])))
+    assert [text.get_text() for text in alone.get_legend().get_texts()] == ["none", "rope"]
+
+
 def test_four_costs_are_two_rows_with_the_legend_beside_the_first() -> None:
     table = pd.DataFrame({"method": ["none", "rope"], "score": [0.7, 0.9], "rank": [2.0, 1.0]})
-    for cost in COSTS:
+    for cost in list(COSTS)[:4]:
         table = table.assign(**{cost: [3.0, 4.0], f"front_{cost}": True})
     axes = plot_cost(table).axes
     assert [ax.get_legend() is not None for ax in axes] == [False, True, False, False]

@@ -131,6 +131,19 @@ def test_a_broken_design_is_named(tmp_path: Path, text: str, message: str) -> No
         read_study(tmp_path)
 
 
+def test_a_skipped_fit_is_not_a_failed_one(tmp_path: Path) -> None:
+    rows().to_csv(tmp_path / "results.csv", index=False)
+    errors = ["UnreadableSeries: alibi reads one channel", "ArithmeticError: UnreadableSeries: "]
+    failures = pd.DataFrame(
+        [("C", "alibi", 0, errors[0]), ("C", "alibi", 1, errors[0]), ("C", "rope", 0, errors[1])],
+        columns=["dataset", "encoding", "seed", "error"],
+    )
+    failures.to_csv(tmp_path / "failures.csv", index=False)
+    study = read_study(tmp_path)
+    assert (study.failed, study.n_skipped) == (1, 2)
+    assert study.skipped == ("alibi on C: alibi reads one channel",)
+
+
 def test_numbers_and_ids_are_read_as_they_were_written(tmp_path: Path) -> None:
     numbers = [0.1 + 0.2, 1 / 3, 0.8999999999999999, 2 / 7] * 2
     table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)

@@ -33,6 +33,39 @@ def test_the_summary_keeps_the_order_of_the_study() -> None:
     ]
 
 
+def test_a_method_that_was_skipped_has_a_row_with_the_reason() -> None:
+    fits = [("wide", "ridge", 0), ("narrow", "ridge", 0), ("narrow", "forest", 0)]
+    fits += [(dataset, method, 1) for dataset, method, _ in fits]
+    results = pd.DataFrame(fits, columns=["dataset", "method", "seed"]).assign(
+        accuracy=0.5,
+        fit_seconds=1.0,
+        n_parameters=1234,
+        predict_seconds=2.0,
+        peak_memory_mb=900.0,
+        helped="",
+    )
+    skipped = "UnreadableSeries: it reads one channel"
+    failures = [("wide", "forest", seed, skipped) for seed in (0, 1)]
+    failures += [("wide", "tree", 0, skipped), ("narrow", "tree", 0, "ValueError: too few")]
+    table = summary_table(
+        results, pd.DataFrame(failures, columns=["dataset", "method", "seed", "error"])
+    )
+    measured = "0.500 ± 0.000 | 2 | 1.0 | 2.0 | 900 | 1,234 |"
+    assert to_markdown(table).splitlines()[2:] == [
+        f"| wide | ridge | {measured}  |",
+        "| wide | forest | – | 0 | – | – | – | – | skipped: it reads one channel |",
+        "| wide | tree | – | 0 | – | – | – | – | skipped: it reads one channel |",
+        f"| narrow | ridge | {measured}  |",
+        f"| narrow | forest | {measured}  |",
+    ]
+    none = pd.DataFrame(columns=["dataset", "method", "seed", "error"])
+    pd.testing.assert_frame_equal(summary_table(results, none), summary_table(results))
+    alone = summary_table(results[:0], pd.DataFrame(failures[:1], columns=none.columns))
+    assert to_markdown(alone).splitlines()[2:] == [
+        "| wide | forest | – | 0 | – | – | – | – | skipped: it reads one channel |"
+    ]
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     write_atomically("old\n", path)

@@ -20,7 +20,7 @@ from tsformer.studies.analysis.analyse import Findings, analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.report import sections
-from tsformer.studies.report.text import outcome, protocol, verdict
+from tsformer.studies.report.text import outcome, verdict
 from tsformer.studies.report.write import compare_command, write_report
 
 DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
@@ -246,6 +246,62 @@ def test_of_a_beginning_there_is_no_statistic(tmp_path: Path) -> None:
     assert "Friedman" not in said
 
 
+METHODS = ("tsformer", "rocket", "forest")
+
+
+@pytest.fixture(scope="module")
+def of_methods(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of methods, one of which failed on one data set and cannot read two others."""
+    folder = tmp_path_factory.mktemp("methods")
+    datasets = DATASETS[:5]
+    rows = pd.DataFrame(
+        [(dataset, method) for dataset in datasets for method in METHODS],
+        columns=["dataset", "method"],
+    )
+    place = rows["method"].map(METHODS.index)
+    rows = rows.assign(
+        seed=0,
+        accuracy=0.7 + 0.01 * place,
+        fit_seconds=1.0 + place,
+        peak_memory_mb=1234.5 - place,
+        predict_memory_mb=2345.6 + place,
+        helped="",
+    )
+    missing = rows["dataset"].isin(datasets[2:]) & (rows["method"] == "forest")
+    rows[~missing].to_csv(folder / "results.csv", index=False)
+    errors = ["UnreadableSeries: it reads one channel"] * 2 + ["ArithmeticError: no such luck"]
+    failures = rows.loc[missing, ["dataset", "method", "seed"]].assign(error=errors)
+    failures.to_csv(folder / "failures.csv", index=False)
+    design = {
+        "datasets": datasets,
+        "encodings": [],
+        "methods": {name: {} for name in METHODS},
+        "seeds": [0],
+    }
+    (folder / "study.json").write_text(json.dumps(design))
+    return write_report(folder).markdown.read_text(encoding="utf-8")
+
+
+def test_methods_have_gains_over_the_transformer(of_methods: str) -> None:
+    assert "Gains are relative to tsformer." in of_methods
+    assert "\n## Gains\n" in of_methods
+    assert "\n## Against tsformer\n" in of_methods
+    assert re.search(r"^\| rocket \| 2\.00 \| 0\.710 \| \+0\.010 \|", of_methods, flags=re.M)
+
+
+def test_memory_has_no_front_and_the_report_says_why(of_methods: str) -> None:
+    cost = of_methods.split("## Cost\n")[-1].split("\n#")[0]
+    assert "| peak memory of fitting (MB) | peak memory of predicting (MB) |" in cost
+    assert "| rocket | 0.710 | 2.00 | 2.00 | yes | 1,234 | 2,347 |" in cost
+    assert cost.count("on Pareto front") == 1
+    assert cost.count("Memory has no front: it is that of the whole process") == 1
+
+
+def test_what_was_skipped_did_not_fail(of_methods: str) -> None:
+    assert "12 of 15 fits are available, 1 failed, and 2 skipped." in of_methods
+    assert f"Skipped: forest on {DATASETS[2]}: it reads one channel." in of_methods
+
+
 def test_on_one_data_set_no_method_is_above_an_equal_one() -> None:
     rows = pd.DataFrame({"method": list("abc"), "score": [0.1 + 0.2, 0.3, 0.2]})
     rows = rows.assign(dataset="own", seed=0)
@@ -261,6 +317,7 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     rows["accuracy"] = [0.9, 0.8, 0.7, 0.6, 0.8, 0.7, 0.1, 0.2, 0.3]
     rows["fit_seconds"] = [1, 2, 9, 3, 3, 3, 0, 0, 0]
     rows["peak_memory_mb"] = 1234.5
+    rows["predict_memory_mb"] = 2345.4
     rows.to_csv(tmp_path / "results.csv", index=False)
     files = write_report(tmp_path / "results.csv")
     assert files.figures == ()
@@ -268,12 +325,40 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     assert "On own-1, ridge has the highest mean score, 0.800, and tree the next, 0.700." in said
     assert "- ridge is 0.100 ahead of tree: higher in 1 of 3 paired fits, equal in 2." in said
     assert "- ridge is 0.600 ahead of vote: higher in 3 of 3 paired fits, equal in 0." in said
+    assert "Splits of one data set share series, and fits on one split share all of them: " in said
     assert "not independent of each other, and no test is made" in said
-    assert "| ridge | 0.800 ± 0.100 | 3 | 2.00 | 1,234 |" in said
+    assert "| ridge | 0.800 ± 0.100 | 3 | 2.00 | 1,234 | 2,345 |" in said
     assert said.index("| ridge |") < said.index("| tree |") < said.index("| vote |")
     assert "Mean score over seeds and splits" in said
     assert "Friedman" not in said
     assert "significant" not in said
+
+
+def test_with_one_split_nothing_is_said_of_several() -> None:
+    rows = pd.DataFrame({"method": list("aabb"), "score": [0.4, 0.5, 0.1, 0.2]})
+    rows = rows.assign(dataset="own", seed=[0, 1] * 2, resample=0)
+    *_, said = outcome(Findings("", rows, rows), None)
+    assert said.startswith("All fits are on one split, and so share all series: these differences")
+    assert "Splits of one data set" not in said
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_fit_that_is_one_for_all_seeds_is_counted_once(recorded: bool, tmp_path: Path) -> None:
+    fits = [(m, seed, r) for m in ("ridge", "tree", "net") for seed in (0, 1) for r in range(3)]
+    rows = pd.DataFrame(fits, columns=["method", "seed", "resample"]).assign(dataset="own-1")
+    rows["accuracy"] = rows["method"].map({"ridge": 0.9, "tree": 0.8, "net": 0.7})
+    # The network alone has a source of chance.
+    drawn = rows["seed"].where(rows["method"] == "net", 0)
+    rows["run_id"] = rows["method"] + drawn.map(str) + rows["resample"].map(str)
+    if not recorded:
+        rows["run_id"] = ""
+    rows.to_csv(tmp_path / "results.csv", index=False)
+    said = write_report(tmp_path / "results.csv").markdown.read_text()
+    n = 3 if recorded else 6
+    assert f"ridge is 0.100 ahead of tree: higher in {n} of {n} paired fits, equal in 0." in said
+    assert "ridge is 0.200 ahead of net: higher in 6 of 6 paired fits, equal in 0." in said
+    assert f"| ridge | 0.900 ± 0.000 | {n} |" in said
+    assert "| net | 0.700 ± 0.000 | 6 |" in said
 
 
 @pytest.mark.slow
@@ -312,12 +397,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
     rows = results()
     folder = folder_of(tmp_path, rows[rows["stem"] == "conv"])
+    others = tmp_path / "others.csv"
+    PUBLISHED.to_csv(others, index=False)
+    flags = ["--out", str(tmp_path / "page"), "--rope", "0.02", "--published", str(others)]
     with pytest.raises(SystemExit) as end:
-        main(["report", str(folder), "--out", str(tmp_path / "page"), "--rope", "0.02"])
+        main(["report", str(folder), *flags])
     assert end.value.code == 0
     assert f"page      {tmp_path}/page/report.html" in capsys.readouterr().out
     said = (tmp_path / "page" / "report.md").read_text()
-    assert f"tsformer report '{folder}' --out {tmp_path}/page --rope 0.02\n" in said
+    assert f"tsformer report '{folder}' {' '.join(flags)}\n" in said
+    assert "Beside them: 2 published methods." in said
+    assert "HC2 (published): HC2/results.csv." in said
     with pytest.raises(SystemExit) as end:
         main(["report", str(tmp_path / "nowhere")])
     assert end.value.code == 2
@@ -329,6 +419,13 @@ def test_the_line_that_runs_a_study() -> None:
     assert line.endswith(
         "--encodings none,rope,alibi --seeds 7, --vary stem=linear,conv --resamples 3"
     )
+
+
+@pytest.mark.parametrize(
+    "said", [{"splits": {"own-1": "cross-validated"}}, {"leave_out": {"rope": ["CBF"]}}]
+)
+def test_what_no_flag_has_is_in_the_file_of_the_study(said: dict[str, object]) -> None:
+    assert compare_command({**DESIGN, **said}) == "tsformer compare --study study.json"
 
 
 def test_pairs_that_only_the_friedman_test_holds_back_are_not_denied() -> None:
@@ -375,6 +472,7 @@ def test_published_methods_are_marked_wherever_they_are_named(beside_published: 
 def test_what_published_methods_lack_is_said(beside_published: str) -> None:
     assert "2 methods, 10 data sets, 2 seeds. Beside them: 2 published methods." in beside_published
     assert "They have no seeds, no seconds and no probabilities." in beside_published
+    assert "A published score is a single figure." in beside_published
     assert "data set that was compared is missing: MR-Hydra (published)." in beside_published
     cost = beside_published.split("## Cost\n")[-1]
     row = r"^\| HC2 \(published\) \| 0\.795 \| 1\.\d\d \| – \| – \| – \| – \|$"
@@ -399,14 +497,14 @@ def test_measured_methods_are_set_beside_each_published_one(beside_published: st
 
 def test_with_resamples_the_report_says_why_nothing_published_is_there(tmp_path: Path) -> None:
     rows = results()
-    rows = rows[rows["stem"] == "linear"].drop(columns="stem")
+    rows = rows[(rows["stem"] == "linear") & (rows["dataset"] == "CBF")].drop(columns="stem")
     rows = pd.concat([rows.assign(resample=number) for number in (0, 1)])
     rows.to_csv(tmp_path / "results.csv", index=False)
     PUBLISHED.to_csv(tmp_path / "others.csv", index=False)
-    study = read_study(tmp_path, published=tmp_path / "others.csv")
-    said = protocol(study, analyse(study))
-    (line,) = [line for line in said if "published" in line]
-    assert line.startswith("The published results are left out: they are of the default split")
+    said = write_report(tmp_path, published=tmp_path / "others.csv").markdown.read_text()
+    (line,) = [line for line in said.splitlines() if "published" in line.lower()]
+    assert line.startswith("- The published results are left out: they are of the default split")
+    assert "Gains are relative" not in said, "of one data set there are none"
 
 
 SIZES = {"20%": 8, "100%": 40}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from run_once import Done
 
 from tsformer import TSEnsembleClassifier, load_dataset
 from tsformer.baselines import BASELINES, Baseline
+from tsformer.data.tsfile import write_ts
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
@@ -34,7 +37,23 @@ METHODS: dict[str, dict[str, Any]] = {
     "raises": {"estimator": f"{FOREIGN}.Raises"},
     "ridge": {"estimator": "flat-ridge"},
 }
-STUDY = Study(("ItalyPowerDemand", "JapaneseVowels"), methods=METHODS, seeds=2)
+STUDY = Study(("ItalyPowerDemand", "JapaneseVowels", "Gaps"), methods=METHODS, seeds=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gaps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A problem with missing values, in the folder `data` of the working folder."""
+    home = tmp_path_factory.mktemp("gaps")
+    (home / "data/Gaps").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b"] * 6)
+    for part in ("TRAIN", "TEST"):
+        X = rng.normal(size=(12, 1, 10)) + 3 * (y == "a")[:, None, None]
+        X[::3, :, 4] = np.nan
+        write_ts(home / f"data/Gaps/Gaps_{part}.ts", X, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +80,7 @@ def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> Non
     found = done.comparison.results
     assert "encoding" not in found
     assert list(dict.fromkeys(found.method)) == ["small", "majority", "near", "ignores", "ridge"]
-    assert len(found) == 2 * 5 * 2
+    assert len(found) == 3 * 5 * 2
     assert (found.predict_seconds > 0).all()
     assert (found.fit_seconds > 0).all()
     assert found.loc[found.method == "small", "fit_cpu_seconds"].between(0.01, 60).all()
@@ -95,7 +114,7 @@ def test_what_has_no_chance_is_fitted_once_for_all_seeds(done: Done) -> None:
 
 def test_a_foreign_class_that_raises_is_a_failure_like_any(done: Done) -> None:
     failures = done.comparison.failures
-    assert failures.method.tolist() == ["raises"] * 4
+    assert failures.method.tolist() == ["raises"] * 6
     assert set(failures.error) == {"ArithmeticError: no such luck"}
     (first, *_) = done.store.runs("FAILED")
     assert first.data.tags["tsformer.error"] == "ArithmeticError: no such luck"
@@ -104,15 +123,18 @@ def test_a_foreign_class_that_raises_is_a_failure_like_any(done: Done) -> None:
 def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) -> None:
     assert set(rows(done, "near").helped) == {""}
     assert set(rows(done, "near", "JapaneseVowels").helped) == {"padded, cut"}
-    assert set(rows(done, "small", "JapaneseVowels").helped) == {""}
+    assert set(rows(done, "near", "Gaps").helped) == {"interpolated"}
+    for dataset in ("JapaneseVowels", "Gaps"):
+        assert set(rows(done, "small", dataset).helped) == {""}
     summary = (done.folder / "summary.md").read_text()
     assert "| data set | method |" in summary
-    (line,) = (each for each in summary.splitlines() if "JapaneseVowels | near" in each)
-    assert line.endswith("| – | padded, cut |")
     report = (done.folder / "report/report.md").read_text()
-    assert "Series were padded, cut for near: JapaneseVowels." in report
+    for dataset, helped in {"JapaneseVowels": "padded, cut", "Gaps": "interpolated"}.items():
+        (line,) = (each for each in summary.splitlines() if f"{dataset} | near" in each)
+        assert line.endswith(f"| – | {helped} |")
+        assert f"Series were {helped} for near: {dataset}." in report
     assert report.startswith("# Which method scores higher: ")
-    assert "20 of 24 fits are available, and 4 failed." in report
+    assert "30 of 36 fits are available, and 6 failed." in report
     assert "tsformer compare --study study.json" in report
     assert "Methods had the same splits and seeds" in report
 
@@ -174,12 +196,12 @@ def test_what_is_finished_is_read_back(done: Done, without_report: None) -> None
     again = done.again(events)
     pd.testing.assert_frame_equal(again.results, done.comparison.results)
     fits = [e.trial.method for e in events if e.event == "fit-end" and e.trial]
-    assert fits == ["raises"] * 4, "what failed is tried again"
+    assert fits == ["raises"] * 6, "what failed is tried again"
 
 
 def test_progress_counts_what_is_fitted_once_for_several(done: Done) -> None:
     assert [e.event for e in done.events][-1] == "end"
-    assert done.events[-1].done == done.events[-1].total == 24
+    assert done.events[-1].done == done.events[-1].total == 36
 
 
 def test_an_encoding_gives_its_fit_to_a_method(
@@ -248,12 +270,14 @@ def test_what_reads_one_channel_is_skipped_with_the_reason(
     found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
     assert found.results.method.tolist() == ["majority"]
     assert "reads one channel; these series have 6" in found.failures.error[0]
-    assert (
-        "\nFits that are not in the table: 1 skipped (failures.csv)"
-        in (tmp_path / "summary.md").read_text()
-    )
+    summary = (tmp_path / "summary.md").read_text()
+    (line,) = (each for each in summary.splitlines() if "BasicMotions | forest" in each)
+    assert line.startswith("| BasicMotions | forest | – | 0 | – | – | – | – | skipped: sktime.")
+    assert line.endswith("reads one channel; these series have 6 |")
+    assert "not in the table" not in summary
     report = (tmp_path / "report/report.md").read_text()
     assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
+    assert "1 of 2 fits are available, and 1 skipped." in report
 
 
 def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(

@@ -91,8 +91,9 @@ class Findings:
 
 
 def default_baseline(study: StudyScores) -> str | None:
-    """Return ``"none"`` if the study has that method; else None, and gains are not computed."""
-    return "none" if "none" in study.rows["method"].unique() else None
+    """Return ``"none"``, else ``"tsformer"``, if the study has that method; else None: no gains."""
+    methods = study.rows["method"].unique()
+    return next((name for name in ("none", "tsformer") if name in methods), None)
 
 
 def analyse(

@@ -28,8 +28,12 @@ COSTS = {
     "fit_seconds": "seconds per fit",
     "predict_seconds": "seconds to predict",
     "n_parameters": "parameters",
-    "peak_memory_mb": "peak memory of the process (MB)",
+    "peak_memory_mb": "peak memory of fitting (MB)",
+    "predict_memory_mb": "peak memory of predicting (MB)",
 }
+#: Costs without a Pareto front: the memory of a whole process, which includes what earlier fits in
+#: it left behind, would put methods on a front by the order in which they were fitted.
+_WITHOUT_FRONT = ("peak_memory_mb", "predict_memory_mb")
 #: What a gain may correlate with: the column of `gains`, and its name in words.
 COVARIATES = {"length": "series length", "train_size": "training size"}
 #: Draws of the permutation test and the bootstrap.
@@ -203,10 +207,10 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     DataFrame
         One row per method, by mean rank: `method`, `score` and `rank`, means over data sets; for
         each of `COSTS` that the rows have, the mean over data sets of the median over seeds, which
-        a fit that was held up does not shift; and in `front_fit_seconds` and the like whether the
-        method is on the Pareto front: no other method costs as little, scores as high, and is
-        better in one of the two. A method without fits, a published one, has NaN for its costs and
-        is on no front.
+        a fit that was held up does not shift; and in `front_fit_seconds` and the like, though not
+        for memory, whether the method is on the Pareto front: no other method costs as little,
+        scores as high, and is better in one of the two. A method without fits, a published one, has
+        NaN for its costs and is on no front.
     """
     rows = rows[rows["dataset"].isin(statistics.scores.index)]
     names = statistics.ranks.index
@@ -222,7 +226,8 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
             continue
         means = rows.groupby(["method", "dataset"])[cost].median().groupby("method").mean()
         table[cost] = means.reindex(names).to_numpy(dtype=float)
-        table[f"front_{cost}"] = _front(table[cost].to_numpy(), table["score"].to_numpy())
+        if cost not in _WITHOUT_FRONT:
+            table[f"front_{cost}"] = _front(table[cost].to_numpy(), table["score"].to_numpy())
     return table
 
 

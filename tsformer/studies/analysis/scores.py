@@ -19,10 +19,13 @@ __all__ = [
     "StudyScores",
     "VariantScores",
     "complete",
+    "fit_of",
     "has_whole_split",
     "labels",
+    "n_splits",
     "read_scores",
     "read_study",
+    "skipped_fits",
     "split_variants",
     "variant_scores",
 ]
@@ -32,6 +35,8 @@ _COLUMNS = ("dataset", "method", "seed", "score")
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
 _WORDS = ("dataset", "method", "encoding", "parts", "helped", "run_id")
+#: The error of a fit that was skipped begins with it.
+_UNREADABLE = "UnreadableSeries: "
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,9 @@ class StudyScores:
         The design in ``study.json`` beside the file.
     failed : int
         Number of fits that raised, from ``failures.csv`` beside the file.
+    n_skipped : int
+        Number of fits of methods that cannot read the series, from the same file; none is a failed
+        one.
     skipped : tuple of str
         Methods that cannot read the series of a data set, one sentence each, from the same file.
     published : Published or None
@@ -64,6 +72,7 @@ class StudyScores:
     varied: tuple[str, ...] = ()
     design: Mapping[str, Any] | None = None
     failed: int = 0
+    n_skipped: int = 0
     skipped: tuple[str, ...] = ()
     published: Published | None = None
 
@@ -149,7 +158,7 @@ def read_study(
     for name in asked or ():
         if name not in free:
             raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
-    failed, skipped = _failures(file.with_name("failures.csv")) if ours else (0, ())
+    failed, unread = _failures(file.with_name("failures.csv")) if ours else (0, [])
     table = table.astype({"dataset": str, "method": str})
     return StudyScores(
         rows=table,
@@ -158,28 +167,35 @@ def read_study(
         varied=tuple(name for name in dict.fromkeys(varied) if name in free),
         design=design,
         failed=failed,
-        skipped=skipped,
+        n_skipped=len(unread),
+        skipped=tuple(dict.fromkeys(unread)),
         published=None if published is None else published_beside(table, published),
     )
 
 
-def _failures(file: Path) -> tuple[int, tuple[str, ...]]:
-    """Return how many fits failed, and what could not be read: that is no failure of a method."""
+def _failures(file: Path) -> tuple[int, list[str]]:
+    """Return how many fits failed, and of each that was skipped what could not be read."""
     if not file.is_file():
-        return 0, ()
+        return 0, []
     table = pd.read_csv(file, converters=dict.fromkeys((*_WORDS, "error"), str))
-    unread = table[was_skipped(table["error"])]
+    unread = skipped_fits(table)
     said = [
-        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: "
-        f"{row['error'].partition(': ')[2]}"
+        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: {row['reason']}"
         for row in unread.to_dict("records")
     ]
-    return len(table), tuple(dict.fromkeys(said))
+    return len(table) - len(unread), said
 
 
 def was_skipped(errors: pd.Series) -> pd.Series:
     """Return which errors of fits say that the method cannot read such series at all."""
-    return errors.astype(str).str.startswith("UnreadableSeries: ")
+    return errors.astype(str).str.startswith(_UNREADABLE)
+
+
+def skipped_fits(failures: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of skipped fits, with the `reason` in place of the error."""
+    rows = failures[was_skipped(failures["error"])]
+    reasons = rows["error"].astype(str).str.removeprefix(_UNREADABLE)
+    return rows.assign(reason=reasons).drop(columns="error")
 
 
 def read_scores(
@@ -278,6 +294,17 @@ def complete(rows: pd.DataFrame) -> pd.DataFrame:
 def repeat_columns(rows: pd.DataFrame) -> list[str]:
     """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
+
+
+def n_splits(rows: pd.DataFrame) -> int:
+    """Return in how many ways the data sets were split."""
+    return int(rows["resample"].nunique()) if "resample" in rows.columns else 1
+
+
+def fit_of(rows: pd.DataFrame) -> pd.Series:
+    """Return the fit that each row is of: without a source of chance, one is that of all seeds."""
+    each = pd.Series(rows.index.map(str), rows.index)  # of others, and of what was not recorded
+    return rows["run_id"].where(rows["run_id"] != "", each) if "run_id" in rows.columns else each
 
 
 def _varied(design: Mapping[str, Any]) -> list[str]:

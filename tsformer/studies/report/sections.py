@@ -20,7 +20,13 @@ from tsformer.studies.analysis.plots import (
     plot_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.scores import StudyScores, labels, variant_scores
+from tsformer.studies.analysis.scores import (
+    StudyScores,
+    fit_of,
+    labels,
+    n_splits,
+    variant_scores,
+)
 from tsformer.studies.report import text
 from tsformer.studies.report.render import Block, Bullets, Heading, Picture, Table, Text
 
@@ -243,19 +249,29 @@ def _cost(found: Findings, stem: str, level: int) -> list[Block]:
     if costs is None or not there:
         return []
     header = ["method", "mean score", "mean rank"]
+    with_front = [name for name in there if f"front_{name}" in costs.columns]
     for name in there:
-        header += [COSTS[name], "on Pareto front"]
+        header += [COSTS[name], "on Pareto front"] if name in with_front else [COSTS[name]]
     rows = []
     for row in costs.to_dict("records"):
         cells = [str(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
         for name in there:
-            front = "yes" if row[f"front_{name}"] else "no"
-            cells += [_cost_cell(row[name], name), "–" if pd.isna(row[name]) else front]
+            cells.append(_cost_cell(row[name], name))
+            if name in with_front:
+                front = "yes" if row[f"front_{name}"] else "no"
+                cells.append("–" if pd.isna(row[name]) else front)
         rows.append(cells)
-    caption = (
-        "Mean score against cost. Methods on the line, outlined in black, form the Pareto front: "
-        "no other method scores as high at as low a cost."
-    )
+    caption = "Mean score against cost."
+    if with_front:
+        caption += (
+            " Methods on the line, outlined in black, form the Pareto front: no other method "
+            "scores as high at as low a cost."
+        )
+    if len(with_front) < len(there):
+        caption += (
+            " Memory has no front: it is that of the whole process, with what earlier fits left "
+            "in it, and says as much of the order of the fits as of the methods."
+        )
     if found.published is not None and costs[there].isna().all(axis=1).any():
         caption += " Published methods are not drawn: nothing is known of their cost here."
     return [
@@ -305,24 +321,20 @@ def _datasets(found: Findings) -> list[Block]:
         rows.append([dataset, *sizes, *cells])
     return [
         Text(
-            f"Mean score over {'seeds and splits' if _is_split(found) else 'seeds'} ± sample "
-            "standard deviation, over all available fits."
+            f"Mean score over {'seeds and splits' if n_splits(found.rows) > 1 else 'seeds'} ± "
+            "sample standard deviation, over all available fits."
             + " A published score is a single figure."
-            * (found.published is not None)
+            * (found.published is not None and len(found.published) > 0)
         ),
         Table(["data set", "length", "training size", *methods], rows),
     ]
 
 
-def _is_split(found: Findings) -> bool:
-    """Whether a data set was split in several ways."""
-    return "resample" in found.rows.columns and found.rows["resample"].nunique() > 1
-
-
 def _on_one_data_set(found: Findings) -> Table:
     """Return the mean score of each method, the best first, with its spread and its costs."""
     groups = found.used.groupby("method", sort=False)
-    spreads, counts = groups["score"].std(), groups["score"].count()
+    spreads = groups["score"].std()
+    counts = fit_of(found.used).groupby(found.used["method"]).nunique()
     there = [name for name in COSTS if name in found.used.columns]
     there = [name for name in there if found.used[name].notna().any()]
     costs = groups[there].median()
@@ -335,7 +347,7 @@ def _on_one_data_set(found: Findings) -> Table:
 
 
 def _cost_cell(value: Any, name: str) -> str:
-    whole = name in ("n_parameters", "peak_memory_mb")
+    whole = name in ("n_parameters", "peak_memory_mb", "predict_memory_mb")
     return "–" if pd.isna(value) else format(value, ",.0f" if whole else ",.2f")
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
+from tsformer.studies.analysis.scores import skipped_fits
 from tsformer.studies.report.render import markdown_table
 
 __all__ = ["summary_table", "to_markdown"]
 
 
-def summary_table(results: pd.DataFrame) -> pd.DataFrame:
+def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -> pd.DataFrame:
     """Summarise fits over their seeds and resamples.
 
     Parameters
@@ -20,6 +21,8 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
         One row per fit, with the columns `dataset`, `encoding`, `accuracy`, `fit_seconds`,
         `n_parameters`; in a study with methods, `method` in place of `encoding`, `predict_seconds`,
         `peak_memory_mb` and `helped`.
+    failures : DataFrame, optional
+        One row per fit that raised, with the same names and `error`.
 
     Returns
     -------
@@ -29,7 +32,9 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
         the accuracy, NaN for a single fit), `fit_seconds` (median, so that a fit that was held
         up does not shift it), `n_parameters`. In a study with methods, also `predict_seconds`
         (median), `peak_memory_mb` (of the process during a fit, the most over fits) and `helped`
-        (what was done to some series so that the method could read them).
+        (what was done to some series so that the method could read them). A method that was
+        skipped on a data set, by `failures`, has a row there of no fits, with the reason in
+        `helped`.
     """
     name = _name(results)
     more: dict[str, tuple[str, Any]] = {}
@@ -51,9 +56,15 @@ def summary_table(results: pd.DataFrame) -> pd.DataFrame:
         )
         .reset_index()
     )
+    named = results
+    if failures is not None and len(skipped := skipped_fits(failures)):
+        named = pd.concat([results, skipped])
+        rows = skipped.assign(fits=0, helped="skipped: " + skipped["reason"])
+        keys = ["dataset", name]
+        table = pd.concat([table, rows[[*keys, "fits", "helped"]]]).drop_duplicates(keys)
     # Seeds vary slowest, so the first fits name every data set and encoding in the study's order.
     for column in (name, "dataset"):
-        order = {name: place for place, name in enumerate(results[column].unique())}
+        order = {name: place for place, name in enumerate(named[column].unique())}
         table = table.sort_values(column, key=lambda names: names.map(order), kind="stable")
     return table.reset_index(drop=True)
 
@@ -65,17 +76,16 @@ def to_markdown(table: pd.DataFrame) -> str:
         "data set": table["dataset"],
         name: table[name],
         " test accuracy": [
-            f"{mean:.3f}" + (f" ± {spread:.3f}" if spread >= 0 else "")
-            for mean, spread in zip(table["accuracy"], table["spread"], strict=True)
+            cell + (f" ± {spread:.3f}" if spread >= 0 else "")
+            for cell, spread in zip(_cells(table["accuracy"], ".3f"), table["spread"], strict=True)
         ],
         " fits": table["fits"].map(str),
-        " fit seconds": table["fit_seconds"].map("{:.1f}".format),
+        " fit seconds": _cells(table["fit_seconds"], ".1f"),
     }
     if name == "method":
-        columns[" predict seconds"] = table["predict_seconds"].map("{:.1f}".format)
-        columns[" peak MB"] = table["peak_memory_mb"].map("{:,.0f}".format)
-    # Only networks have a number of parameters.
-    columns[" parameters"] = ["–" if pd.isna(n) else f"{n:,}" for n in table["n_parameters"]]
+        columns[" predict seconds"] = _cells(table["predict_seconds"], ".1f")
+        columns[" peak MB"] = _cells(table["peak_memory_mb"], ",.0f")
+    columns[" parameters"] = _cells(table["n_parameters"], ",.0f")
     if name == "method" and table["helped"].any():
         columns["series were"] = table["helped"]
     return markdown_table(list(columns), zip(*columns.values(), strict=True))
@@ -84,6 +94,11 @@ def to_markdown(table: pd.DataFrame) -> str:
 def _name(table: pd.DataFrame) -> str:
     """Return the column with the names of what is compared."""
     return "method" if "method" in table.columns else "encoding"
+
+
+def _cells(numbers: pd.Series, form: str) -> list[str]:
+    """Return numbers as text; only networks have parameters, and what was skipped has none."""
+    return ["–" if pd.isna(number) else format(number, form) for number in numbers]
 
 
 def _all_words(helped: pd.Series) -> str:

@@ -14,7 +14,7 @@ from tsformer.studies.analysis.effects import (
     FEWEST_RESAMPLED,
 )
 from tsformer.studies.analysis.published import PROTOCOL
-from tsformer.studies.analysis.scores import StudyScores
+from tsformer.studies.analysis.scores import StudyScores, fit_of, n_splits
 from tsformer.studies.analysis.statistics import Statistics, p_text
 from tsformer.studies.design.train_sizes import WHOLE
 
@@ -83,23 +83,26 @@ def asked(study: StudyScores, findings: list[Findings], baseline: str | None) ->
         _counted(rows["dataset"].nunique(), "data set"),
         _counted(rows["seed"].nunique(), "seed"),
     ]
-    if "resample" in rows.columns and rows["resample"].nunique() > 1:
-        counts.append(f"{rows['resample'].nunique()} splits of each")
+    if n_splits(rows) > 1:
+        counts.append(f"{n_splits(rows)} splits of each")
     if len(findings) > 1:
         counts.append(f"{len(findings)} variants ({'; '.join(each.label for each in findings)})")
     text = f"Which method scores higher across data sets? Compared: {', '.join(counts)}."
     if study.published is not None and len(study.published.rows):
         n_published = study.published.rows["method"].nunique()
         text += f" Beside them: {_counted(n_published, 'published method')}."
-    if baseline is not None:
+    if any(each.gains is not None for each in findings):
         text += f" Gains are relative to {baseline}."
     expected = _expected(study)
     if expected is None:
         return f"{text} {len(rows)} fits."
     if len(rows) < expected:
+        without = {"failed": study.failed, "skipped": study.n_skipped}
+        counted = [f"{n} {what}" for what, n in without.items() if n]
         text += f" {len(rows)} of {expected} fits are available"
-        text += f", and {study.failed} failed" if study.failed else ""
-        done = len(rows) + study.failed >= expected
+        counted[-1:] = [f"and {last}" for last in counted[-1:]]
+        text += "".join(f", {each}" for each in counted)
+        done = len(rows) + sum(without.values()) >= expected
         return f"{text}." if done else f"{text}: this study is not finished."
     return f"{text} All {expected} fits are available."
 
@@ -201,10 +204,15 @@ def outcome(found: Findings, baseline: str | None) -> list[str]:
     """Return what the statistics of a variant show and what they do not."""
     statistics = found.statistics
     if found.on_one_data_set:
+        shared = (
+            "Splits of one data set share series, and fits on one split share all of them"
+            if n_splits(found.used) > 1
+            else "All fits are on one split, and so share all series"
+        )
         return [
             *_paired(found.used),
-            "Splits of one data set share series, and fits on one split share all of them: these "
-            "differences are not independent of each other, and no test is made of them.",
+            f"{shared}: these differences are not independent of each other, and no test is made "
+            "of them.",
         ]
     if statistics is None:
         return ["Not enough scores to compare: no statistics yet."]
@@ -270,12 +278,14 @@ def ordered_means(used: pd.DataFrame) -> pd.Series:
 
 def _paired(used: pd.DataFrame) -> list[str]:
     """Return how far the best method on one data set is ahead of each other one, fit by fit."""
-    fits = [name for name in ("seed", "resample") if name in used.columns]
-    scores = used.pivot_table("score", fits, "method")
+    draws = [name for name in ("seed", "resample") if name in used.columns]
+    scores = used.pivot_table("score", draws, "method")
+    fits = used.assign(fit=fit_of(used)).pivot_table("fit", draws, "method", aggfunc="first")
     best, *others = ordered_means(used).index
     said = []
     for other in others:
-        apart = (scores[best] - scores[other]).dropna().round(9)
+        once = ~fits[[best, other]].duplicated()
+        apart = (scores[best] - scores[other])[once].dropna().round(9)
         said.append(
             f"{best} is {apart.mean():.3f} ahead of {other}: higher in {int((apart > 0).sum())} of "
             f"{_counted(len(apart), 'paired fit')}, equal in {int((apart == 0).sum())}."

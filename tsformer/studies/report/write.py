@@ -73,7 +73,8 @@ def write_report(
     out : str or path, optional
         The folder to write to; by default, ``report`` beside the CSV.
     baseline : str, optional
-        The method over which gains are computed; by default ``"none"``, if the study has it.
+        The method over which gains are computed; by default ``"none"``, or else ``"tsformer"``, if
+        the study has it.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
     vary : str or iterable of str, optional
@@ -137,7 +138,8 @@ def write_findings(
 def compare_command(design: Mapping[str, Any]) -> str:
     """Return the shell command that runs a study of this design.
 
-    Methods with parameters are in its file only, ``study.json``.
+    Parameters of methods, methods that are left out and how data of one's own were split are in
+    its file only, ``study.json``.
 
     Examples
     --------
@@ -147,8 +149,9 @@ def compare_command(design: Mapping[str, Any]) -> str:
     """
     words = ["tsformer", "compare"]
     methods = design.get("methods", {})
-    if any(said or name not in BASELINES for name, said in methods.items()):
-        return shlex.join([*words, "--study", "study.json"])  # no flag has parameters of methods
+    without_flag = any(said or name not in BASELINES for name, said in methods.items())
+    if without_flag or design.get("leave_out") or design.get("splits"):
+        return shlex.join([*words, "--study", "study.json"])
     words += ["--datasets", ",".join(design["datasets"])]
     words += ["--encodings", ",".join(design["encodings"])] if design["encodings"] else []
     words += ["--methods", ",".join(methods)] if methods else []

@@ -84,11 +84,13 @@ class Comparison:
     ui_command: str
 
     def summary(self) -> pd.DataFrame:
-        """Summarise the results over seeds and resamples, as `summary_table` does.
+        """Summarise the results over seeds and resamples, and what was skipped: `summary_table`.
 
         If the study varied other parameters, the names are those of encoding and variant.
         """
-        return summary_table(by_variant(self.results, self.study))
+        return summary_table(
+            by_variant(self.results, self.study), by_variant(self.failures, self.study)
+        )
 
 
 def compare(

@@ -53,12 +53,10 @@ def finalize(
     if results.empty:
         return None, None
     shown = by_variant(results, store.study)
-    table = to_markdown(summary_table(shown))
-    if not failures.empty:
-        n_skipped = int(was_skipped(failures["error"]).sum())
-        counted = {"failed": len(failures) - n_skipped, "skipped": n_skipped}
-        said = ", ".join(f"{n} {what}" for what, n in counted.items() if n)
-        table += f"\nFits that are not in the table: {said} ({failed.name}).\n"
+    table = to_markdown(summary_table(shown, by_variant(failures, store.study)))
+    n_failed = int((~was_skipped(failures["error"])).sum())
+    if n_failed:
+        table += f"\nFits that are not in the table: {n_failed} failed ({failed.name}).\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
     figure = plot_comparison(shown.rename(columns={"method": "encoding"}))

@@ -192,7 +192,8 @@ def plot_gains(
 def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw mean score against cost, one panel per known cost; a line joins the Pareto front.
 
-    A cost of which some methods have more than twenty times that of others has a log scale.
+    A cost of which some methods have more than twenty times that of others has a log scale. A cost
+    without a front, that of memory, has no line.
 
     Parameters
     ----------
@@ -244,21 +245,29 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     for ax in panels.axes[::n_columns]:
         ax.set_ylabel("mean score")
     panels.axes[n_columns - 1].legend(
-        loc="upper left", bbox_to_anchor=(1.02, 1.02), fontsize=8, frameon=False, borderaxespad=0
+        *panels.axes[0].get_legend_handles_labels(),  # beside it there may be no front
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.02),
+        fontsize=8,
+        frameon=False,
+        borderaxespad=0,
     )
     return panels.figure
 
 
 def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
-    front = costs[costs[f"front_{cost}"]].sort_values(cost)
-    ax.plot(front[cost], front["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front")
+    if f"front_{cost}" in costs.columns:
+        front = costs[costs[f"front_{cost}"]].sort_values(cost)
+        ax.plot(
+            front[cost], front["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front"
+        )
     for i, row in enumerate(costs.to_dict("records")):
         ax.scatter(
             [row[cost]],
             [row["score"]],
             color=encoding_color(row["method"]),
             marker=MARKERS[i % len(MARKERS)],
-            edgecolors="black" if row[f"front_{cost}"] else "none",
+            edgecolors="black" if row.get(f"front_{cost}") else "none",
             s=55,
             zorder=3,
             clip_on=False,
