@@ -96,6 +96,16 @@ def test_errors_name_extras_that_exist():
     assert named <= set(EXTRAS)
 
 
+def test_what_baselines_need_is_in_their_extra():
+    from tsformer.baselines import BASELINES
+
+    requirements = [*EXTRAS["baselines"], *PROJECT["project"]["dependencies"]]
+    provided = {re.split(r"[\[<>=]", requirement)[0] for requirement in requirements}
+    needed = {module for baseline in BASELINES.values() for module in baseline.needs}
+    assert needed
+    assert needed <= provided  # each of these modules has the name of its distribution
+
+
 def test_all_holds_every_extra_for_users():
     (everything,) = EXTRAS["all"]
     listed = set(re.fullmatch(r"tsformer\[(.*)\]", everything)[1].split(","))

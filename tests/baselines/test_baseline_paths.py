@@ -65,6 +65,30 @@ def test_what_is_no_classifier() -> None:
         load_class("math.pi")
 
 
+@pytest.mark.parametrize(
+    ("estimator", "kind"),
+    [
+        ("sklearn.linear_model.LinearRegression", "a regressor"),
+        ("sklearn.cluster.KMeans", "a clusterer"),
+        ("sklearn.ensemble.IsolationForest", "an outlier detector"),
+        ("sktime.regression.dummy.DummyRegressor", "a regressor"),
+        ("sktime.clustering.dbscan.TimeSeriesDBSCAN", "a clusterer"),
+        ("aeon.regression.DummyRegressor", "a regressor"),
+    ],
+)
+def test_what_predicts_no_labels_is_no_classifier(estimator: str, kind: str) -> None:
+    pytest.importorskip(estimator.partition(".")[0])
+    with pytest.raises(TypeError, match=f"^{estimator} is {kind}; name a classifier, which"):
+        load_class(estimator)
+
+
+def test_only_classifiers_are_suggested() -> None:
+    with pytest.raises(ValueError, match="did you mean") as raised:
+        load_class("sklearn.ensemble.RandomForestClasifier")
+    assert "RandomForestClassifier" in str(raised.value)
+    assert "RandomForestRegressor" not in str(raised.value)
+
+
 def test_a_module_that_lacks_a_library_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+import re
+import warnings
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -158,6 +160,86 @@ def test_aeons_tags_are_read_and_its_answers_are_no_probabilities(
     assert not PanelClassifier("a.path").fit(X, y).has_probabilities_
     with pytest.raises(UnreadableSeries, match="reads one channel; these series have 2"):
         PanelClassifier("a.path").fit(np.zeros((2, 2, 4)), y)
+
+
+class NeedsNoMore:
+    """Says in its constructor that it cannot be."""
+
+    def __init__(self, error: str = ""):
+        if error == "exit":
+            raise SystemExit(3)
+        if error:
+            raise KeyError(f"in two\nlines: {error}")
+
+    def fit(self, X: Any, y: Any) -> Any: ...
+
+    def predict(self, X: Any) -> Any: ...
+
+
+def test_what_cannot_be_constructed_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: NeedsNoMore)
+    PanelClassifier("a.b").check()
+    with pytest.raises(
+        ValueError, match=r"^a\.b cannot be constructed with \{'error': 'x'\}: KeyE"
+    ):
+        PanelClassifier("a.b", {"error": "x"}).check()
+    with pytest.raises(ValueError, match=r"constructed with .*: SystemExit: 3"):
+        PanelClassifier("a.b", {"error": "exit"}).check()
+
+
+def test_a_library_that_sktime_asks_for_is_said_before_any_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its constructor only warns."""
+    base = pytest.importorskip("sktime.classification.base", reason='needs the extra "data"')
+
+    class NeedsALibrary(base.BaseClassifier):  # type: ignore[misc, name-defined]
+        _tags: ClassVar[dict[str, Any]] = {"python_dependencies": "no-such-library"}
+
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: NeedsALibrary)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(ImportError, match=r"^a\.b cannot be constructed.*'no-such-library'"),
+    ):
+        PanelClassifier("a.b").check()
+
+
+class Answers:
+    """Answers with arrays of these shapes."""
+
+    def __init__(self, labels: tuple[int, ...] = (8,), shares: tuple[int, ...] = (8, 2)):
+        self.labels, self.shares = labels, shares
+
+    def fit(self, X: Any, y: Any) -> Answers:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(self.labels, "a")
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.full(self.shares, 0.5)
+
+
+def test_an_answer_of_another_shape_is_that_of_the_classifier(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Answers)
+    X, y = series()
+    right = PanelClassifier("a.b").fit(X, y)
+    assert right.predict(X).shape == (8,)
+    assert right.predict_proba(X).shape == (8, 2)
+    for shape in ((), (7,), (8, 1)):
+        wrong = PanelClassifier("a.b", {"labels": shape}).fit(X, y)
+        said = f"predict of a.b must return an array of shape (8,) for 8 series; got shape {shape}"
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            wrong.predict(X)
+    for shape in ((8,), (7, 2), (8, 3)):
+        wrong = PanelClassifier("a.b", {"shares": shape}).fit(X, y)
+        said = (
+            "predict_proba of a.b must return an array of shape (8, 2) for 8 series and 2 classes"
+        )
+        with pytest.raises(ValueError, match=f"^{re.escape(f'{said}; got shape {shape}')}$"):
+            wrong.predict_proba(X)
 
 
 class Draws:

@@ -246,6 +246,17 @@ def test_compare_on_a_table(folder, run):
     assert results["dataset"].tolist() == [name, name]
     assert results["resample"].tolist() == [0, 1]
     first = results["run_id"].tolist()
+    # Methods are cross-validated.
+    out, _ = run(
+        *("compare", "--data", "long.csv", "--case", "id", "--time", "t", "--label", "y"),
+        *("--methods", "majority,summary-ridge", "--out", "c"),
+    )
+    assert "20 series in 5 folds, in data/long-" in out
+    results = pd.read_csv("c/results.csv")
+    assert len(results) == 2 * 3 * 5
+    assert results["method"].value_counts().to_dict() == {"majority": 15, "summary-ridge": 15}
+    assert sorted(set(results["resample"])) == [0, 1, 2, 3, 4]
+    assert results["run_id"].nunique() == 2 * 5, "neither draws, so that a fit is that of all seeds"
     # Other series under the same name of a file are not taken for these.
     motions("train", 10).to_csv("long.csv", index=False)
     out, _ = run(
@@ -255,6 +266,32 @@ def test_compare_on_a_table(folder, run):
     results = pd.read_csv("b/results.csv")
     assert results["dataset"].tolist() != [name]
     assert not set(results["run_id"]) & set(first)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--methods sklearn.svm.SVCC --allow-import", "did you mean 'SVC'"),
+        ("--methods sklearn.cluster.KMeans --allow-import", "is a clusterer; name a classifier"),
+        ("--methods majority --set d_model=8", "no method of this study is; got 'd_model'"),
+        ("--encodings lpse", "did you mean 'lspe'"),
+        ("--folds 2 --datasets BasicMotions", "--data is cross-validated here"),
+        ("--resamples 0", "resamples must be at least 1"),
+    ],
+)
+def test_what_cannot_be_compared_leaves_no_data_behind(flags, message, folder, run):
+    out, err = run("compare", "--data", "long.csv", *COLUMNS, *flags.split(), exits=2)
+    assert message in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not Path("data").exists()
+
+
+def test_a_table_with_one_label_is_not_compared(folder, run):
+    pd.read_csv("long.csv").assign(y="walk").to_csv("same.csv", index=False)
+    _, err = run("compare", "--data", "same.csv", *COLUMNS, "--methods", "majority", exits=2)
+    assert "every series to train on has the label 'walk'" in err
+    assert not Path("data").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import random
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from tsformer._names import shortened
 from tsformer.baselines.catalogue import TRANSFORMER, Baseline
 from tsformer.baselines.resolve import check_names, find, load_class, parameter_names
 from tsformer.data.containers import to_arrays
@@ -94,6 +97,28 @@ class PanelClassifier:
         self.parameters = dict(parameters or {})
         self.random_state = random_state
 
+    def check(self) -> None:
+        """Construct the classifier and discard it, to find what it lacks before any fit.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            As `tsformer.baselines.load_class` raises them, for an unknown parameter, and where its
+            own code says that it cannot be constructed.
+        """
+        cls, parameters = self._resolved()
+        try:
+            with _isolated(self.random_state), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # each fit constructs it again, and warns
+                _check_dependencies(cls(**parameters))
+        except (Exception, SystemExit) as error:
+            kind = ImportError if isinstance(error, ImportError) else ValueError
+            given = f" with {shortened(self.parameters)}" if self.parameters else ""
+            said = " ".join(str(error).split())
+            raise kind(
+                f"{self.estimator} cannot be constructed{given}: {type(error).__name__}: {said}"
+            ) from error
+
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Fit the classifier to series X, in any container, and labels y (B,).
 
@@ -103,14 +128,10 @@ class PanelClassifier:
             If it reads one channel only and the series have several.
         """
         labels = np.asarray(y)
-        baseline, cls = find(self.estimator), load_class(self.estimator)
-        given = {**baseline.parameters, **self.parameters}
-        check_names(self.estimator, cls, given)
-        names = parameter_names(cls)
-        if names is not None and "random_state" in names:
-            given["random_state"] = self.random_state
+        baseline = find(self.estimator)
+        cls, parameters = self._resolved()
         with _isolated(self.random_state):
-            self.estimator_ = cls(**_with_tuples(cls, given))
+            self.estimator_ = cls(**parameters)
             self.has_probabilities_ = _has_probabilities(self.estimator_)
             self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
             series = self._reader.fit(X, self.estimator)
@@ -122,15 +143,30 @@ class PanelClassifier:
         self.classes_ = np.asarray(getattr(self.estimator_, "classes_", np.unique(labels)))
         return self
 
+    def _resolved(self) -> tuple[type[Any], dict[str, Any]]:
+        """Return the class and all that it is constructed with."""
+        cls = load_class(self.estimator)
+        given = {**find(self.estimator).parameters, **self.parameters}
+        check_names(self.estimator, cls, given)
+        names = parameter_names(cls)
+        if names is not None and "random_state" in names:
+            given["random_state"] = self.random_state
+        return cls, _with_tuples(cls, given)
+
     @property
     def helped_(self) -> str:
         """What was done to the series so that they could be read, in fit and predict."""
         return ", ".join(self._reader.helped)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the label of each series, (B,)."""
-        with _isolated(self.random_state):
-            return np.asarray(self.estimator_.predict(self._reader.read(X)))
+        """Return the label of each series, (B,).
+
+        Raises
+        ------
+        ValueError
+            If the classifier answers with an array of another shape.
+        """
+        return self._answer("predict", X)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class in the order of `classes_`, (B, K).
@@ -139,11 +175,28 @@ class PanelClassifier:
         ------
         AttributeError
             If the classifier has no probabilities.
+        ValueError
+            If the classifier answers with an array of another shape.
         """
         if not self.has_probabilities_:
             raise AttributeError(f"{self.estimator} has no probabilities")
+        return self._answer("predict_proba", X, len(self.classes_)).astype(float, copy=False)
+
+    def _answer(self, method: str, X: Any, *columns: int) -> npt.NDArray[Any]:
+        """Return what a method of the classifier answers, (B, *columns)."""
         with _isolated(self.random_state):
-            return np.asarray(self.estimator_.predict_proba(self._reader.read(X)), dtype=float)
+            series = self._reader.read(X)
+            answer = np.asarray(getattr(self.estimator_, method)(series))
+        if self._reader.layout == "any":  # ours, which read containers without a length as well
+            return answer
+        expected = (len(series), *columns)
+        if answer.shape != expected:
+            of = f" and {columns[0]} classes" if columns else ""
+            raise ValueError(
+                f"{method} of {self.estimator} must return an array of shape {expected} for "
+                f"{expected[0]} series{of}; got shape {answer.shape}"
+            )
+        return answer
 
     def score_parts(self, X: Any, y: npt.ArrayLike) -> dict[str, float]:
         """Return the accuracy of each part of a `TSEnsembleClassifier`; of others, nothing."""
@@ -222,6 +275,13 @@ def _reads(estimator: Any, baseline: Baseline) -> tuple[str, bool, bool]:
     gaps = baseline.gaps or (reads is not None and reads.allow_nan)
     layout = "panel" if reads is not None and reads.three_d_array else "flat"
     return layout, bool(gaps), True
+
+
+def _check_dependencies(estimator: Any) -> None:
+    """Raise for what sktime only warns of when it constructs a classifier, and raises in `fit`."""
+    base = sys.modules.get("sktime.classification.base")
+    if base is not None and isinstance(estimator, base.BaseClassifier):
+        getattr(base, "_check_estimator_deps", lambda _: None)(estimator)
 
 
 def _trains_in_order(cls: type[Any]) -> bool:

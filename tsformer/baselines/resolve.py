@@ -33,6 +33,13 @@ __all__ = [
 
 # Set by the comparison.
 _NOT_SHARED = ("random_state", "verbose")
+# What else has fit and predict, and its bases.
+_CLASSIFIER = "sklearn.base.ClassifierMixin"
+_OTHER_KINDS = {
+    "a regressor": {"sklearn.base.RegressorMixin", "sktime.regression.base.BaseRegressor"},
+    "a clusterer": {"sklearn.base.ClusterMixin", "sktime.clustering.base.BaseClusterer"},
+    "an outlier detector": {"sklearn.base.OutlierMixin"},
+}
 
 
 def find(estimator: str) -> Baseline:
@@ -81,7 +88,7 @@ def load_class(estimator: str) -> type[Any]:
     ValueError
         If there is no such name, module or class, with the nearest match.
     TypeError
-        If it is not a class with `fit` and `predict`.
+        If it is not a class with `fit` and `predict`, or is a regressor or a clusterer.
     """
     baseline = find(estimator)
     for needed in baseline.needs:
@@ -96,8 +103,13 @@ def load_class(estimator: str) -> type[Any]:
     if found is None:
         classes = [each for each in dir(module) if _is_classifier(getattr(module, each, None))]
         raise ValueError(unknown(f"class of {home}", name, classes))
-    if not _is_classifier(found):
+    if not _fits_and_predicts(found):
         raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
+    kind = _other_kind(found)
+    if kind:
+        raise TypeError(
+            f"{estimator} is {kind}; name a classifier, which is fitted to labels and predicts them"
+        )
     checked: type[Any] = found
     return checked
 
@@ -206,5 +218,17 @@ def _import(home: str, estimator: str) -> ModuleType:
         raise ValueError(f"{estimator}: {unknown(f'module of {parent}', name, modules)}") from error
 
 
-def _is_classifier(found: object) -> bool:
+def _is_classifier(found: Any) -> bool:
+    return _fits_and_predicts(found) and not _other_kind(found)
+
+
+def _fits_and_predicts(found: object) -> bool:
     return inspect.isclass(found) and all(hasattr(found, each) for each in ("fit", "predict"))
+
+
+def _other_kind(cls: type[Any]) -> str:
+    """Return what a class is by its bases if that is no classifier, else ""."""
+    bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
+    if _CLASSIFIER in bases:
+        return ""
+    return next((kind for kind, theirs in _OTHER_KINDS.items() if bases & theirs), "")

@@ -20,6 +20,7 @@ from tsformer.cli.tables import described, with_columns
 if TYPE_CHECKING:
     from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Study
+    from tsformer.studies.run.own_problem import OwnProblem
 
 __all__ = ["compare", "run_and_show"]
 
@@ -173,8 +174,6 @@ def compare(
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
         named = _methods(methods, allow_import)
-        own: tuple[str, ...] = ()
-        splits: dict[str, str] = {}
         if data is not None:
             if folds is None and test is None and (named or group is not None):
                 folds = _FOLDS
@@ -183,17 +182,15 @@ def compare(
                     f"--data is cross-validated here, and its {folds} folds are the splits: leave "
                     "out --resamples"
                 )
-            named_group = dataclasses.replace(columns, group=group)
-            own, splits = _own(data, test, named_group, folds or 0)
-            resamples = folds or resamples
         if folds and datasets:
             raise ValueError(
                 "--data is cross-validated here, which --datasets cannot be: compare them apart"
             )
+        listed = parsing.names(datasets)
         source = context.get_parameter_source("encodings")
         by_default = source is not None and source.name == "DEFAULT"
         asked = Study(
-            (*parsing.names(datasets), *own),
+            listed if data is None else (*listed, data),
             () if named and by_default else parsing.names(encodings),
             parsing.seeds(seeds),
             options,
@@ -201,8 +198,16 @@ def compare(
             resamples,
             named,
             train_sizes=parsing.names(train_sizes),
-            splits=splits,
         )
+        if data is not None:
+            asked.check()  # what cannot be compared leaves no data behind
+            own = _own(data, test, dataclasses.replace(columns, group=group), folds or 0)
+            asked = dataclasses.replace(
+                asked,
+                datasets=(*listed, own.name),
+                splits={own.name: own.split},
+                resamples=folds or resamples,
+            )
     else:
         raise ValueError(
             "name data sets with --datasets A,B, a file of your own with --data FILE, or a study "
@@ -279,10 +284,8 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _own(
-    data: str, test: str | None, columns: TableSchema, folds: int
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Make a problem of series in files; return its name, and how it was split by name."""
+def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> OwnProblem:
+    """Make a problem of series in files."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
 
@@ -301,7 +304,7 @@ def _own(
         of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
         parts = f"{problem.n_train + problem.n_test} series{of} in {folds} folds"
     typer.echo(f"{parts}, in {problem.home}")
-    return (problem.name,), {problem.name: problem.split}
+    return problem
 
 
 def _refuse_beside_a_study(context: typer.Context) -> None:

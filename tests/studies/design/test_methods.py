@@ -123,3 +123,13 @@ def test_what_is_not_there_is_said_before_any_fit(estimator: str, message: str) 
     asked = Study(("A",), methods={"a": {"estimator": estimator, "n_layer": 1}})
     with pytest.raises(ValueError, match=message):
         asked.check()
+
+
+def test_what_cannot_be_constructed_is_said_before_any_fit() -> None:
+    estimator = "sklearn.ensemble.VotingClassifier"
+    asked = Study(("A",), methods={"a": {"estimator": estimator, "voting": "soft"}})
+    with pytest.raises(
+        ValueError, match=r"constructed with \{'voting': 'soft'\}: TypeError: .*'est"
+    ):
+        asked.check()
+    Study(("A",), methods={"a": {"estimator": "sklearn.svm.SVC"}, "tsformer": {}}).check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +32,21 @@ class Raises(Nearest):
 
     def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
         raise ArithmeticError("no such luck")
+
+
+class Exits(Nearest):
+    """Ends its process, as a script does, in `fit` or in `predict`."""
+
+    def __init__(self, where: str = "fit"):
+        self.where = where
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        if self.where == "fit":
+            sys.exit(3)
+        return super().fit(X, y)
+
+    def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        sys.exit("no more")
 
 
 class Ignores(Nearest):

@@ -64,6 +64,8 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
         (series(), series(8, labels="ac"), r"labels that no training series has: \['c'\]"),
         (series(), series(8, n_channels=3), "the training series have 2 channels, the test series"),
         (series(8, labels=["a b", "a:b"]), None, "would both be 'a_b'"),
+        (series(8, labels="a"), None, "every series to train on has the label 'a'.*two labels or"),
+        (series(8, labels="a"), series(), "every series to train on has the label 'a'"),
     ]:
         # Of five series one is of another class than the four others.
         train = train._replace(y=np.array(list("abbbb"))) if len(train.X) == 5 else train
@@ -120,6 +122,17 @@ def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
         Problem.load(problem.name, 3)
 
 
+def test_folds_without_groups_are_stratified():
+    given = series(24)._replace(y=np.repeat(["a", "b"], [6, 18]))
+    problem = own_problem("x", given, n_folds=3)
+    parts = [Problem.load(problem.name, number) for number in range(3)]
+    for part in parts:
+        assert sorted(part.y_train) == ["a"] * 4 + ["b"] * 12
+        assert sorted(part.y_test) == ["a"] * 2 + ["b"] * 6
+    tested = [x.tobytes() for part in parts for x in part.X_test]
+    assert sorted(tested) == sorted(told_apart(given.X))
+
+
 def test_other_folds_are_another_problem():
     given = grouped()
     names = [own_problem("x", given, n_folds=n).name for n in (2, 3, 3)]
@@ -152,6 +165,7 @@ def test_folds_and_groups_that_cannot_be():
         (given, None, 0, "series with groups are split by cross-validation"),
         (given, None, 13, "at most that of groups, 12; got 13"),
         (given._replace(groups=None), None, 1, "at least 2"),
+        (given._replace(groups=None), None, 13, "at most that of series of the largest class, 12,"),
         (
             given._replace(groups=np.where(given.y == "a", "one", given.groups)),
             None,

@@ -42,14 +42,15 @@ def store(uri: str, experiment: str) -> RunStore:
 
 
 @pytest.fixture
-def claimed(store: RunStore) -> Callable[[Trial], TrackedRun]:
+def claimed(store: RunStore) -> Callable[..., TrackedRun]:
     """Claim a fit in the name of another call, whose process is alive."""
     others = Claims(store, "another call")
 
-    def claim(trial: Trial) -> TrackedRun:
-        tags = {"tsformer.configuration": STUDY.hash_of(), **others.tags()}
-        run = store.start(str(trial), kind="fit", key=STUDY.key(*trial), tags=tags)
-        assert others.confirm(STUDY.key(*trial), run)
+    def claim(trial: Trial, study: Study = STUDY) -> TrackedRun:
+        hashed = study.hash_of(trial.variant, trial.method)
+        tags = {"tsformer.configuration": hashed, **others.tags()}
+        run = store.start(str(trial), kind="fit", key=study.key(*trial), tags=tags)
+        assert others.confirm(study.key(*trial), run)
         return run
 
     return claim
@@ -99,6 +100,43 @@ def test_what_others_finish_fail_or_give_up(
     assert {e.running for e in waiting} == {0}
     assert waiting[0].trial == TRIALS[0]
     assert events[-1].seconds_left == 0.0
+
+
+@pytest.mark.parametrize("how", ["finish", "fail", "give up"])
+def test_one_fit_of_others_is_that_of_every_seed(
+    how: str, claimed: Any, store: RunStore, uri: str, experiment: str, tmp_path: Path,
+    statuses: Any,
+) -> None:  # fmt: skip
+    """A method that draws nothing has one key for all seeds."""
+    study = Study(("ItalyPowerDemand",), methods={"majority": {}}, seeds=3)
+    key = study.key(*study.trials()[0])
+    assert {study.key(*trial) for trial in study.trials()} == {key}
+    theirs = claimed(study.trials()[1], study)
+
+    def others_go_on(progress: Progress) -> None:
+        if progress.event != "waiting" or theirs.status is not None:
+            return
+        if how == "finish":
+            finish(theirs)
+        elif how == "fail":
+            theirs.error(ArithmeticError("no such luck"))
+            theirs.end("FAILED")
+        else:
+            theirs.end("KILLED")
+
+    found = compare(
+        study, out=tmp_path, tracking_uri=uri, experiment=experiment, on_progress=others_go_on
+    )
+    seeds = {"results": found.results["seed"].tolist(), "failures": found.failures["seed"].tolist()}
+    if how == "fail":
+        assert seeds == {"results": [], "failures": [0, 1, 2]}
+        assert statuses(store) == {(key, "FAILED"): 1}
+        return
+    assert seeds == {"results": [0, 1, 2], "failures": []}
+    assert found.results["run_id"].nunique() == 1
+    assert (found.results["run_id"][0] == theirs.run_id) == (how == "finish")
+    once = {(key, "FINISHED"): 1}
+    assert statuses(store) == (once if how == "finish" else {(key, "KILLED"): 1, **once})
 
 
 def test_ctrl_c_leaves_the_fits_of_others_alone(

@@ -8,14 +8,8 @@ from typing import Any
 
 from tsformer._names import nearest, shortened
 from tsformer.baselines.catalogue import BASELINES, TRANSFORMER
-from tsformer.baselines.resolve import (
-    check_json,
-    check_names,
-    find,
-    is_foreign,
-    library_version,
-    load_class,
-)
+from tsformer.baselines.reader import PanelClassifier
+from tsformer.baselines.resolve import check_json, find, is_foreign, library_version
 from tsformer.studies.design.keys import check_parameters, digest
 
 __all__ = ["Method", "read_methods"]
@@ -80,15 +74,15 @@ class Method:
         return digest(self.configuration())
 
     def check(self) -> None:
-        """Import the class, so that what it lacks is said before any fit.
+        """Construct the classifier once, so that what it lacks is said before any fit.
 
         Raises
         ------
         ImportError, TypeError, ValueError
-            As `tsformer.baselines.load_class` raises them, and for an unknown parameter.
+            As `tsformer.baselines.PanelClassifier.check` raises them.
         """
         if not self.transformer:
-            check_names(self.estimator, load_class(self.estimator), self.parameters)
+            PanelClassifier(self.estimator, self.given, 0).check()
 
 
 def read_methods(

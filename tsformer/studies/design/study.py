@@ -246,15 +246,15 @@ class Study:
         return method is None or method.transformer
 
     def check(self) -> None:
-        """Import the classes of all methods, so that what is missing is said before any fit.
+        """Construct the classifiers of all methods, so that what is missing is said before any fit.
 
         Raises
         ------
         ImportError
             If something that a method needs is not installed, with the command that installs it.
         TypeError, ValueError
-            If a class does not exist, is no classifier or lacks a parameter, with the nearest
-            match.
+            If a class does not exist or lacks a parameter, with the nearest match; if it is no
+            classifier, or cannot be constructed.
         """
         for method in self._methods.values():
             method.check()

@@ -149,8 +149,8 @@ def compare(
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
-        If `jobs` and `scheduler` are incompatible with each other or with the store, or as
-        `Study.check` raises it.
+        If `jobs` and `scheduler` are incompatible with each other or with the store, if a data set
+        has fewer folds than the study has resamples, or as `Study.check` raises it.
     ImportError
         If mlflow or matplotlib is missing, distributed if a scheduler is given, or what a method
         needs.
@@ -160,7 +160,7 @@ def compare(
     modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
     study.check()
     for name in study.datasets:
-        Problem.load(name)
+        Problem.load(name, study.resamples - 1)  # the last: a problem with folds has only so many
         for number, size in itertools.product(range(study.resamples), study.train_sizes):
             n_train(name, number, size)
     with ExitStack() as stack:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._names import shortened
 from tsformer.data.containers import to_arrays
 from tsformer.data.panel import Floats
 from tsformer.data.sources import Source
@@ -75,13 +76,20 @@ def own_problem(
     Raises
     ------
     ValueError
-        If a class has a single series and there is no `test`, `test` has a label that `train` has
-        not or a group that it has as well, or the two differ in channels; if there are groups but
-        neither `test` nor folds; or as `cross_validation_folds` raises it.
+        If `train` has a single class, or a class has a single series and there is no `test`; if
+        `test` has a label that `train` has not or a group that it has as well, or the two differ in
+        channels; if there are groups but neither `test` nor folds; or as `cross_validation_folds`
+        raises it.
     OSError
         If the files cannot be written.
     """
     X, labels = to_arrays(train.X), _labels(train)
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(
+            f"every series to train on has the label {shortened(str(classes[0]))}, so that there "
+            "is nothing to tell apart; a comparison needs two labels or more"
+        )
     folds: npt.NDArray[np.int64] | None = None
     if test is not None and n_folds:
         raise ValueError("there is either a test part or cross-validation, which has none")

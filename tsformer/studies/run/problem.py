@@ -105,8 +105,8 @@ def _fold(
     """Return the split that tests on one fold."""
     if number > folds.max():
         raise ValueError(
-            f"{name} has {folds.max() + 1} folds, so that a study of it has as many resamples at "
-            f"most; got number {number}"
+            f"{name} has {folds.max() + 1} folds, which are its resamples, numbered from 0; got "
+            f"number {number}. A study of it has at most {folds.max() + 1} resamples"
         )
     X_train, y_train, X_test, y_test = split
     X, y = [*X_train, *X_test], np.concatenate([y_train, y_test])

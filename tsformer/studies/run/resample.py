@@ -142,7 +142,7 @@ def cross_validation_folds(
     ------
     ValueError
         If a class has series in one fold only, so that no model would know it there, or there are
-        fewer series or groups than folds.
+        fewer series or groups than folds, or fewer series of each class.
 
     Examples
     --------
@@ -158,6 +158,12 @@ def cross_validation_folds(
             f"the number of folds must be at least 2 and at most that of {what}, {n_apart}; got "
             f"{n_folds}"
         )
+    classes, counts = np.unique(y, return_counts=True)
+    if n_folds > counts.max():
+        raise ValueError(
+            f"the number of folds must be at most that of series of the largest class, "
+            f"{counts.max()}, or no class has series in each; got {n_folds}"
+        )
     found = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     with warnings.catch_warnings():
@@ -166,7 +172,7 @@ def cross_validation_folds(
         draw = kind(n_folds, shuffle=True, random_state=seed)
         for number, (_, test) in enumerate(draw.split(np.zeros(len(y)), y, groups)):
             found[test] = number
-    for label in np.unique(y):
+    for label in classes:
         where = found[y == label]
         if len(set(where.tolist())) < 2:
             in_one = "a single series" if groups is None or len(where) == 1 else "one group only"

@@ -128,7 +128,7 @@ def fit_trial(
     RunEnded
         If somebody ended the run in the meantime.
     """
-    with run, _no_word_of_interruption():
+    with run, _exits_as_errors(), _no_word_of_interruption():
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
@@ -152,6 +152,7 @@ def fit_trials(
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run)
+        stack.enter_context(_exits_as_errors())
         stack.enter_context(_no_word_of_interruption())
         begun = [
             _begin(trial, study, problem, run, callbacks if trial is trials[0] else (), len(trials))
@@ -162,6 +163,17 @@ def fit_trials(
             _finish_transformer(trial, study, problem, run, classifier, tracker, {})
             for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
         ]
+
+
+@contextmanager
+def _exits_as_errors() -> Iterator[None]:
+    """Raise an error in place of SystemExit: code of others ends its own fit and nothing else."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(
+            f"its code called sys.exit({error.code!r}), which ended this fit only"
+        ) from error
 
 
 @contextmanager
