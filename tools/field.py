@@ -34,6 +34,7 @@ RESULTS = COMMITTED / "default_against_the_field/results.csv"
 DEFAULT = "tsformer"
 #: Our own methods, and the accuracies of the first scoring of the same problems.
 OURS = (DEFAULT, "ensemble", "random-convolutions")
+HYDRA = "multirocket-hydra"
 FIRST_SCORING = COMMITTED / "confirmation_averages.csv"
 #: The methods of the study, as the reader calls them.
 LABELS = {
@@ -42,14 +43,19 @@ LABELS = {
     "random-convolutions": "`RandomConvolutionClassifier()`",
     "minirocket": "MiniRocket (aeon)",
     "multirocket": "MultiRocket (sktime)",
-    "multirocket-hydra": "MultiRocket-Hydra (aeon)",
+    HYDRA: "MultiRocket-Hydra (aeon)",
     "resnet": "ResNet (sktime)",
     "1nn-dtw": "nearest neighbour by DTW (sktime)",
     "summary-ridge": "ridge on means, deviations and slopes",
     "majority": "the most frequent class",
 }
-#: Methods whose names stand below their points in the picture, where another is above.
-BELOW = ("multirocket", DEFAULT, "resnet")
+#: Where names are in the picture, offset and alignment; above their points unless another is there.
+ABOVE, BELOW, BESIDE = (
+    ((0, 7), "center", "bottom"),
+    ((0, -7), "center", "top"),
+    ((7, 0), "left", "center"),
+)
+PLACES = {"multirocket": BELOW, DEFAULT: BELOW, "resnet": BELOW, HYDRA: BESIDE}
 
 
 def untouched(results: Path) -> pd.DataFrame:
@@ -132,6 +138,8 @@ def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         axis=1, skipna=False
     )
     others = others.join(before[["0.1.0", "one transformer"]])
+    if HYDRA in scores:
+        others[f"{LABELS[HYDRA]} as fitted here"] = scores[HYDRA]
     lines = []
     for (name, own), (other, theirs) in itertools.product(ours.items(), others.items()):
         apart = 100 * (own - theirs).dropna()
@@ -176,13 +184,14 @@ def picture(results: Path = RESULTS) -> Figure:
         ours = name in OURS
         color = "#0072B2" if ours else "#555555"
         ax.scatter(row["seconds"], row["accuracy"], color=color, s=45, zorder=3)
+        offset, horizontal, vertical = PLACES.get(str(name), ABOVE)
         ax.annotate(
             re.sub(r"`| \((sktime|aeon)\)$", "", LABELS[str(name)]),
             (row["seconds"], row["accuracy"]),
-            xytext=(0, -7 if name in BELOW else 7),
+            xytext=offset,
             textcoords="offset points",
-            ha="center",
-            va="top" if name in BELOW else "bottom",
+            ha=horizontal,
+            va=vertical,
             fontsize=8,
             color=color,
         )

@@ -21,7 +21,15 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from experiments.accuracy import calibration, confirmation, cut_problems, large_data, recipe_study
+from experiments.accuracy import (
+    calibration,
+    confirmation,
+    cut_problems,
+    large_data,
+    long_series,
+    recipe_study,
+    regression,
+)
 from experiments.language import language_model
 from experiments.output import COMMITTED
 from experiments.published import ANCHORS, PUBLISHED
@@ -67,6 +75,8 @@ EXPLANATIONS = ROOT / "docs/explanations.md"
 KNOWN_WINDOWS = COMMITTED / "explanations_known.csv"
 CONFIRMATION = COMMITTED / "confirmation_averages.csv"
 SECOND_SCORING = COMMITTED / "confirmation_2_averages.csv"
+LONG = COMMITTED / "long_series.csv"
+REGRESSION = COMMITTED / "regression.csv"
 CUT_PROBLEMS = COMMITTED / "cut_problems.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 #: Page -> where it finds experiments/results, for the recommendation.
@@ -260,6 +270,34 @@ def recipe_table(results: Path = RECIPES) -> str:
     return markdown_table(header, rows)
 
 
+#: Development problems that are small or odd, and how: training series, or those of a class.
+SMALL_OR_ODD = {
+    "FaceFour": "24 series",
+    "ArrowHead": "36 series",
+    "Car": "60 series",
+    "Lightning2": "60 series",
+    "Herring": "64 series",
+    "Handwriting": "26 classes, the rarest of 2 series",
+    "Adiac": "37 classes, the rarest of 4 series",
+    "ProximalPhalanxTW": "classes of 16 to 180 series",
+    "Worms": "classes of 17 to 76 series",
+}
+
+
+def small_table(results: Path = RECIPES, convolutions: Path = CONVOLUTIONS) -> str:
+    """One row per small or odd problem: the default, version 0.1.0 and the random convolutions."""
+    scores = pd.read_csv(results).pivot_table("accuracy", "dataset", "variant")
+    scores["ridge"] = pd.read_csv(convolutions).groupby("dataset").accuracy.mean()
+    scores = scores.loc[scores.index.isin(SMALL_OR_ODD), ["default", "0.1.0", "ridge"]]
+    rows = [
+        (name, kind, *(f"{score:.3f}" for score in scores.loc[name]))
+        for name, kind in SMALL_OR_ODD.items()
+        if name in scores.index
+    ]
+    header = ("problem", "for training", " default", " 0.1.0", " random convolutions")
+    return markdown_table(header, rows)
+
+
 def large_table(results: Path = BUDGETS) -> str:
     """One row per problem and budget: accuracy and seconds, as means over seeds."""
     table = large_data.table_of(pd.read_csv(results)).reset_index()
@@ -282,6 +320,61 @@ def large_table(results: Path = BUDGETS) -> str:
 
 def _order_of_problems(names: pd.Series) -> pd.Series:
     return names.map(large_data.PROBLEMS.index)
+
+
+def long_table(results: Path = LONG) -> str:
+    """One row per method: its accuracy on each problem, their mean, and its seconds."""
+    table = long_series.summary(pd.read_csv(results))
+    rows = (
+        (method, *(f"{score:.3f}" for score in scores[:-1]), f"{scores[-1]:.2f}")
+        for method, scores in zip(table.index, table.to_numpy(), strict=True)
+    )
+    return markdown_table(("method", *(f" {name}" for name in table)), rows)
+
+
+def beside_table(results: Path = LONG, recipes: Path = RECIPES) -> str:
+    """One row per problem: the default without and with statistics of kernels beside the values."""
+    table = long_series.beside_values(pd.read_csv(results), pd.read_csv(recipes))
+    table["points"] = 100 * (table["both"] - table["default"])
+    rows = [
+        (
+            str(row.Index),
+            str(int(row.seeds)),
+            f"{row.default:.3f}",
+            f"{row.both:.3f}",
+            f"{row.points:+.1f}",
+        )
+        for row in table.sort_values("points", ascending=False).itertuples()
+    ]
+    means = table[["default", "both", "points"]].mean()
+    rows.append(("mean", "", f"{means.default:.3f}", f"{means.both:.3f}", f"{means.points:+.1f}"))
+    return markdown_table(("problem", " seeds", " default", " both", " points"), rows)
+
+
+def regression_table(results: Path = REGRESSION) -> str:
+    """One row per method: its mean error, and how far it is from the default's."""
+    rows = (
+        (
+            str(row.Index),
+            str(int(row.problems)),
+            f"{row.error:.3f}",
+            "–"
+            if row.Index == regression.DEFAULT
+            else f"{100 * row.change:+.1f} % ± {100 * row.standard_error:.1f}",
+            "–" if row.Index == regression.DEFAULT else f"{int(row.better)} / {int(row.worse)}",
+            "–" if row.Index == regression.DEFAULT else f"{100 * row.worst:+.0f} %",
+        )
+        for row in regression.summary(pd.read_csv(results)).itertuples()
+    )
+    header = (
+        "part",
+        " problems",
+        " mean error",
+        " change of the error",
+        " better / worse",
+        " worst",
+    )
+    return markdown_table(header, rows)
 
 
 def calibration_table(results: Path = CALIBRATION) -> str:
@@ -414,6 +507,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(ACCURACY.read_text(encoding="utf-8"), "confirmation", confirmation_table())
     text = filled(text, "second scoring", second_scoring_table())
     text = filled(text, "field", field.table())
+    text = filled(text, "small", small_table())
     ACCURACY.write_text(filled(text, "accuracy", accuracy_table()), encoding="utf-8")
     text = TIME.read_text(encoding="utf-8")
     TIME.write_text(filled(text, "speed", speed_table()), encoding="utf-8")
@@ -431,6 +525,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
     text = filled(text, "cut problems", cut_table())
+    text = filled(text, "long series", long_table())
+    text = filled(text, "both", beside_table())
+    text = filled(text, "regression", regression_table())
     text = filled(text, "large data", large_table())
     text = filled(text, "calibration", calibration_table())
     text = filled(text, "missing values", missing_table())

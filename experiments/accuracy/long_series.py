@@ -1,4 +1,4 @@
-"""What may close the gap on long series: four long development problems, one seed.
+"""What may close the gap on long series: four long development problems.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/long_series.py [--jobs 2]
 
@@ -9,10 +9,12 @@
   label of the series; the probabilities of a series are the mean of its windows'.
 - "kernel statistics": each series is cut into 64 overlapping windows, and the features that random
   convolutions compute of these, 32 principal components of them, are what the transformer reads.
+- "both": eight of those components, drawn out to the length of the series, beside its values.
 
 A fit sees the official train split and is scored on the test split: the problems are those on which
 recipes may be chosen by their test splits. One row per fit goes to long_series.csv as soon as the
-fit ends; running the script again resumes with the fits that are missing.
+fit ends; running the script again resumes with the fits that are missing. `--methods both` takes
+any of the 22 with `--datasets`, and is then compared with the default of recipe_study.csv.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from sklearn.decomposition import PCA
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
-from experiments.output import add_output_options, fit_missing
+from experiments.accuracy.recipe_study import DATASETS as DEVELOPMENT
+from experiments.output import COMMITTED, add_output_options, fit_missing
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
 from tsformer.tracking.store import commit
 
@@ -47,6 +50,8 @@ SCALES = (4, 16)
 N_WINDOWS, LENGTH_OF_WINDOWS = 8, 1 / 4
 #: Of "kernel statistics": windows, their length, and what is left of their features.
 N_TOKENS, LENGTH_OF_TOKENS, N_COMPONENTS = 64, 1 / 16, 32
+#: Of "both".
+N_BESIDE = 8
 
 Series = npt.NDArray[np.floating[Any]]
 Predict = Callable[[Series], npt.NDArray[np.float64]]
@@ -93,23 +98,40 @@ def _windows(make: Callable[[], Any], X: Series, y: npt.NDArray[Any]) -> Predict
     return predict
 
 
-def _kernel_statistics(make: Callable[[], Any], X: Series, y: npt.NDArray[Any]) -> Predict:
+def statistics(X: Series, y: npt.NDArray[Any], n: int) -> Callable[[Series], Series]:
+    """Return what computes `n` components of kernels' statistics, ``[B, n, 64]``, fitted to X."""
     cut = partial(windows, n=N_TOKENS, share=LENGTH_OF_TOKENS)
     pieces = cut(X)
     # Biases are of these windows, and of the ridge nothing is used. Every fourth is enough.
     kernels = RandomConvolutionClassifier(1680, n_groups=8, scaling=None, random_state=0)
     some = pieces[:, ::4].reshape(-1, *pieces.shape[2:])
     kernels.fit(some, np.repeat(y, N_TOKENS // 4))
-    components = PCA(N_COMPONENTS, random_state=0).fit(kernels.transform(some))
+    components = PCA(n, random_state=0).fit(kernels.transform(some))
 
     def tokens(series: Series) -> Series:
         pieces = cut(series)
         features = kernels.transform(pieces.reshape(-1, *pieces.shape[2:]))
-        reduced = components.transform(features).reshape(len(series), N_TOKENS, N_COMPONENTS)
+        reduced = components.transform(features).reshape(len(series), N_TOKENS, n)
         return np.ascontiguousarray(reduced.transpose(0, 2, 1))
 
+    return tokens
+
+
+def _kernel_statistics(make: Callable[[], Any], X: Series, y: npt.NDArray[Any]) -> Predict:
+    tokens = statistics(X, y, N_COMPONENTS)
     model = make().fit(tokens(X), y)
     return lambda series: model.predict_proba(tokens(series))
+
+
+def _both(make: Callable[[], Any], X: Series, y: npt.NDArray[Any]) -> Predict:
+    tokens = statistics(X, y, N_BESIDE)
+    places = np.linspace(0, N_TOKENS - 1, X.shape[2]).round().astype(int)
+
+    def beside(series: Series) -> Series:
+        return np.concatenate([series, tokens(series)[..., places]], axis=1)
+
+    model = make().fit(beside(X), y)
+    return lambda series: model.predict_proba(beside(series))
 
 
 #: Method -> how it is fitted, and parameters that are not the default's.
@@ -119,6 +141,7 @@ METHODS: dict[str, tuple[Callable[..., Predict], dict[str, Any]]] = {
     "several scales": (_several_scales, {}),
     "windows": (_windows, {}),
     "kernel statistics": (_kernel_statistics, {}),
+    "both": (_both, {}),
 }
 
 
@@ -147,8 +170,11 @@ def fit(dataset: str, method: str, seed: int) -> dict[str, Any]:
 def summary(fits: pd.DataFrame) -> pd.DataFrame:
     """Return a row per method: its accuracy on each problem, their mean, and its seconds.
 
-    Seconds are the median ratio to the default's.
+    Of the fits on the four problems under the seeds that the default has. Seconds are the median
+    ratio to the default's.
     """
+    seeds = fits.seed[fits.method == DEFAULT].unique()
+    fits = fits[fits.dataset.isin(DATASETS) & fits.seed.isin(seeds)]
     methods = [name for name in METHODS if name in set(fits.method)]
     scores = fits.pivot_table("accuracy", "method", "dataset").loc[methods]
     seconds = fits.pivot_table("cpu_seconds", "method", "dataset").loc[methods]
@@ -157,9 +183,22 @@ def summary(fits: pd.DataFrame) -> pd.DataFrame:
     return scores
 
 
+def beside_values(fits: pd.DataFrame, recipes: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per problem: the default and "both", over the seeds that both have.
+
+    The default is that of recipe_study.csv.
+    """
+    keys = ["dataset", "seed"]
+    default = recipes[recipes.variant == "default"].set_index(keys).accuracy
+    both = fits[fits.method == "both"].set_index(keys).accuracy
+    paired = pd.DataFrame({"default": default, "both": both}).dropna()
+    table = paired.groupby("dataset").mean()
+    return table.assign(seeds=paired.groupby("dataset").size())
+
+
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
+    parser.add_argument("--datasets", nargs="+", choices=DEVELOPMENT, default=DATASETS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
@@ -174,6 +213,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     fits = fit_missing(options.out / f"{NAME}.csv", keys, cells, fit, options.jobs)
     if DEFAULT in set(fits.method):
         print(summary(fits).round(3).to_string())
+    if "both" in set(fits.method):
+        print(beside_values(fits, pd.read_csv(COMMITTED / "recipe_study.csv")).round(3).to_string())
 
 
 if __name__ == "__main__":

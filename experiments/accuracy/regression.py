@@ -142,7 +142,7 @@ def summary(fits: pd.DataFrame) -> pd.DataFrame:
             "problems": len(apart),
             "error": fits[fits.method == method].groupby("problem").error.mean().mean(),
             "change": np.expm1(apart.mean()),
-            "standard error": apart.sem(),
+            "standard_error": apart.sem(),
             "better": int((apart < 0).sum()),
             "worse": int((apart > 0).sum()),
             "worst": np.expm1(apart.max()),

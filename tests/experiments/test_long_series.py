@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 
 from experiments.accuracy import long_series
-from experiments.accuracy.long_series import METHODS, fit, scaled, summary, windows
+from experiments.accuracy.long_series import (
+    METHODS,
+    beside_values,
+    fit,
+    scaled,
+    summary,
+    windows,
+)
 
 X = np.random.default_rng(0).standard_normal((3, 2, 40))
 
@@ -43,9 +50,25 @@ def test_a_method_learns_an_easy_problem(method, monkeypatch):
 
 
 def test_seconds_are_ratios_to_the_default():
-    rows = [("default", "A", 0.5, 10.0), ("default", "B", 0.7, 20.0)]
-    rows += [("windows", "A", 0.6, 30.0), ("windows", "B", 0.9, 20.0)]
-    fits = pd.DataFrame(rows, columns=["method", "dataset", "accuracy", "cpu_seconds"])
+    rows = [("default", "Car", 0.5, 10.0, 0), ("default", "Worms", 0.7, 20.0, 0)]
+    rows += [("windows", "Car", 0.6, 30.0, 0), ("windows", "Worms", 0.9, 20.0, 0)]
+    rows += [("windows", "Car", 0.0, 99.0, 1), ("windows", "Fish", 0.0, 99.0, 0)]  # with no default
+    fits = pd.DataFrame(rows, columns=["method", "dataset", "accuracy", "cpu_seconds", "seed"])
     table = summary(fits)
-    assert table.loc["windows", ["A", "B", "mean", "seconds"]].tolist() == [0.6, 0.9, 0.75, 2.0]
+    own = table.loc["windows", ["Car", "Worms", "mean", "seconds"]]
+    assert own.tolist() == [0.6, 0.9, 0.75, 2.0]
     assert table.loc["default", "seconds"] == 1
+    assert "Fish" not in table
+
+
+def test_both_are_compared_under_the_seeds_that_the_default_has():
+    recipes = pd.DataFrame(
+        [("default", "Car", 0, 0.5), ("default", "Car", 1, 0.7), ("0.1.0", "Car", 0, 0.1)],
+        columns=["variant", "dataset", "seed", "accuracy"],
+    )
+    fits = pd.DataFrame(
+        [("both", "Car", 1, 0.8), ("both", "Car", 2, 0.1), ("windows", "Car", 1, 0.2)],
+        columns=["method", "dataset", "seed", "accuracy"],
+    )
+    table = beside_values(fits, recipes)
+    assert table.loc["Car"].tolist() == [0.7, 0.8, 1]

@@ -16,6 +16,7 @@ from tools import field, write_docs
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
         (write_docs.ACCURACY, "second scoring", write_docs.second_scoring_table),
         (write_docs.ACCURACY, "field", field.table),
+        (write_docs.ACCURACY, "small", write_docs.small_table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
         (write_docs.EXPLANATIONS, "deletion", write_docs.deletion_table),
         (write_docs.LARGE, "memory", write_docs.memory_table),
@@ -32,6 +33,7 @@ def test_table_is_fresh(page, name, table):
     "name",
     [
         *("cut problems", "large data", "language model", "missing values", "recipe"),
+        *("calibration", "long series", "both", "regression"),
         # These compare every pair of methods, of which there are 36 and 253, once per variant.
         pytest.param("which encoding", marks=pytest.mark.slow),
         pytest.param("encodings of today", marks=pytest.mark.slow),
@@ -43,6 +45,10 @@ def test_table_of_the_results_is_fresh(name):
     table = {
         "cut problems": write_docs.cut_table,
         "large data": write_docs.large_table,
+        "calibration": write_docs.calibration_table,
+        "long series": write_docs.long_table,
+        "both": write_docs.beside_table,
+        "regression": write_docs.regression_table,
         "language model": write_docs.language_table,
         "missing values": write_docs.missing_table,
         "recipe": write_docs.recipe_table,
@@ -50,7 +56,7 @@ def test_table_of_the_results_is_fresh(name):
         "encodings of today": lambda: write_docs.study_table(write_docs.TODAY),
         "whole catalogue": lambda: write_docs.study_table(write_docs.CATALOGUE_STUDY),
     }[name]()
-    assert len(table.splitlines()) > (2 if name == "recipe" else 9)
+    assert len(table.splitlines()) > {"recipe": 2, "long series": 6}.get(name, 9)
     assert write_docs.filled(text, name, table) == text, "stale; run: python tools/write_docs.py"
 
 

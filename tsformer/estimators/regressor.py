@@ -47,10 +47,11 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
     validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
-        As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
-        been tuned for regression, except that what changes or hides the size of values is left
-        out: there is no norm before the head, no view but the values, no augmentation and no
-        residual layer in the stem. `scaling` is "channel", and "auto" means the same.
+        As in `TSTransformerClassifier`. The defaults were chosen for classification, and its parts
+        measured on eight regression problems: there is no view but the values, no augmentation and
+        no residual layer in the stem, as these help some and harm others. There is no norm before
+        the head either; ``head_norm="batch"`` lowered the error on seven of the eight, and overfits
+        where there is next to nothing to learn. `scaling` is "channel", and "auto" means the same.
 
     Attributes
     ----------
