@@ -89,7 +89,7 @@ BASELINES: Mapping[str, Baseline] = {
         "distance_based.KNeighborsTimeSeriesClassifier", {"distance": "dtw"}, random=False
     ),
     # Their papers' 10,000 features are aeon's default as well. sktime has the same, and passes them
-    # on as tables of 10,000 columns, which takes seconds where the features take hundredths.
+    # on as tables of 10,000 columns, which takes seconds, however quick the features are.
     "rocket": _aeon("convolution_based.RocketClassifier", quick={"n_kernels": 8}),
     "minirocket": _aeon(
         "convolution_based.MiniRocketClassifier", shortest=9, quick={"n_kernels": 84}

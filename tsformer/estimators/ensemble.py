@@ -120,10 +120,9 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         epochs, and if these are less than a tenth of all, none, with a warning, and the random
         convolutions get the rest of the time. Should training be slower than measured, it ends
         early, with a warning. Two things are done whatever the limit, and may exceed a very short
-        one: the choice of scaling and augmentation, and a 32nd of the convolutions. For 268 series
-        of six channels and 896 steps both take some seven seconds of a core, for series of one
-        channel and 80 steps less than one. What is trained depends on the machine and its load:
-        for results that can be repeated, use `quality` alone.
+        one: the choice of scaling and augmentation, and a 32nd of the convolutions, which take
+        seconds where series are long and have several channels. What is trained depends on the
+        machine and its load: for results that can be repeated, use `quality` alone.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
