@@ -110,8 +110,11 @@ def test_empty_labels_are_for_fits_that_use_them(run, half_labelled):
     assert "row 6: no label in column 'y'. Series without one are for `tsformer pretrain`" in said
     use = ("--set", "unlabelled=use")
     said = run("fit", half_labelled, "--label", "y", *use, *SMALL, *QUIET)
-    assert "2 classes, 4 of them labelled" in said
+    assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
     assert load("model").classes_.tolist() == ["a", "b"]
+    pd.read_csv(half_labelled).replace({"y": {"b": "a"}}).to_csv("one.csv", index=False)
+    said = run("fit", "one.csv", "--label", "y", *use, *SMALL, *QUIET, exits=2)
+    assert "every labelled series of one.csv has the label 'a'" in said
 
 
 def test_an_encoder_has_no_classes_to_predict(run):

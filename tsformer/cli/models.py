@@ -244,10 +244,12 @@ def _trained(
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None
-        labels = set() if y is None else set(y) - {None}
+        found = set() if y is None else set(y)
+        labels = found - {None}
         if len(labels) == 1:  # from Python it is allowed, as in scikit-learn
+            of = "labelled series" if None in found else "series"
             raise ValueError(
-                f"every series of {dataset} has the label {shortened(str(labels.pop()))}, so that "
+                f"every {of} of {dataset} has the label {shortened(str(labels.pop()))}, so that "
                 "there is nothing to tell apart; a classifier needs two labels or more"
             )
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()

@@ -103,9 +103,9 @@ def described(source: str, found: Source) -> str:
         words.append(f"channel{'s' * (len(names) > 1)} {shown}")
     if found.y is not None:
         known = [label for label in found.y if label is not None]
-        words.append(f"{len(set(known))} classes")
         if len(known) < len(found.y):
             words.append(f"{len(known)} of them labelled")
+        words.append(f"{len(set(known))} classes")
     return f"{source}: {', '.join(words)}"
 
 
