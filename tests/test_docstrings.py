@@ -13,8 +13,17 @@ import pytest
 from marks import slow_except
 
 import tsformer
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    TSTransformerRegressor,
+)
+from tsformer.augmentation import registry as augmentations
+from tsformer.encodings import registry as encodings
 from tsformer.estimators import base
+from tsformer.objectives import registry as objectives
 from tsformer.training.memory import MANY_SERIES, batch_for
 
 MODULES = [
@@ -32,20 +41,54 @@ def test_examples_run(name: str) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("estimator", [TSTransformerClassifier, RandomConvolutionClassifier])
-def test_every_parameter_is_documented_with_its_default(estimator: type) -> None:
-    text = inspect.getdoc(estimator) or ""  # Python 3.13 has docstrings without their indent
-    documented: dict[str, str] = {}
-    section = text.partition("Parameters\n")[2].partition("Attributes\n")[0]
+BY_NAME = [
+    registry.find(name)
+    for registry in (encodings, augmentations, objectives)
+    for name in registry.names()
+]
+IN_FULL = [TSTransformerClassifier, TSEnsembleClassifier, RandomConvolutionClassifier]
+BY_REFERENCE = [TSTransformerRegressor, TSTransformerEncoder]
+
+
+def documented(described: type) -> dict[str, str | None]:
+    """Return the defaults that the section on parameters states, None where it states none."""
+    text = inspect.getdoc(described) or ""  # Python 3.13 has docstrings without their indent
+    section = re.split(r"^[A-Z]\w+\n-+$", text.partition("Parameters\n")[2], flags=re.M)[0]
+    found: dict[str, str | None] = {}
     for names, rest in re.findall(r"^(\w+(?:, \w+)*) : (.*)$", section, flags=re.M):
         default = rest.partition("default=")[2]
         values = default.split(", ") if default else []
         for i, name in enumerate(names.split(", ")):
-            documented[name] = values[i] if values else "None"
-    signature = inspect.signature(estimator).parameters
-    assert list(documented) == list(signature)
-    for name, parameter in signature.items():
-        assert documented[name].strip('"') == str(parameter.default), name
+            found[name] = values[i] if values else None
+    return found
+
+
+def check_defaults(described: type, found: dict[str, str | None]) -> None:
+    signature = inspect.signature(described).parameters
+    for name, said in found.items():
+        default = signature[name].default
+        if said is None:  # "optional" is numpydoc's word for a default of None
+            assert default in (None, inspect.Parameter.empty), name
+        else:
+            assert said.strip('"') == str(default), name
+
+
+@pytest.mark.parametrize("described", [*IN_FULL, *BY_NAME])
+def test_every_parameter_is_documented_with_its_default(described: type) -> None:
+    found = documented(described)
+    check_defaults(described, found)
+    assert list(found) == list(inspect.signature(described).parameters)
+
+
+@pytest.mark.parametrize("described", BY_REFERENCE)
+def test_parameters_are_documented_or_said_to_be_those_of_the_classifier(described: type) -> None:
+    found = documented(described)
+    check_defaults(described, found)
+    section = (inspect.getdoc(described) or "").partition("Attributes\n")[0]
+    (named,) = re.findall(r"^(\w+(?:,\s+\w+)+)\n    As in `TSTransformerC", section, re.M)
+    shared = re.split(r",\s+", named)
+    assert sorted([*found, *shared]) == sorted(inspect.signature(described).parameters)
+    assert set(shared) <= set(inspect.signature(TSTransformerClassifier).parameters)
 
 
 def test_the_budget_is_stated_as_it_is() -> None:

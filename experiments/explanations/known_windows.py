@@ -2,8 +2,9 @@
 
     python experiments/explanations/known_windows.py [--seeds 3] [--commit]
 
-A tiny model learns each problem, and each method explains its right predictions of new series. Adds
-one row per problem, seed and method to explanations_known.csv, and resumes with what is missing:
+A tiny model learns each problem, and one of the default size the first. Each method explains the
+right predictions of new series. Adds one row per problem, seed and method to
+explanations_known.csv, and resumes with what is missing:
 
 - hit: the share of series whose most relevant value is decisive, in time and channel;
 - hit_time: the same, whatever the channel;
@@ -38,6 +39,7 @@ PROBLEMS = {
     "twice": "the same, and once more in the second channel: either alone is enough",
     "absent": "a sine, or nothing; of the series without, whose decisive values are none",
     "strided": "the first problem of twice the length, by a stem that skips every second step",
+    "default": "the first problem, by a model of the default size",
 }
 N_TRAIN, N_TEST = 200, 100
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "learning_rate": 0.01}
@@ -67,6 +69,9 @@ def draw(problem: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nd
 def solved(problem: str, seed: int) -> TSTransformerClassifier:
     torch.set_num_threads(1)
     X, y, _ = draw(problem, N_TRAIN, 100 + seed)
+    if problem == "default":
+        # What is deleted becomes the mean of its channel.
+        return TSTransformerClassifier(scaling="channel", random_state=seed).fit(X, y)
     strides = (2, 1) if problem == "strided" else (1, 1)
     params = {"strides": strides, "downsampling": "stride"}
     return TSTransformerClassifier(**SMALL, stem_params=params, random_state=seed).fit(X, y)

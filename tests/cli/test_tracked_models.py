@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from cli_process import COMMAND
 
-from tsformer import load, load_dataset
+from tsformer import RandomConvolutionClassifier, load, load_dataset
 from tsformer.cli import main
 
 for library in ("typer", "rich", "sktime"):
@@ -158,6 +158,46 @@ def test_nothing_is_tracked_if_asked(
     assert "--no-track says that there is no run" in err
 
 
+def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked_for(
+    folder: Path, tsformer: Callable[..., tuple[str, str]]
+) -> None:
+    pytest.importorskip("captum", reason='needs the extra "explain"')
+    _, err = tsformer(*EVALUATE, "--explanations", "2")
+    assert err == ""
+    (run,) = runs(folder)
+    _, y = load_dataset("ItalyPowerDemand", "test")
+    for label in ("1", "2"):
+        drawn = client(folder).list_artifacts(run.info.run_id, f"explanations/{label}")
+        first = [str(row) for row, of in enumerate(y) if of == label][:2]
+        assert sorted(Path(file.path).stem for file in drawn) == sorted(first)
+
+
+def test_explanations_without_a_run_or_of_another_model_are_refused(
+    folder: Path, tsformer: Callable[..., tuple[str, str]]
+) -> None:
+    _, err = tsformer(*EVALUATE, "--explanations", "2", "--no-track", exits=2)
+    assert "draws pictures in the run, and there is none: remove --no-track" in err
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    RandomConvolutionClassifier(random_state=0).fit(X, y).save("other")
+    _, err = tsformer("evaluate", "other", "ItalyPowerDemand", "--explanations", "2", exits=2)
+    assert "other is a RandomConvolutionClassifier, which has no explanations" in err
+
+
+def test_an_encoder_is_tracked_too(
+    tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out, _ = tsformer("pretrain", "ItalyPowerDemand", *SMALL)
+    (run,) = runs(tmp_path)
+    assert f"runs/{run.info.run_id}" in out
+    assert run.info.status == "FINISHED"
+    assert run.data.params["dataset"] == "ItalyPowerDemand"
+    assert run.data.params["objective"] == "masked"
+    (row,) = load("encoder").history_
+    assert run.data.metrics["train/loss"] == pytest.approx(row["loss"])
+    assert not {name for name in run.data.metrics if "accuracy" in name}, "there are no labels"
+
+
 def test_without_mlflow_nothing_is_tracked(
     tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +213,8 @@ def test_without_mlflow_nothing_is_tracked(
         assert "tsformer ui" not in out
         assert err == ""
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    _, err = tsformer(*EVALUATE, "--explanations", "2", exits=2)
+    assert "there is none: MLflow is not installed" in err
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])

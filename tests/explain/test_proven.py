@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from experiments.explanations import known_windows
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_window_task
 
@@ -39,12 +40,16 @@ def hits(relevance: np.ndarray, decisive: np.ndarray) -> float:
     return float(decisive.reshape(len(decisive), -1)[np.arange(len(largest)), largest].mean())
 
 
-@pytest.mark.parametrize("method", ["integrated_gradients", "occlusion"])
-def test_the_largest_relevance_is_in_the_decisive_window(method, solved, asked):
-    X, decisive = asked
-    chance = decisive.mean()
-    assert chance < 0.1
-    assert hits(solved.explain(X, method), decisive) >= 0.95
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("problem", ["window", "twice"])
+def test_the_largest_relevance_is_in_a_decisive_window(problem, seed):
+    classifier = known_windows.solved(problem, seed)
+    X, y, decisive = known_windows.draw(problem, 100, 300 + seed)
+    right = classifier.predict(X) == y
+    assert right.mean() > 0.95
+    assert decisive.mean() < 0.2
+    for method in ("integrated_gradients", "occlusion"):
+        assert hits(classifier.explain(X[right], method), decisive[right]) >= 0.95
 
 
 @pytest.mark.parametrize("method", ["integrated_gradients", "occlusion", "gradient_x_input"])

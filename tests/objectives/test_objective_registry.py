@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import pytest
 
-from tsformer.objectives import Contrastive, Masked, Objective, available, names, resolve
+from tsformer.objectives import Contrastive, Masked, Objective, available, find, names, resolve
 
 from tsformer.objectives import register, unregister  # isort: skip
 
@@ -14,6 +17,16 @@ def test_table_of_what_there_is():
     for row in available():
         assert row["summary"].endswith("."), f"the first line of {row['name']} is not a sentence"
         assert row["reference"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_docstring_has_the_formula_and_the_paper(name):
+    text = inspect.getdoc(find(name)) or ""
+    assert ".. math:: " in text
+    (paper,) = re.findall(r"References\n-+\n(.+?)\n\n", text, flags=re.DOTALL)
+    who, year = re.fullmatch(r"(.+) (\d{4})", find(name).reference).groups()
+    assert paper.startswith(who)
+    assert f" {year}. https://arxiv.org/" in paper.replace("\n", " ")
 
 
 def test_what_a_user_may_write():

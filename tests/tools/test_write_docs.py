@@ -177,6 +177,61 @@ def test_the_table_of_explanations_is_fresh():
     )
 
 
+def test_what_the_page_of_explanations_says_is_in_its_table():
+    rows = pd.read_csv(write_docs.KNOWN_WINDOWS).set_index(["problem", "method"]).sort_index()
+    of, text = rows.groupby(level=[0, 1]).mean(), write_docs.EXPLANATIONS.read_text("utf-8")
+    text = " ".join(text.split())
+
+    def mean(problem: str, method: str, column: str) -> str:
+        return f"{abs(of.loc[(problem, method), column]):.2f}".lstrip("0")
+
+    def least(method: str) -> str:
+        return f"{rows.loc[('strided', method), 'hit'].min():.2f}".lstrip("0")
+
+    gradients, product, rollout = "integrated_gradients", "gradient_x_input", "attention_rollout"
+    found = ("strided", "window", "twice", "default")
+    for says in (
+        f"the decisive values have {mean('window', rollout, 'inside')} of it",
+        f"in the window for {mean('window', rollout, 'hit')} of the series; "
+        f"for {mean('default', rollout, 'hit')} with the larger model",
+        f"{mean('default', rollout, 'inside')} inside",
+        f"by {mean('absent', gradients, 'change')} on average, and what explains",
+        f"second step, {mean('strided', gradients, 'uneven')} of the relevance is on the even",
+        f"largest value in the window for {mean('strided', product, 'hit')} of the series only",
+        f"with one of the three it is {least(product)}, and integrated gradients have "
+        f"{least(gradients)} there",
+        f"which is {mean('window', product, 'change')} on average, "
+        f"by up to {mean('window', product, 'missed')}.",
+        f"value is in the window for {mean('strided', 'shapley_sampling', 'hit')} of the series",
+    ):
+        assert says in text, says
+    below = [
+        (problem, method, row.seed)
+        for problem in found
+        for method in (gradients, "occlusion")
+        for row in rows.loc[(problem, method)].itertuples()
+        if row.hit < 0.95
+    ]
+    assert below == [("strided", gradients, 0)], "the page says that there is one case"
+    assert 0.3 < 1 - of.xs(gradients, level=1).loc[[*found], "inside"].mean() < 0.36, "a third"
+
+
+def test_what_the_page_says_of_deletion_is_in_its_table():
+    rows = pd.read_csv(write_docs.DELETION)
+    area = rows.pivot_table("area", "dataset", "order")
+    random = area[["random values", "random windows"]]
+    lowest = random.min(axis=1)
+    for method in ("integrated_gradients", "gradient_x_input"):
+        assert (area[method] < lowest).all(), "below both random orders everywhere"
+    for method in ("occlusion", "shapley_sampling"):
+        assert (area[method] < random["random windows"]).all(), "below random windows everywhere"
+        assert not (area[method] < random["random values"]).all(), "not always below single values"
+    rollout = area["attention_rollout"].mean()
+    assert random.mean().min() - 0.01 < rollout < random.mean().max() + 0.02, (
+        "no better than chance"
+    )
+
+
 def test_the_table_of_explanations_averages_models(tmp_path):
     rows = [
         {"problem": "window", "seed": seed, "method": "occlusion", "hit": hit, "hit_time": 1.0}

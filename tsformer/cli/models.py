@@ -350,7 +350,9 @@ def evaluate(
     explanations: Annotated[
         int,
         typer.Option(
-            min=0, help="How many series of each class the run shows with what speaks for them."
+            min=0,
+            help="Draw so many series of each class, with what speaks for the predicted one, in "
+            "the run.",
         ),
     ] = 0,
     no_track: NoTrack = False,
@@ -368,6 +370,7 @@ def evaluate(
 
       tsformer evaluate model BasicMotions
       tsformer evaluate model test.csv
+      tsformer evaluate model BasicMotions --explanations 3
     """
     import warnings
 
@@ -377,7 +380,15 @@ def evaluate(
     from tsformer.data.sources import is_file
 
     where = Where.asked(no_track, tracking_uri, experiment, run_name)
+    if explanations and where is None:
+        raise ValueError(
+            "--explanations draws pictures in the run, and there is none: "
+            + ("remove --no-track" if no_track else "MLflow is not installed")
+            + "; `tsformer explain` writes the picture of one series to a file"
+        )
     classifier, found = _read_for(model, dataset, columns, labelled=True)
+    if explanations:
+        _check_explains(classifier, model)
     classes = [str(label) for label in classifier.classes_]
     strange = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
     if strange:
@@ -462,11 +473,7 @@ def explain(
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, as in --out {out / 'why.png'}")
     classifier, found = _read_for(model, dataset, columns, labelled=False)
-    if not hasattr(classifier, "explain"):
-        raise ValueError(
-            f"{model} is a {type(classifier).__name__}, which has no explanations; "
-            "TSTransformerClassifier has"
-        )
+    _check_explains(classifier, model)
     row = _row(case, found, dataset)
     series = classifier._read(found.X, reset=False)
     series = series.take(np.arange(len(series)) == row)
@@ -504,6 +511,14 @@ def explain(
         name = channel if series.channels is None else series.channels[channel]
         typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {share:+.3f}")
     typer.echo(f"drawn to {out}")
+
+
+def _check_explains(classifier: Any, model: Path) -> None:
+    if not hasattr(classifier, "explain"):
+        raise ValueError(
+            f"{model} is a {type(classifier).__name__}, which has no explanations; "
+            "TSTransformerClassifier has"
+        )
 
 
 def _row(case: str, found: Source, dataset: str) -> int:
