@@ -42,13 +42,14 @@ every_case = pytest.mark.parametrize(("name", "kind"), CASES)
 
 @every_case
 def test_everything_but_the_values_stays(name, kind):
-    given = batch(kind)
+    given = replace(batch(kind), n_flags=0 if kind == "codes" else 1)
     out = augmented(name, given)
     assert out.values.shape == given.values.shape
     assert out.values.dtype == torch.float32
     assert out.mask is given.mask
     assert out.times is given.times
     assert out.symbolic == given.symbolic
+    assert out.n_flags == given.n_flags
     assert out.values.isfinite().all()
 
 

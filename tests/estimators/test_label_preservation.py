@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import cohen_kappa_score
 
 from tsformer import TSTransformerClassifier
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
@@ -54,12 +55,45 @@ class Noise(Augmentation):
         return replace(batch, values=torch.randn_like(batch.values))
 
 
+class HalfNoise(Augmentation):
+    def __call__(self, batch):
+        values = batch.values.clone()
+        values[::2] = torch.randn_like(values[::2])
+        return replace(batch, values=values)
+
+
 @pytest.mark.slow
 def test_between_all_and_nothing():
     assert kept(SHAPE, augmentation=Nothing()) == 1.0
     assert kept(SHAPE, augmentation=Noise()) < 0.3
     assert kept(SHAPE) > 0.8
     assert kept(FREQUENCY) < LEAST_KEPT
+
+
+def kappa_slowly(labels: np.ndarray, answers: np.ndarray) -> float:
+    n = len(labels)
+    agreed = sum(a == b for a, b in zip(labels, answers, strict=True)) / n
+    by_chance = sum(
+        sum(a == c for a in labels) / n * sum(b == c for b in answers) / n for c in set(labels)
+    )
+    return (agreed - by_chance) / (1 - by_chance)
+
+
+def test_it_is_the_ratio_of_two_kappas(monkeypatch):
+    seen = []
+
+    def watched(labels, answers):
+        seen.append((labels.copy(), answers.copy()))
+        return cohen_kappa_score(labels, answers)
+
+    monkeypatch.setattr("sklearn.metrics.cohen_kappa_score", watched)
+    y = np.where(np.arange(N) % 6 == 5, 2, Y)  # three classes, not of one size
+    share = kept(SHAPE, y, augmentation=HalfNoise())
+    (labels, before), (again, after) = seen
+    np.testing.assert_array_equal(labels, y)
+    np.testing.assert_array_equal(again, y)
+    assert 0 < share < 1
+    assert share == pytest.approx(kappa_slowly(y, after) / kappa_slowly(y, before))
 
 
 def test_series_it_does_not_recognise_say_nothing():

@@ -97,6 +97,7 @@ def agree_in_onnx(
         agree(estimator, made, inputs)
 
 
+ONE_DILATION = {"stem_params": {"dilations": (1,)}}
 # Two per model, since each export takes seconds: one that changes the tokens, one that does not.
 # CASES below has an encoding of each hook in the fast suite.
 EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
@@ -108,7 +109,7 @@ PAIRS = ["+".join(filter(None, pair)) for pair in zip_longest(EMBEDS, OTHERS)]
 @pytest.mark.parametrize("pair", PAIRS)
 def test_every_encoding_in_onnx(pair, tmp_path):
     # A stem with a single dilation is enough here, and quicker to trace.
-    agree_in_onnx(fitted(encoding=pair, stem_params={"dilations": (1,)}), tmp_path)
+    agree_in_onnx(fitted(encoding=pair, **ONE_DILATION), tmp_path)
 
 
 CASES = {
@@ -147,6 +148,11 @@ CASES = {
     ),
     "two members, whose probabilities are averaged": (
         {"n_estimators": 2, "stem": "linear", "encoding": "tape"},
+        {},
+        {},
+    ),
+    "members that differ in views, augmentation and encoding": (
+        {"n_estimators": 2, "members": "varied", "scaling": "channel", **ONE_DILATION},
         {},
         {},
     ),
@@ -189,7 +195,7 @@ def with_random_weights(estimator: RandomConvolutionClassifier) -> RandomConvolu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["series", "channel"])
-def test_random_convolutions(scaling):
+def test_random_convolutions(scaling, tmp_path):
     X = series(12, LENGTH, seed=0)
     estimator = RandomConvolutionClassifier(**CONVOLUTIONS, scaling=scaling, random_state=0)
     with_random_weights(estimator.fit(X, 5 + np.arange(12) % 3))
@@ -201,6 +207,7 @@ def test_random_convolutions(scaling):
     assert np.isnan(module(torch.from_numpy(X)).numpy()).any(axis=1).tolist() == [
         i == 2 for i in range(5)
     ]
+    agree_in_onnx(estimator, tmp_path, shapes=LONGER)
 
 
 @pytest.fixture(scope="module")

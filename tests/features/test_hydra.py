@@ -35,7 +35,7 @@ def brute_force(hydra: Hydra, x: np.ndarray) -> np.ndarray:
     return np.concatenate(features)
 
 
-@pytest.mark.parametrize(("channels", "length"), [(1, 30), (3, 30), (1, 5), (2, 1)])
+@pytest.mark.parametrize(("channels", "length"), [(1, 70), (3, 30), (1, 5), (2, 1)])
 def test_counts_are_those_of_the_winners(channels, length):
     x = series(4, channels, length)
     hydra = Hydra(3, 4).fit(x, seeded())
