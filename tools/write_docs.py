@@ -32,6 +32,7 @@ from experiments.accuracy import (
 )
 from experiments.language import language_model
 from experiments.output import COMMITTED
+from experiments.pretraining import few_labels
 from experiments.published import ANCHORS, PUBLISHED
 from tools import augmentation_page, encodings_page, field, gpu_page, speed_tables
 from tools import markdown_text as md
@@ -76,6 +77,8 @@ KNOWN_WINDOWS = COMMITTED / "explanations_known.csv"
 CONFIRMATION = COMMITTED / "confirmation_averages.csv"
 SECOND_SCORING = COMMITTED / "confirmation_2_averages.csv"
 LONG = COMMITTED / "long_series.csv"
+FEW_LABELS = COMMITTED / "pretraining.csv"
+FEW_LABELS_PAGE = ROOT / "docs/guide/few_labels.md"
 REGRESSION = COMMITTED / "regression.csv"
 CUT_PROBLEMS = COMMITTED / "cut_problems.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
@@ -377,6 +380,28 @@ def regression_table(results: Path = REGRESSION) -> str:
     return markdown_table(header, rows)
 
 
+def few_labels_table(results: Path = FEW_LABELS) -> str:
+    """One row per share of labels: mean accuracies, and what pretraining gains."""
+    measured = pd.read_csv(results)
+    means = few_labels.means(measured)
+    gains = few_labels.gains(measured).set_index(["method", "train_size"])
+    rows = []
+    for size, row in means.iterrows():
+        cells = [f"{row[method]:.3f}" for method in few_labels.METHODS]
+        for method in few_labels.OBJECTIVES:
+            gain = gains.loc[(method, size)]
+            points, error = 100 * gain["gain"], 100 * gain["standard_error"]
+            won, lost = int(gain["won"]), int(gain["lost"])
+            cells.append(f"{points:+.1f} ± {error:.1f}, {won} / {lost}")
+        rows.append((str(size), *cells))
+    header = (
+        " labels",
+        *(f" {method}" for method in few_labels.METHODS),
+        *(f" gain of {method}, won / lost" for method in few_labels.OBJECTIVES),
+    )
+    return markdown_table(header, rows)
+
+
 def calibration_table(results: Path = CALIBRATION) -> str:
     """One row per temperature: means over problems, and on how many 1 is worse and better."""
     table = calibration.summary(pd.read_csv(results))
@@ -539,6 +564,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = EXPLANATIONS.read_text(encoding="utf-8")
     text = filled(text, "explanations", explanations_table())
     EXPLANATIONS.write_text(filled(text, "deletion", deletion_table()), encoding="utf-8")
+    text = filled(FEW_LABELS_PAGE.read_text(encoding="utf-8"), "few labels", few_labels_table())
+    FEW_LABELS_PAGE.write_text(text, encoding="utf-8")
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page(), encoding="utf-8")
 

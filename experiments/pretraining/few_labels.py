@@ -119,6 +119,17 @@ def measure(
     }
 
 
+def means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return mean accuracies, a row per size and a column per method; data sets count alike."""
+    each = rows.groupby(["train_size", "method", "dataset"], sort=False)["accuracy"].mean()
+    return (
+        each.groupby(level=[0, 1], sort=False)
+        .mean()
+        .unstack("method")
+        .loc[rows["train_size"].unique()]
+    )
+
+
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the gain of each method over training from scratch, by size.
 
@@ -176,8 +187,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = output.fit_missing(
             path, ["dataset", "seed", "method", "train_size"], cells, one, options.jobs
         )
-    means = rows.pivot_table("accuracy", "train_size", "method", sort=False)
-    print(means.round(3).to_string())
+    print(means(rows).round(3).to_string())
     print(gains(rows).round(4).to_string(index=False))
     plot_learning_curves(rows, average=True).savefig(options.out / "pretraining.png", dpi=120)
 

@@ -23,10 +23,14 @@ def test_gains_are_paired_and_each_data_set_counts_once():
         ("B", 1, "from scratch", 0.1),  # masked is still missing
     ]  # fmt: skip
     table = pd.DataFrame(rows, columns=["dataset", "seed", "method", "accuracy"])
-    (row,) = few_labels.gains(table.assign(train_size="10%")).to_dict("records")
+    table = table.assign(train_size="10%")
+    (row,) = few_labels.gains(table).to_dict("records")
     assert row["gain"] == pytest.approx((0.1 - 0.3) / 2)
     assert row["standard_error"] == pytest.approx(0.2)
     assert (row["n_datasets"], row["won"], row["lost"]) == (2, 1, 1)
+    assert few_labels.means(table).loc["10%"].to_dict() == pytest.approx(
+        {"from scratch": (0.5 + 0.5) / 2, "masked": (0.6 + 0.6) / 2}
+    )
 
 
 @pytest.mark.slow
