@@ -69,7 +69,7 @@ def test_noise_has_its_standard_deviation_and_leaves_padding_alone():
         ({"temperature": 0}, "temperature of contrastive must be a finite number above 0; got 0"),
         ({"min_share": 1.0}, "min_share of contrastive must be a finite number between 0 and 1"),
         ({"sigma": -1.0}, "sigma of jitter must be a finite number, at least 0"),
-        ({"width": 2.5}, "width of contrastive must be a whole number; got 2.5"),
+        ({"width": 2.5}, "width of contrastive must be a whole number above 0; got 2.5"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

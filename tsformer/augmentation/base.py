@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from torch import Tensor
 
+from tsformer._numbers import check_number
 from tsformer.augmentation.registry import register
 
 __all__ = ["Augmentation", "Batch", "Sum", "check_range"]
@@ -190,10 +190,5 @@ def check_range(
     augmentation: Augmentation, option: str, low: float, high: float = inf, *, whole: bool = False
 ) -> None:
     """Raise ValueError if an option of an augmentation is no finite number from `low` to `high`."""
-    value: Any = getattr(augmentation, option)
-    number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    if number and low <= value <= high and value < inf:
-        return
-    noun = "a whole number" if whole else "a finite number"
-    allowed = f"at least {low:g}" if high == inf else f"from {low:g} to {high:g}"
-    raise ValueError(f"{option} of {augmentation.label} must be {noun}, {allowed}; got {value!r}")
+    what = f"{option} of {augmentation.label}"
+    check_number(what, getattr(augmentation, option), low, high, whole=whole)

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tsformer._numbers import check_number
 from tsformer._optional import require
 from tsformer.explain.attention import rollout
 from tsformer.explain.logits import LogitsOfDifference, batch_steps
-from tsformer.explain.options import check_positive, check_whole
 from tsformer.training.seeds import seeded
 
 __all__ = [
@@ -85,8 +85,8 @@ class IntegratedGradients(Method):
     tolerance: float = 0.01
 
     def __post_init__(self) -> None:
-        check_whole("n_steps of integrated gradients", self.n_steps, 1)
-        check_positive("tolerance of integrated gradients", self.tolerance)
+        check_number("n_steps of integrated gradients", self.n_steps, 1, whole=True)
+        check_number("tolerance of integrated gradients", self.tolerance, 0, excluded=True)
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         change = logits.change(target)
@@ -166,7 +166,7 @@ class Occlusion(Method):
     def __post_init__(self) -> None:
         for option, value in (("window", self.window), ("stride", self.stride)):
             if value is not None:
-                check_positive(f"{option} of occlusion", value)
+                check_number(f"{option} of occlusion", value, 0, excluded=True)
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window = _window(self.window, logits)
@@ -222,13 +222,15 @@ class ShapleySampling(Method):
     random_state: int | np.random.RandomState | None = 0
 
     def __post_init__(self) -> None:
-        check_whole("n_samples of Shapley sampling", self.n_samples, 1)
+        check_number("n_samples of Shapley sampling", self.n_samples, 1, whole=True)
         if self.window is not None:
-            check_positive("window of Shapley sampling", self.window)
+            check_number("window of Shapley sampling", self.window, 0, excluded=True)
         if self.random_state is not None and not isinstance(
             self.random_state, np.random.RandomState
         ):
-            check_whole("random_state of Shapley sampling", self.random_state, 0, 2**32 - 1)
+            check_number(
+                "random_state of Shapley sampling", self.random_state, 0, 2**32 - 1, whole=True
+            )
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         groups = _windows(logits, _window(self.window, logits), 0.0)

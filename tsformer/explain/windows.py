@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tsformer.explain.options import check_whole
+from tsformer._numbers import check_number
 
 __all__ = ["most_relevant_windows"]
 
@@ -51,8 +51,8 @@ def most_relevant_windows(
         )
     length = values.shape[1]
     width = max(1, round(length / 10)) if width is None else width
-    check_whole("n_windows", n_windows, 0)
-    check_whole("width", width, 1)
+    check_number("n_windows", n_windows, 0, whole=True)
+    check_number("width", width, 1, whole=True)
     if width > length:
         raise ValueError(f"width must be from 1 to the length, {length}; got {width}")
     sums = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).sum(axis=2).copy()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from math import inf
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
+from tsformer._numbers import check_number
 from tsformer.augmentation import Batch
 from tsformer.objectives.registry import register
 
@@ -172,13 +172,9 @@ class Pretext:
         return self.objective.losses(outputs, posed)
 
 
-def check_between(objective: Objective, option: str, low: float, high: float = inf) -> None:
+def check_between(
+    objective: Objective, option: str, low: float, high: float = inf, *, whole: bool = False
+) -> None:
     """Raise ValueError if an option is no finite number between `low` and `high`, both excluded."""
-    value: Any = getattr(objective, option)
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if number and low < value < high:
-        return
-    allowed = f"above {low:g}" if high == inf else f"between {low:g} and {high:g}"
-    raise ValueError(
-        f"{option} of {objective.label} must be a finite number {allowed}; got {value!r}"
-    )
+    what = f"{option} of {objective.label}"
+    check_number(what, getattr(objective, option), low, high, whole=whole, excluded=True)

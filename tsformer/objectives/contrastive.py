@@ -75,16 +75,14 @@ class Contrastive(Objective, name="contrastive"):
         self.width = width
         check_between(self, "temperature", 0)
         check_between(self, "min_share", 0, 1)
-        check_between(self, "width", 0)
-        if width != int(width):
-            raise ValueError(f"width of contrastive must be a whole number; got {width!r}")
+        check_between(self, "width", 0, whole=True)
         self._view()
 
     def _view(self) -> tuple[Slice, Jitter]:
         return Slice(p=1.0, min_share=self.min_share), Jitter(p=1.0, sigma=self.sigma)
 
     def n_outputs(self, n_channels: int) -> int:
-        return int(self.width)
+        return self.width
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
         return nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), nn.Linear(d_model, n_outputs))
