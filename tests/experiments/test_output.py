@@ -254,6 +254,14 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             ),
         },
     ),
+    "experiments.pretraining.learning_rate": (
+        ["--datasets", "Adiac"],
+        {
+            "measure": lambda dataset, seed, objective, scale, *_: fitted(
+                dataset=dataset, seed=seed, objective=objective, scale=scale
+            )
+        },
+    ),
     "experiments.language.language_model": (
         ["--epochs", "1", "--tokens", "500", "--d-model", "8", "--n-layers", "1", "--no-track"],
         {},
