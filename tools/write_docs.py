@@ -78,6 +78,7 @@ CONFIRMATION = COMMITTED / "confirmation_averages.csv"
 SECOND_SCORING = COMMITTED / "confirmation_2_averages.csv"
 LONG = COMMITTED / "long_series.csv"
 FEW_LABELS = COMMITTED / "pretraining.csv"
+PRETRAINING_RATE = COMMITTED / "pretraining_learning_rate.csv"
 FEW_LABELS_PAGE = ROOT / "docs/guide/few_labels.md"
 REGRESSION = COMMITTED / "regression.csv"
 CUT_PROBLEMS = COMMITTED / "cut_problems.csv"
@@ -402,6 +403,15 @@ def few_labels_table(results: Path = FEW_LABELS) -> str:
     return markdown_table(header, rows)
 
 
+def learning_rate_table(results: Path = PRETRAINING_RATE) -> str:
+    """One row per objective and problem, and means: accuracies by factor of the learning rate."""
+    measured = pd.read_csv(results)
+    each = measured.pivot_table("accuracy", ["objective", "dataset"], "scale", sort=False)
+    rows = [(*names, *(f"{value:.3f}" for value in row)) for names, row in each.iterrows()]
+    rows.append(("mean", "", *(f"{value:.3f}" for value in each.mean())))
+    return markdown_table(("objective", "problem", *(f" {scale:g}" for scale in each)), rows)
+
+
 def calibration_table(results: Path = CALIBRATION) -> str:
     """One row per temperature: means over problems, and on how many 1 is worse and better."""
     table = calibration.summary(pd.read_csv(results))
@@ -553,6 +563,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(text, "long series", long_table())
     text = filled(text, "both", beside_table())
     text = filled(text, "regression", regression_table())
+    text = filled(text, "pretraining rate", learning_rate_table())
     text = filled(text, "large data", large_table())
     text = filled(text, "calibration", calibration_table())
     text = filled(text, "missing values", missing_table())

@@ -6,12 +6,13 @@ Of each train split 10, 20, 50 and 100 % of the series keep their labels: strati
 the same for every method. "from scratch" and "minirocket" train on these alone; "masked" and
 "contrastive" are the same classifier, started from an encoder that was pretrained on the whole
 train split without labels. Both scale by channel, as an encoder does, which without labels cannot
-choose: the difference is pretraining alone. Everything else is left at its default, the lower
-learning rate for what was pretrained too, which was not tuned. Adds one row per problem, seed,
-method and size to pretraining.csv as soon as it is known, all of a seed before the next; running
-the script again resumes. Encoders, one for all sizes, are kept in results/pretraining, which git
-ignores. Then prints the mean accuracies and the paired gains over "from scratch", and draws
-pretraining.png.
+choose: the difference is pretraining alone. Everything else is left at its default; of these, the
+learning rate for what was pretrained was chosen on the same train splits (learning_rate.py).
+
+Adds one row per problem, seed, method and size to pretraining.csv as soon as it is known, all of a
+seed before the next; running the script again resumes. Encoders, one for all sizes, are kept in
+results/pretraining, which git ignores. Then prints the mean accuracies and the paired gains over
+"from scratch", and draws pretraining.png.
 """
 
 from __future__ import annotations

@@ -149,7 +149,10 @@ def test_what_is_drawn_anew_is_trained_in_a_frozen_backbone(encoder, data):
 
 
 def test_the_head_goes_first_and_the_rest_follows_slowly(encoder, data):
-    clf = TSTransformerClassifier(**SMALL, init_from=encoder, n_epochs_frozen=1)
+    assert TSTransformerClassifier().pretrained_lr_scale == 1.0
+    clf = TSTransformerClassifier(
+        **SMALL, init_from=encoder, n_epochs_frozen=1, pretrained_lr_scale=0.1
+    )
     plans = clone(clf)._prepare(*data).plans
     assert plans[0].pretrained.n_epochs_frozen == 1
     assert plans[0].pretrained.lr_scale == 0.1

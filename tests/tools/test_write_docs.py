@@ -33,7 +33,7 @@ def test_table_is_fresh(page, name, table):
     "name",
     [
         *("cut problems", "large data", "language model", "missing values", "recipe"),
-        *("calibration", "long series", "both", "regression"),
+        *("calibration", "long series", "both", "regression", "pretraining rate"),
         # These compare every pair of methods, of which there are 36 and 253, once per variant.
         pytest.param("which encoding", marks=pytest.mark.slow),
         pytest.param("encodings of today", marks=pytest.mark.slow),
@@ -49,6 +49,7 @@ def test_table_of_the_results_is_fresh(name):
         "long series": write_docs.long_table,
         "both": write_docs.beside_table,
         "regression": write_docs.regression_table,
+        "pretraining rate": write_docs.learning_rate_table,
         "language model": write_docs.language_table,
         "missing values": write_docs.missing_table,
         "recipe": write_docs.recipe_table,

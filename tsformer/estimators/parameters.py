@@ -66,7 +66,7 @@ class ClassifierParameters(NamedParameters):
         init_from: Any = None,
         freeze: str | None = None,
         n_epochs_frozen: int = 0,
-        pretrained_lr_scale: float = 0.1,
+        pretrained_lr_scale: float = 1.0,
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.002,

@@ -39,7 +39,7 @@ class TrainingPlan:
     augmentation : Augmentation, optional
         Changes the series of each step.
     pretrained : Pretrained, optional
-        Which parameters are learned more slowly, or frozen for a while.
+        Which parameters are learned at a rate of their own, or frozen for a while.
     n_iter_no_change : int, optional
         With validation data: stop after this many epochs without a lower validation loss and return
         to the best epoch. None trains to the end.

@@ -1,4 +1,4 @@
-"""Weights that came pretrained: learned more slowly than the others, or not at all for a while."""
+"""Weights that came pretrained: learned at a rate of their own, or not at all for a while."""
 
 from __future__ import annotations
 

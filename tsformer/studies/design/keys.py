@@ -51,7 +51,7 @@ _BEFORE: dict[str, Any] = {
     "members": "alike",
     "n_epochs_frozen": 0,
     "n_estimators": 1,
-    "pretrained_lr_scale": 0.1,
+    "pretrained_lr_scale": 1.0,
     "temperature": 1.0,
     "unlabelled": None,
     "view_params": None,
