@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from experiments.pretraining import few_labels
 from tools import field, write_docs
 
 
@@ -19,6 +20,7 @@ from tools import field, write_docs
         (write_docs.ACCURACY, "small", write_docs.small_table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
         (write_docs.EXPLANATIONS, "deletion", write_docs.deletion_table),
+        (write_docs.FEW_LABELS_PAGE, "few labels", write_docs.few_labels_table),
         (write_docs.LARGE, "memory", write_docs.memory_table),
         (write_docs.TIME, "speed", write_docs.speed_table),
     ],
@@ -215,6 +217,21 @@ def test_what_the_page_of_explanations_says_is_in_its_table():
     ]
     assert below == [("strided", gradients, 0)], "the page says that there is one case"
     assert 0.3 < 1 - of.xs(gradients, level=1).loc[[*found], "inside"].mean() < 0.36, "a third"
+
+
+def test_what_the_page_says_of_few_labels_is_in_its_rows():
+    rows = pd.read_csv(write_docs.FEW_LABELS)
+    gains = few_labels.gains(rows).set_index(["method", "train_size"])["gain"]
+    masked = gains["masked"]
+    assert masked["10%"] == masked.max() > 0.01
+    assert masked[["50%", "100%"]].abs().max() < 0.005, "with half of the labels and more it is nil"
+    assert (gains["contrastive"] < 0).all(), "it loses at every share"
+    few = rows[rows["train_size"] == "10%"].pivot_table("accuracy", "dataset", "method")
+    assert (few["masked"] - few["from scratch"]).idxmax() == "OSULeaf"
+    assert abs(few["masked"].mean() - few["minirocket"].mean()) < 0.005, "level"
+    seconds = rows.groupby("method")[["fit_seconds", "pretraining_seconds"]].mean().sum(axis=1)
+    assert seconds["minirocket"] < seconds["masked"] / 100
+    assert rows["seed"].nunique() == 1, "the page says that one seed of three has run"
 
 
 def test_what_the_page_says_of_deletion_is_in_its_table():
