@@ -162,9 +162,9 @@ def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked
     folder: Path, tsformer: Callable[..., tuple[str, str]]
 ) -> None:
     pytest.importorskip("captum", reason='needs the extra "explain"')
-    _, err = tsformer(*EVALUATE, "--explanations", "2")
+    out, err = tsformer(*EVALUATE, "--explanations", "2")
     assert err == ""
-    (run,) = runs(folder)
+    (run,) = (each for each in runs(folder) if f"runs/{each.info.run_id}" in out)
     _, y = load_dataset("ItalyPowerDemand", "test")
     for label in ("1", "2"):
         drawn = client(folder).list_artifacts(run.info.run_id, f"explanations/{label}")
