@@ -7,7 +7,8 @@ the same for every method. "from scratch" and "minirocket" train on these alone;
 "contrastive" are the same classifier, started from an encoder that was pretrained on the whole
 train split without labels. Both scale by channel, as an encoder does, which without labels cannot
 choose: the difference is pretraining alone. Everything else is left at its default; of these, the
-learning rate for what was pretrained was chosen on the same train splits (learning_rate.py).
+learning rate for what was pretrained was chosen on the same train splits (learning_rate.py, which
+says what had been seen of test splits).
 
 Adds one row per problem, seed, method and size to pretraining.csv as soon as it is known, all of a
 seed before the next; running the script again resumes. Encoders, one for all sizes, are kept in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -61,6 +62,10 @@ def test_noise_has_its_standard_deviation_and_leaves_padding_alone():
     assert batch.values[batch.mask].std().item() == pytest.approx(0.3, rel=0.1)
     assert not batch.values[~batch.mask].any()
     assert torch.equal(batch.times, torch.cat([times, times]))
+
+
+def test_a_width_of_numpy_is_saved_as_a_number():
+    assert type(Contrastive(width=np.int64(8)).n_outputs(1)) is int
 
 
 @pytest.mark.parametrize(

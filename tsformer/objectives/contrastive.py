@@ -82,7 +82,7 @@ class Contrastive(Objective, name="contrastive"):
         return Slice(p=1.0, min_share=self.min_share), Jitter(p=1.0, sigma=self.sigma)
 
     def n_outputs(self, n_channels: int) -> int:
-        return self.width
+        return int(self.width)
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
         return nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), nn.Linear(d_model, n_outputs))
