@@ -81,6 +81,15 @@ def pretrain(dataset: str, seed: int, objective: str, epochs: int | str, out: Pa
     encoder.fit(X).save(folder)
 
 
+def started_from(
+    encoder: TSTransformerEncoder, seed: int, epochs: int | str, **options: Any
+) -> TSTransformerClassifier:
+    """Return a classifier that starts from the encoder and reads series without labels too."""
+    return TSTransformerClassifier(
+        init_from=encoder, unlabelled="use", max_epochs=epochs, random_state=seed, **options
+    )
+
+
 def measure(
     dataset: str, seed: int, method: str, size: str, epochs: int | str, out: Path
 ) -> dict[str, object]:
@@ -93,9 +102,7 @@ def measure(
     if method in OBJECTIVES:
         encoder = tsformer.load(encoder_folder(out, dataset, seed, method, epochs))
         pretraining = sum(row["seconds"] for row in encoder.history_)
-        classifier = TSTransformerClassifier(
-            init_from=encoder, unlabelled="use", max_epochs=epochs, random_state=seed
-        )
+        classifier = started_from(encoder, seed, epochs)
     else:
         X, labels = X[chosen], y[chosen]
         if method == SCRATCH:

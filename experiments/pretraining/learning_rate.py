@@ -38,8 +38,9 @@ from experiments.pretraining.few_labels import (
     encoder_folder,
     hidden,
     pretrain,
+    started_from,
 )
-from tsformer import TSTransformerClassifier, load_dataset
+from tsformer import load_dataset
 from tsformer.studies.run.subset import nested_subset
 
 SCALES = [0.1, 0.3, 1.0]
@@ -54,13 +55,7 @@ def measure(
     encoder = tsformer.load(encoder_folder(kept, dataset, seed, objective, epochs))
     X, y = load_dataset(dataset, split="train")
     chosen = nested_subset(y, SIZE, seed=seed)
-    classifier = TSTransformerClassifier(
-        init_from=encoder,
-        unlabelled="use",
-        pretrained_lr_scale=scale,
-        max_epochs=epochs,
-        random_state=seed,
-    )
+    classifier = started_from(encoder, seed, epochs, pretrained_lr_scale=scale)
     classifier.fit(X, hidden(y, chosen))
     rest = np.setdiff1d(np.arange(len(y)), chosen)
     return {

@@ -18,7 +18,7 @@ def test_no_test_split_is_read_and_the_rest_is_scored(tmp_path, monkeypatch):
 
     asked = []
 
-    class Noted(learning_rate.TSTransformerClassifier):
+    class Noted(few_labels.TSTransformerClassifier):
         def fit(self, X, y):
             asked.append((self.pretrained_lr_scale, sum(label is not None for label in y)))
             return super().fit(X, y)
@@ -29,7 +29,7 @@ def test_no_test_split_is_read_and_the_rest_is_scored(tmp_path, monkeypatch):
 
     monkeypatch.setattr(few_labels, "load_dataset", only_train)
     monkeypatch.setattr(learning_rate, "load_dataset", only_train)
-    monkeypatch.setattr(learning_rate, "TSTransformerClassifier", Noted)
+    monkeypatch.setattr(few_labels, "TSTransformerClassifier", Noted)
     row = learning_rate.measure("ItalyPowerDemand", 0, "masked", 0.3, 1, tmp_path)
     n_train = round(0.2 * len(y))
     assert asked == [(0.3, n_train), len(y) - n_train]
