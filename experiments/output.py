@@ -62,16 +62,23 @@ def fit_missing(
     Each row is appended, and printed, as soon as its fit ends, so that a run that was stopped
     resumes where it was.
     """
-    done = set()
-    if path.exists():
-        done = set(pd.read_csv(path)[list(keys)].itertuples(index=False, name=None))
     rows = joblib.Parallel(jobs, return_as="generator_unordered")(
-        joblib.delayed(fit)(*cell) for cell in cells if cell not in done
+        joblib.delayed(fit)(*cell) for cell in missing(path, keys, cells)
     )
     for row in rows:
         append_rows(pd.DataFrame([row]), path)
         print(row, flush=True)
     return pd.read_csv(path)
+
+
+def missing(
+    path: Path, keys: Sequence[str], cells: Iterable[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Return those cells, values of `keys`, of which the CSV has no row, in their order."""
+    done = set()
+    if path.exists():
+        done = set(pd.read_csv(path)[list(keys)].itertuples(index=False, name=None))
+    return [cell for cell in cells if cell not in done]
 
 
 def append_rows(new: pd.DataFrame, path: Path) -> None:

@@ -12,7 +12,7 @@ says what had been seen of test splits).
 
 Adds one row per problem, seed, method and size to pretraining.csv as soon as it is known, all of a
 seed before the next; running the script again resumes. Encoders, one for all sizes, are kept in
-results/pretraining, which git ignores. Then prints the mean accuracies and the paired gains over
+results/pretraining, which git ignores, and trained where a row needs one. Then prints the mean accuracies and the paired gains over
 "from scratch", and draws pretraining.png.
 """
 
@@ -184,18 +184,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     def one(dataset: str, seed: int, method: str, size: str) -> dict[str, object]:
         return measure(dataset, seed, method, size, epochs, output.UNTRACKED / "pretraining")
 
+    keys = ["dataset", "seed", "method", "train_size"]
     for seed in range(options.seeds):
+        cells = list(itertools.product(options.datasets, [seed], METHODS, options.sizes))
+        needed = {
+            (dataset, method): None
+            for dataset, _, method, _ in output.missing(path, keys, cells)
+            if method in OBJECTIVES
+        }
         # First, so that two processes never pretrain the same encoder.
         joblib.Parallel(options.jobs)(
             joblib.delayed(pretrain)(
                 dataset, seed, objective, epochs, output.UNTRACKED / "pretraining"
             )
-            for dataset, objective in itertools.product(options.datasets, OBJECTIVES)
+            for dataset, objective in needed
         )
-        cells = itertools.product(options.datasets, [seed], METHODS, options.sizes)
-        rows = output.fit_missing(
-            path, ["dataset", "seed", "method", "train_size"], cells, one, options.jobs
-        )
+        rows = output.fit_missing(path, keys, cells, one, options.jobs)
     print(means(rows).round(3).to_string())
     print(gains(rows).round(4).to_string(index=False))
     plot_learning_curves(rows, average=True).savefig(options.out / "pretraining.png", dpi=120)
