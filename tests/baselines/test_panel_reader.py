@@ -15,6 +15,7 @@ import torch
 from tsformer.baselines import PanelClassifier, UnreadableSeries
 from tsformer.baselines.reader import _Reader
 from tsformer.baselines.summary import SummaryRidgeClassifier
+from tsformer.tracking.scores import classification_scores
 
 KNN = "sklearn.neighbors.KNeighborsClassifier"
 
@@ -240,6 +241,41 @@ def test_an_answer_of_another_shape_is_that_of_the_classifier(
         )
         with pytest.raises(ValueError, match=f"^{re.escape(f'{said}; got shape {shape}')}$"):
             wrong.predict_proba(X)
+
+
+class Rounds(Answers):
+    """Answers in single precision, with rows that are off from a sum of one by so much."""
+
+    def __init__(self, off: float = 0.0):
+        self.off = off
+
+    def predict_proba(self, X: Any) -> Any:
+        rows = np.array([[0.1, 0.3, 0.6]]) * (1 + self.off)
+        return rows.repeat(9, axis=0).astype(np.float32)
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-6, 0.01])
+def test_probabilities_that_are_rounded_sum_to_one(
+    monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    """Else scikit-learn's scores warn of each network in single precision."""
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Rounds)
+    X, y = np.zeros((9, 1, 5)), np.array(["a", "b", "c"] * 3)
+    classifier = PanelClassifier("a.b", {"off": off}).fit(X, y)
+    probabilities = classifier.predict_proba(X)
+    if off == 0.01:  # not rounding: as it came, and refused by the scores
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.01, rtol=1e-6)
+        with (
+            pytest.warns(UserWarning, match="do not sum to one"),
+            pytest.raises(ValueError, match="must be probabilities"),
+        ):
+            classification_scores(y, probabilities, classifier.classes_)
+        return
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(probabilities[0], [0.1, 0.3, 0.6], atol=1e-7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classification_scores(y, probabilities, classifier.classes_)
 
 
 class Draws:

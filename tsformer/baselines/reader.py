@@ -180,7 +180,14 @@ class PanelClassifier:
         """
         if not self.has_probabilities_:
             raise AttributeError(f"{self.estimator} has no probabilities")
-        return self._answer("predict_proba", X, len(self.classes_)).astype(float, copy=False)
+        answer = self._answer("predict_proba", X, len(self.classes_))
+        probabilities: npt.NDArray[np.float64] = answer.astype(float, copy=False)
+        if answer.dtype == np.float32:
+            # In double precision their sums are not one, of which scikit-learn's scores warn.
+            sums = probabilities.sum(axis=1, keepdims=True)
+            if np.allclose(sums, 1, rtol=0, atol=1e-3):
+                return probabilities / sums
+        return probabilities
 
     def _answer(self, method: str, X: Any, *columns: int) -> npt.NDArray[Any]:
         """Return what a method of the classifier answers, (B, *columns)."""
