@@ -11,9 +11,9 @@ learning rate for what was pretrained was chosen on the same train splits (learn
 says what had been seen of test splits).
 
 Adds one row per problem, seed, method and size to pretraining.csv as soon as it is known, all of a
-seed before the next; running the script again resumes. Encoders, one for all sizes, are kept in
-results/pretraining, which git ignores, and trained where a row needs one. Then prints the mean accuracies and the paired gains over
-"from scratch", and draws pretraining.png.
+seed before the next; running the script again resumes. Encoders, one for all sizes, are trained
+where a row needs one, and kept in results/pretraining, which git ignores. Then prints the mean
+accuracies and the paired gains over "from scratch", and draws pretraining.png.
 """
 
 from __future__ import annotations
