@@ -221,17 +221,21 @@ def test_what_the_page_of_explanations_says_is_in_its_table():
 
 def test_what_the_page_says_of_few_labels_is_in_its_rows():
     rows = pd.read_csv(write_docs.FEW_LABELS)
-    gains = few_labels.gains(rows).set_index(["method", "train_size"])["gain"]
-    masked = gains["masked"]
-    assert masked["10%"] == masked.max() > 0.01
-    assert masked[["50%", "100%"]].abs().max() < 0.005, "with half of the labels and more it is nil"
+    found = few_labels.gains(rows).set_index(["method", "train_size"])
+    gains = found["gain"]
+    masked = found.loc["masked"]
+    assert masked["gain"]["10%"] == masked["gain"].max(), "largest with one label in ten"
+    assert 0.0075 < masked["gain"]["10%"] < 0.0125, "a point"
+    assert (masked["gain"].abs() < 2 * masked["standard_error"]).all(), "within noise"
+    assert masked["gain"].drop("10%").abs().max() < 0.01, "from a fifth of the labels on it is nil"
     assert (gains["contrastive"] < 0).all(), "it loses at every share"
     few = rows[rows["train_size"] == "10%"].pivot_table("accuracy", "dataset", "method")
-    assert (few["masked"] - few["from scratch"]).idxmax() == "OSULeaf"
+    of_each = (few["masked"] - few["from scratch"]).nlargest(2)
+    assert set(of_each.index) == {"OSULeaf", "ArticularyWordRecognition"}
     assert abs(few["masked"].mean() - few["minirocket"].mean()) < 0.005, "level"
     seconds = rows.groupby("method")[["fit_seconds", "pretraining_seconds"]].mean().sum(axis=1)
-    assert seconds["minirocket"] < seconds["masked"] / 100
-    assert rows["seed"].nunique() == 1, "the page says that one seed of three has run"
+    assert seconds["minirocket"] < seconds["masked"] / 50, "less than two percent"
+    assert rows["seed"].nunique() == 2, "the page says that two seeds of three have run"
 
 
 def test_what_the_page_says_of_deletion_is_in_its_table():
