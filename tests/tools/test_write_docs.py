@@ -224,18 +224,18 @@ def test_what_the_page_says_of_few_labels_is_in_its_rows():
     found = few_labels.gains(rows).set_index(["method", "train_size"])
     gains = found["gain"]
     masked = found.loc["masked"]
-    assert masked["gain"]["10%"] == masked["gain"].max(), "largest with one label in ten"
-    assert 0.0075 < masked["gain"]["10%"] < 0.0125, "a point"
-    assert (masked["gain"].abs() < 2 * masked["standard_error"]).all(), "within noise"
-    assert masked["gain"].drop("10%").abs().max() < 0.01, "from a fifth of the labels on it is nil"
+    assert (masked["gain"].abs() < 2 * masked["standard_error"]).all(), "beyond noise nowhere"
+    assert masked["gain"].abs().max() < 0.01, "less than a point"
+    assert (masked["gain"] > 0).tolist() == [True, False, False, True], "loses in between"
     assert (gains["contrastive"] < 0).all(), "it loses at every share"
     few = rows[rows["train_size"] == "10%"].pivot_table("accuracy", "dataset", "method")
-    of_each = (few["masked"] - few["from scratch"]).nlargest(2)
-    assert set(of_each.index) == {"OSULeaf", "ArticularyWordRecognition"}
-    assert abs(few["masked"].mean() - few["minirocket"].mean()) < 0.005, "level"
+    of_each = few["masked"] - few["from scratch"]
+    assert (of_each.idxmax(), round(100 * of_each.max())) == ("OSULeaf", 7)
+    assert (of_each.idxmin(), round(100 * of_each.min())) == ("SelfRegulationSCP1", -3)
+    assert abs(few["masked"].mean() - few["minirocket"].mean()) < 0.01, "within a point"
     seconds = rows.groupby("method")[["fit_seconds", "pretraining_seconds"]].mean().sum(axis=1)
-    assert seconds["minirocket"] < seconds["masked"] / 50, "less than two percent"
-    assert rows["seed"].nunique() == 2, "the page says that two seeds of three have run"
+    assert seconds["minirocket"] < seconds["masked"] / 100, "a hundredth of the time"
+    assert rows["seed"].nunique() == 3, "the page says that there are three seeds"
 
 
 def test_what_the_page_says_of_deletion_is_in_its_table():
