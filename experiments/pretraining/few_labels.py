@@ -187,11 +187,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     keys = ["dataset", "seed", "method", "train_size"]
     for seed in range(options.seeds):
         cells = list(itertools.product(options.datasets, [seed], METHODS, options.sizes))
-        needed = {
-            (dataset, method): None
-            for dataset, _, method, _ in output.missing(path, keys, cells)
-            if method in OBJECTIVES
-        }
+        lacking = output.missing(path, keys, cells)
+        needed = dict.fromkeys((d, method) for d, _, method, _ in lacking if method in OBJECTIVES)
         # First, so that two processes never pretrain the same encoder.
         joblib.Parallel(options.jobs)(
             joblib.delayed(pretrain)(

@@ -222,12 +222,14 @@ def test_what_the_page_of_explanations_says_is_in_its_table():
 def test_what_the_page_says_of_few_labels_is_in_its_rows():
     rows = pd.read_csv(write_docs.FEW_LABELS)
     found = few_labels.gains(rows).set_index(["method", "train_size"])
-    gains = found["gain"]
     masked = found.loc["masked"]
     assert (masked["gain"].abs() < 2 * masked["standard_error"]).all(), "beyond noise nowhere"
     assert masked["gain"].abs().max() < 0.01, "less than a point"
     assert (masked["gain"] > 0).tolist() == [True, False, False, True], "loses in between"
-    assert (gains["contrastive"] < 0).all(), "it loses at every share"
+    contrastive = found.loc["contrastive"]
+    assert (contrastive["gain"] < 0).all(), "behind at every share"
+    beyond = contrastive["gain"] < -2 * contrastive["standard_error"]
+    assert beyond.tolist() == [False, False, False, True], "beyond noise with all labels alone"
     few = rows[rows["train_size"] == "10%"].pivot_table("accuracy", "dataset", "method")
     of_each = few["masked"] - few["from scratch"]
     assert (of_each.idxmax(), round(100 * of_each.max())) == ("OSULeaf", 7)
