@@ -9,12 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
 )
 
 pytest.importorskip("aeon", reason='needs the extra "aeon"')
@@ -187,3 +189,16 @@ def test_pipelines_and_ensembles(make, motions, vowels):
     padded = ClassifierPipeline(Padder(padded_length=29), make())
     X, y = vowels[0][::3], vowels[1][::3]
     assert padded.fit(X, y).score(X, y) > 0.5
+
+
+def test_a_fitted_source_stays_fitted_in_every_clone(motions, make):
+    X, y = motions
+    small = {"max_epochs": 2, "d_model": 8}
+    source = TSTransformerEncoder(**SMALL | small).fit(X)
+    clf = make(**small, init_from=source, freeze="backbone")
+    expected = source.transform(X)
+    pipeline = ClassifierPipeline(Padder(), clf)
+    for each in (clf, clone(clf), clf.clone(random_state=1)):
+        np.testing.assert_array_equal(each.fit(X, y).classifier_.transform(X), expected)
+    fitted = clone(pipeline).fit(X, y).steps_[-1][1].classifier_
+    np.testing.assert_array_equal(fitted.transform(X), expected)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from tsformer import load_dataset
+from tsformer import (
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    load_dataset,
+)
 
 pytest.importorskip("sktime", reason='needs the extra "data"')
 from sktime.classification.compose import ColumnEnsembleClassifier
@@ -21,7 +27,12 @@ from sktime.transformations.colconcat import ColumnConcatenator
 from sktime.transformations.impute import Imputer
 from sktime.transformations.padder import PaddingTransformer
 
-from tsformer.estimators.frameworks import SktimeTSTransformerClassifier
+from tsformer.estimators.frameworks import (
+    SktimeTSEnsembleClassifier,
+    SktimeTSTransformerClassifier,
+)
+
+SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "random_state": 0}
 
 FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
 #: `evaluate` does not tell the splitter the labels, which strata would need.
@@ -61,8 +72,8 @@ def make():
     """A small classifier that learns, seeded, with other parameters as asked."""
 
     def make_classifier(encoding="lspe", **parameters) -> SktimeTSTransformerClassifier:
-        small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "random_state": 0}
-        return SktimeTSTransformerClassifier(encoding, **small | {"batch_size": 8} | parameters)
+        usual = SMALL | {"max_epochs": 30, "batch_size": 8}
+        return SktimeTSTransformerClassifier(encoding, **usual | parameters)
 
     return make_classifier
 
@@ -149,3 +160,48 @@ def test_bagging(make, motions):
     (X, y), (X_test, y_test) = motions
     bagged = BaggingClassifier(make(), n_estimators=3, n_samples=0.8, random_state=0)
     assert bagged.fit(X, y).score(X_test, y_test) > 0.6
+
+
+def test_a_fitted_source_stays_fitted_in_every_clone(motions, make):
+    (X, y), (X_test, _) = motions
+    source = TSTransformerEncoder(**SMALL, max_epochs=2).fit(X_test)
+    clf = make(max_epochs=2, init_from=source, freeze="backbone")
+    expected = TSTransformerClassifier(**clf.get_params(deep=False)).fit(X, y).transform(X_test)
+    for twin in (clf, clf.clone(), clone(clf), clone(clf.clone())):
+        np.testing.assert_array_equal(twin.fit(X, y).classifier_.transform(X_test), expected)
+    # Inside a composition sktime clones by parameters alone.
+    pipeline = PaddingTransformer() * clf
+    for each in (pipeline, pipeline.clone()):
+        fitted = each.fit(X, y).classifier_.classifier_
+        np.testing.assert_array_equal(fitted.transform(X_test), expected)
+    with pytest.raises(ValueError, match="cannot set parameters of the inner estimator"):
+        clf.clone().set_params(init_from__d_model=8)
+    assert source.d_model == 16
+
+
+def test_a_source_that_is_fitted_later_stays_fitted_in_clones(motions, make):
+    (X, y), (X_test, _) = motions
+    source = TSTransformerEncoder(**SMALL, max_epochs=2)
+    clf = make(max_epochs=2, init_from=source, freeze="backbone")
+    assert clf.get_params(deep=False)["init_from"] is source
+    source.fit(X_test)
+    expected = TSTransformerClassifier(**clf.get_params(deep=False)).fit(X, y).transform(X_test)
+    found = clf.clone().fit(X, y).classifier_.transform(X_test)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_transformers_of_an_ensemble_keep_a_fitted_source(motions):
+    (X, y), (X_test, _) = motions
+    source = TSTransformerEncoder(**SMALL, max_epochs=2).fit(X_test)
+    params = {**SMALL, "max_epochs": 2, "init_from": source, "freeze": "backbone"}
+    del params["random_state"]
+    convolutions = {"n_features": 168, "n_groups": 0}
+    ensemble = SktimeTSEnsembleClassifier(
+        "fast", transformer_params=params, convolution_params=convolutions, random_state=0
+    )
+    plain = TSEnsembleClassifier(**ensemble.get_params(deep=False)).fit(X, y)
+    expected = plain.transformer_.transform(X_test)
+    for each in (ensemble, ensemble.clone(), clone(ensemble)):
+        found = each.fit(X, y).classifier_.transformer_.transform(X_test)
+        np.testing.assert_array_equal(found, expected)
+    assert params["init_from"] is source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
@@ -216,6 +217,47 @@ def test_a_saved_model_has_its_weights_and_not_its_source(encoder, data, tmp_pat
     other = TSTransformerClassifier(**SMALL, init_from=tmp_path / "model")
     started = start(other, X, np.arange(24) % 3)
     assert equal(backbone(started), backbone(clf))
+
+
+@pytest.mark.parametrize("frozen", [{"freeze": "backbone"}, {"n_epochs_frozen": 1}])
+def test_a_saved_model_that_was_frozen_can_be_fitted_again(frozen, encoder, data, tmp_path):
+    X, y = data
+    clf = TSTransformerClassifier(**SMALL, init_from=encoder, **frozen).fit(X, y)
+    clf.save(tmp_path / "model")
+    loaded = tsformer.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+    loaded.calibrate(X, y, cv=2)
+    plain = TSTransformerClassifier(**SMALL).fit(X, y)
+    np.testing.assert_array_equal(loaded.fit(X, y).predict_proba(X), plain.predict_proba(X))
+    # One that an earlier version saved says what was frozen.
+    described = json.loads((tmp_path / "model" / "estimator.json").read_text())
+    described["parameters"] |= frozen
+    (tmp_path / "model" / "estimator.json").write_text(json.dumps(described))
+    np.testing.assert_array_equal(
+        tsformer.load(tmp_path / "model").fit(X, y).predict_proba(X), plain.predict_proba(X)
+    )
+
+
+def test_a_saved_ensemble_that_was_frozen_can_be_fitted_again(encoder, data, tmp_path):
+    params = {**SMALL, "init_from": encoder, "freeze": "backbone"}
+    del params["random_state"]
+    convolutions = {"n_features": 168, "n_groups": 0}
+    ensemble = tsformer.TSEnsembleClassifier(
+        "fast", transformer_params=params, convolution_params=convolutions, random_state=0
+    )
+    ensemble.fit(*data).save(tmp_path / "model")
+    loaded = tsformer.load(tmp_path / "model").fit(*data)
+    assert loaded.transformer_params["freeze"] is None
+
+
+def test_what_unlabelled_series_pretrain_is_frozen_after_loading_too(data, tmp_path):
+    X, y = data
+    known = np.where(np.arange(24) % 3, y, -1)
+    clf = TSTransformerClassifier(**SMALL, unlabelled="use", freeze="backbone").fit(X, known)
+    clf.save(tmp_path / "model")
+    loaded = tsformer.load(tmp_path / "model")
+    assert loaded.freeze == "backbone"
+    np.testing.assert_array_equal(loaded.fit(X, known).predict_proba(X), clf.predict_proba(X))
 
 
 def test_two_ways_to_freeze_are_one_too_many(encoder, data):

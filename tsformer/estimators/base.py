@@ -784,6 +784,14 @@ class TransformerEstimator(SeriesEstimator):
         return parameters
 
     @classmethod
+    def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        fixed = super()._fixed(parameters)
+        if parameters.get("unlabelled") is not None:
+            return fixed  # unlabelled series pretrain what is frozen, after loading too
+        # Without init_from there is nothing to freeze, and a loaded estimator can be fitted again.
+        return {**fixed, "freeze": None, "n_epochs_frozen": 0}
+
+    @classmethod
     def _from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:

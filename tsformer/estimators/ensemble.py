@@ -549,9 +549,9 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         parameters = super()._restored_parameters(described)
         for name, part in _OVERRIDES.items():
             if isinstance(parameters.get(name), dict):
-                known = part._get_param_names()
+                known, fixed = part._get_param_names(), part._fixed(parameters[name])
                 parameters[name] = restored_parameters(
-                    parameters[name], known, part._not_saved, f"parameters.{name}"
+                    parameters[name], known, fixed, f"parameters.{name}"
                 )
         return parameters
 

@@ -256,7 +256,8 @@ class SeriesReader(BaseEstimator):
         }
 
     def _saved_parameters(self) -> dict[str, Any]:
-        parameters = self.get_params(deep=False) | self._not_saved
+        parameters = self.get_params(deep=False)
+        parameters |= self._fixed(parameters)
         weights = parameters.get("class_weight")
         if isinstance(weights, Mapping):
             parameters["class_weight"] = described_weights(weights, self._labels_dtype())
@@ -307,7 +308,12 @@ class SeriesReader(BaseEstimator):
     def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return the constructor's arguments from what `_saved_parameters` returned."""
         known = cls._get_param_names()
-        return restored_parameters(described, known, cls._not_saved, "parameters")
+        return restored_parameters(described, known, cls._fixed(described), "parameters")
+
+    @classmethod
+    def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters that a saved estimator has in place of these."""
+        return cls._not_saved
 
 
 class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesReader):

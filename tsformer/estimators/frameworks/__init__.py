@@ -1,15 +1,17 @@
 """Adapters of the classifiers to sktime and aeon, each imported on first use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.frozen import FrozenEstimator
 
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import EnsembleParameters, TSEnsembleClassifier
 from tsformer.estimators.parameters import ClassifierParameters
+from tsformer.estimators.pretrained import is_fitted
 from tsformer.estimators.random_convolution import (
     RandomConvolutionClassifier,
     RandomConvolutionParameters,
@@ -120,6 +122,10 @@ class FrameworkTransformer(ClassifierParameters, FrameworkClassifier):
     _delegate = TSTransformerClassifier
     classifier_: TSTransformerClassifier
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        self.init_from = _frozen(self.init_from)
+        return super().get_params(deep=deep)
+
     def _fit(self, X: Any, y: Any) -> Self:
         if self.warm_start:  # both frameworks reset an estimator at the start of its `fit`
             raise ValueError(
@@ -141,3 +147,23 @@ class FrameworkEnsemble(EnsembleParameters, FrameworkClassifier):
 
     _delegate = TSEnsembleClassifier
     classifier_: TSEnsembleClassifier
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        given = self.transformer_params
+        if isinstance(given, Mapping):  # anything else is refused by `fit`
+            source = given.get("init_from")
+            if _frozen(source) is not source:
+                self.transformer_params = {**given, "init_from": _frozen(source)}
+        return super().get_params(deep=deep)
+
+
+def _frozen(source: Any) -> Any:
+    """Return a fitted estimator as one that stays fitted in clones; anything else as it is.
+
+    Called where parameters are read, as each clone does: sktime clones what is inside its
+    compositions by their parameters alone, and asks no estimator how it would like to be cloned,
+    so a fitted one would come out without its weights.
+    """
+    if is_fitted(source) and not isinstance(source, FrozenEstimator):
+        return FrozenEstimator(source)
+    return source
