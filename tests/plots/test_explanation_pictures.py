@@ -7,6 +7,7 @@ import pytest
 from marks import slow_except
 from picture_checks import assert_legible, assert_readable, panels
 
+from tsformer import TSTransformerClassifier
 from tsformer.plots import plot_attention, plot_class_relevance, plot_relevance
 
 figures = pytest.importorskip("matplotlib.figure")
@@ -100,6 +101,25 @@ def test_attention_is_legible(timed):
     assert matrix.get_ylim()[0] > matrix.get_ylim()[1], "time runs down"
 
 
+def test_attention_of_a_shorter_series_is_drawn_without_padding():
+    lengths = [20, 60, 40] * 4
+    X = [np.cumsum(RNG.normal(size=(1, length)), axis=1) for length in lengths]
+    X[0][:, 8:12] = np.nan
+    clf = TSTransformerClassifier(
+        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
+    )
+    maps = clf.fit(X, ["a", "b"] * 6).attention(X)
+    figure = plot_attention(maps.weights[0], maps.times[0], X[0])
+    matrix, top, _ = panels(figure)
+    there = maps.mask[0]
+    assert 0 < there.sum() <= 20
+    expected = maps.weights[0].mean(axis=(0, 1))[np.ix_(there, there)]
+    np.testing.assert_allclose(matrix.collections[0].get_array().data, expected)
+    assert matrix.get_xlim() == (0, 19)
+    assert top.get_xlim() == (0, 19)
+    assert matrix.get_ylim() == (19, 0)
+
+
 def test_pictures_go_where_they_are_told():
     figure = figures.Figure(figsize=(9, 9), layout="constrained")
     axes = figure.subplots(4, 1)
@@ -128,6 +148,8 @@ def test_pictures_go_where_they_are_told():
         (lambda: plot_attention(np.eye(0), np.arange(0), np.zeros((1, 9))), "one or more of each"),
         (lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 0))), "one or more of each"),
         (lambda: plot_attention(np.eye(3), np.arange(4), np.zeros((1, 9))), "weights must be"),
+        (lambda: plot_attention(np.eye(3), [0, 2, 1], np.zeros((1, 9))), "must not decrease"),
+        (lambda: plot_attention(np.eye(3) * 0, np.arange(3), np.zeros((1, 9))), "are 0 for all"),
         (
             lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 9)), series_times=[1]),
             "series_times must be 9 times; got 1",

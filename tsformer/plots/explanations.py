@@ -277,9 +277,11 @@ def plot_attention(
     ----------
     weights : array-like (..., N, N)
         Of one series, as in ``classifier.attention(X).weights[0, 0, 0]``; the mean over further
-        axes, such as those of blocks and heads.
+        axes, such as those of blocks and heads. Tokens that attend to nothing, which is padding
+        and what is missing, are left out.
     times : array-like (N,)
-        Times of the tokens, as in ``classifier.attention(X).times[0]``.
+        Times of the tokens, as in ``classifier.attention(X).times[0]``; each later than the one
+        before, or as late.
     x : array-like (channels, length)
         The series.
     series_times : array-like (length,), optional
@@ -294,7 +296,7 @@ def plot_attention(
     Raises
     ------
     ValueError
-        If shapes do not fit or are empty.
+        If shapes do not fit or are empty, times decrease, or no token attends to any.
 
     Examples
     --------
@@ -320,12 +322,18 @@ def plot_attention(
     if len(steps) != series.shape[1]:
         raise ValueError(f"series_times must be {series.shape[1]} times; got {len(steps)}")
     mean = values.reshape(-1, N, N).mean(axis=0)
+    attends = mean.any(axis=1)
+    if not attends.any():
+        raise ValueError("weights are 0 for all tokens: a series without any value has no attention")
+    mean, at = mean[np.ix_(attends, attends)], at[attends]
+    if (np.diff(at) < 0).any():
+        raise ValueError("times must not decrease; sort tokens, rows and columns by their times")
     figure = new_figure(6.8, 6.4)
     grid = figure.add_gridspec(2, 2, height_ratios=(1, 4), width_ratios=(1, 4))
     matrix = figure.add_subplot(grid[1, 1])
     top = figure.add_subplot(grid[0, 1], sharex=matrix)
     left = figure.add_subplot(grid[1, 0], sharey=matrix)
-    ends = _edges(at) if N > 1 else np.array([at[0] - 0.5, at[0] + 0.5])
+    ends = _edges(at) if len(at) > 1 else np.array([at[0] - 0.5, at[0] + 0.5])
     image = matrix.pcolormesh(ends, ends, mean, cmap="viridis", vmin=0)
     spread = np.nanstd(series, axis=1, keepdims=True)
     level = (series - np.nanmean(series, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
