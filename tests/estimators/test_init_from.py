@@ -107,6 +107,64 @@ def test_what_does_not_fit_is_drawn_anew_and_listed(changed, message, kept, enco
     assert any(name.startswith(kept) for name in fits)
 
 
+@pytest.mark.parametrize(
+    ("changed", "other"),
+    [
+        ({"scaling": "series"}, "scaling"),
+        ({"scaling": None}, "scaling"),
+        ({"view_params": {"scale": 0.5}}, "view_params"),
+        ({"stem_params": {"dilations": (1, 3, 9, 27)}}, "dilations"),
+        ({"stem_params": {"norm": "layer"}}, "norm"),
+        ({"stem_params": {"strides": (1, 2), "downsampling": "mean"}}, "downsampling"),
+    ],
+)
+def test_weights_of_another_meaning_are_drawn_anew_whatever_their_shapes(changed, other, data):
+    strides = {"strides": (1, 2)} if "strides" in str(changed) else {}
+    source = TSTransformerEncoder(**SMALL, stem_params=strides).fit(data[0])
+    clf = TSTransformerClassifier(**SMALL, **changed)
+    plain = backbone(start(clf, *data))
+    with pytest.warns(UserWarning, match=rf"drawn anew: stem \(another {other}\)$") as caught:
+        started = backbone(start(clf.set_params(init_from=source), *data))
+    assert len(caught) == 1
+    for name, tensor in started.items():
+        expected = plain if name.startswith("stem.") else backbone(source)
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_other_gaps_flag_other_channels(data):
+    X, y = data
+    gaps = [X.copy(), X.copy()]
+    for channel, each in enumerate(gaps):
+        each[:, channel, 5] = np.nan
+    source = TSTransformerEncoder(**SMALL).fit(gaps[0])
+    clf = TSTransformerClassifier(**SMALL, init_from=source)
+    with pytest.warns(UserWarning, match=r"drawn anew: stem \(another set of channels with gaps\)"):
+        start(clf, gaps[1], y)
+
+
+def test_layers_of_the_source_alone_are_listed(data):
+    source = TSTransformerEncoder(**SMALL, stem_params={"n_residual": 1}).fit(data[0])
+    clf = TSTransformerClassifier(**SMALL, stem_params={"n_residual": 0}, init_from=source)
+    with pytest.warns(UserWarning, match=r"stem.residual.0.branches.0.weight \(of init_from alone"):
+        start(clf, *data)
+
+
+def test_other_strides_are_said_and_weights_kept(data):
+    """The strides follow from the longest series: pretraining on longer ones is no mistake."""
+    X, y = data
+    skips = {"downsampling": "stride"}
+    source = TSTransformerEncoder(**SMALL, stem_params=skips).fit(np.tile(X, 5))
+    clf = TSTransformerClassifier(**SMALL, stem_params=skips)
+    with pytest.warns(UserWarning, match=r"has strides \(1, 2\), and this one \(1, 1\)") as caught:
+        started = start(clf.set_params(init_from=source), X, y)
+    assert len(caught) == 1
+    assert equal(backbone(started), backbone(source))
+    clf.set_params(stem_params={**skips, "strides": (1, 2)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start(clf, X, y)
+
+
 def test_nothing_that_fits_is_an_error(encoder, data):
     clf = TSTransformerClassifier(**SMALL | {"d_model": 16}, init_from=encoder)
     with pytest.raises(ValueError, match=r"no block of init_from fits: it has d_model=8, .*16"):
@@ -123,7 +181,7 @@ def test_codes_of_another_vocabulary_are_drawn_anew():
     ).fit(codes)
     clf = TSTransformerClassifier(**small, init_from=encoder)
     assert equal(backbone(start(clf, codes, y)), backbone(encoder))
-    with pytest.warns(UserWarning, match=r"stem \(another meaning of the inputs\)"):
+    with pytest.warns(UserWarning, match=r"stem \(another meaning of the codes\)"):
         start(clf, codes + 1, y)
 
 

@@ -40,7 +40,7 @@ from tsformer.estimators.pretrained import (
     is_fitted,
     source_of,
     take_over,
-    warn_of_left,
+    warn_of,
 )
 from tsformer.estimators.saved import (
     HISTORY,
@@ -450,7 +450,7 @@ class TransformerEstimator(SeriesEstimator):
             )
             for member, model in enumerate(models)
         ]
-        warn_of_left({left for _, left in taken}, stacklevel=5)
+        warn_of((message for _, messages in taken for message in messages), stacklevel=5)
         return [names for names, _ in taken]
 
     def _pretrained(self, names: frozenset[str], n_epochs: int) -> Pretrained | None:

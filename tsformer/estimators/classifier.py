@@ -127,8 +127,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     init_from : path, fitted or unfitted estimator, or None, default=None
         What the weights of stem, encoding and blocks start from: a fitted `TSTransformerEncoder`,
         or another transformer of this package, or the folder that one was saved in. What does not
-        fit, such as the first layer for another number of channels, is drawn anew, with a warning
-        that lists it. An encoder that is not fitted is fitted first, to the series of each `fit`:
+        fit, such as the first layer for another number of channels, or a stem for values that are
+        scaled otherwise, is drawn anew, with a warning that lists it. An encoder that is not fitted is fitted first, to the series of each `fit`:
         so cross-validation pretrains inside the fold. One that is fitted must not have seen the
         test series of a fold. A clone keeps a fitted one; what scikit-learn clones by itself, such
         as the values of a parameter grid, it makes unfitted, unless it is a path or wrapped in

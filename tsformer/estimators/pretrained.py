@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,8 +17,9 @@ from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.observers import unobserved
 from tsformer.model import TSTransformer
+from tsformer.model.stems import STEMS, ConvStem
 
-__all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of_left"]
+__all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of"]
 
 #: What is taken over, and the hyperparameters that must agree for its weights to mean the same.
 _PARTS = {
@@ -25,6 +28,8 @@ _PARTS = {
     "blocks": ("n_heads", "norm_first"),
     "norm": (),
 }
+#: Options of stems that do not say what their weights mean, or say it only with others.
+_ELSEWHERE = ("n_residual", "n_codes", "strides", "n_tokens", "downsampling")
 #: Most tensors that a message lists.
 _MOST_LISTED = 8
 
@@ -103,7 +108,7 @@ def take_over(
     preprocessor: Preprocessor,
     source: TSTransformer,
     source_preprocessor: Preprocessor,
-) -> tuple[frozenset[str], str]:
+) -> tuple[frozenset[str], list[str]]:
     """Copy the weights of stem, encoding and blocks that fit into a model.
 
     Parameters
@@ -117,8 +122,8 @@ def take_over(
     -------
     names : frozenset of str
         The parameters that were copied.
-    left : str
-        What was not, and why; "" if all was.
+    warnings : list of str
+        What was not, and why; and what was although it reads other steps.
 
     Raises
     ------
@@ -130,8 +135,9 @@ def take_over(
         part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]
         for part, names in _PARTS.items()
     }
-    if not _same_inputs(preprocessor, source_preprocessor):
-        strange["stem"].append("meaning of the inputs")
+    if not strange["stem"]:
+        strange["stem"] += _other_options(model, source)
+        strange["stem"] += _other_inputs(preprocessor, source_preprocessor)
     reasons = [f"{part} (another {', '.join(names)})" for part, names in strange.items() if names]
     fitting = {}
     for name, tensor in ours.items():
@@ -161,17 +167,33 @@ def take_over(
     }
     if unused:
         reasons.append(f"{len(unused)} blocks more than this model has")
-    names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
-    return names, _listed(reasons)
-
-
-def warn_of_left(left: set[str], stacklevel: int) -> None:
-    """Warn of what was not taken over, once for each of several models' messages."""
-    for message in sorted(left - {""}):
-        warnings.warn(
-            f"not all of init_from fits; what does not is drawn anew: {message}",
-            stacklevel=stacklevel,
+    reasons += [
+        f"{name} (of init_from alone)"
+        for name in theirs
+        if name.partition(".")[0] in ("stem", "encoding", "norm")
+        and name not in ours
+        and not strange[name.partition(".")[0]]
+    ]
+    messages = []
+    if reasons:
+        messages.append(
+            f"not all of init_from fits; what does not is drawn anew: {_listed(reasons)}"
         )
+    asked, had = _strides(model), _strides(source)
+    if not strange["stem"] and asked != had:
+        messages.append(
+            f"the stem of init_from has strides {had}, and this one {asked}, so that its second "
+            "layer looks at other steps than those that its weights were trained for; they are "
+            f"kept. stem_params={{'strides': {had}}} reads series as init_from does"
+        )
+    names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
+    return names, messages
+
+
+def warn_of(messages: Iterable[str], stacklevel: int) -> None:
+    """Warn of what several models took over otherwise than whole, once for each message."""
+    for message in sorted(set(messages)):
+        warnings.warn(message, stacklevel=stacklevel)
 
 
 def _listed(reasons: list[str]) -> str:
@@ -179,14 +201,47 @@ def _listed(reasons: list[str]) -> str:
     return ", ".join(reasons[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _same_inputs(ours: Preprocessor, theirs: Preprocessor) -> bool:
-    """Whether inputs of equal number mean the same; those of another number fit nowhere anyway."""
+def _other_options(model: TSTransformer, source: TSTransformer) -> list[str]:
+    """Return the options, of stems of the same name, that give their weights another meaning."""
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(STEMS[model.config.stem]).parameters.items()
+        if parameter.default is not parameter.empty and name not in _ELSEWHERE
+    }
+    ours, theirs = (defaults | dict(each.config.stem_params) for each in (model, source))
+    others = [name for name in defaults if _plain(ours[name]) != _plain(theirs[name])]
+    if _strides(model) == _strides(source) and _downsampling(model) != _downsampling(source):
+        others.append("downsampling")
+    return others
+
+
+def _strides(model: TSTransformer) -> tuple[int, ...] | None:
+    """Return the strides of the layers of a conv stem."""
+    return tuple(model.stem.strides) if isinstance(model.stem, ConvStem) else None
+
+
+def _downsampling(model: TSTransformer) -> list[tuple[bool, bool]]:
+    """Return what the layers of a conv stem do with their strides; all the same with strides 1."""
+    stem = model.stem
+    layers = (stem.first, stem.second) if isinstance(stem, ConvStem) else ()
+    return [(each.averages, each.pools) for each in layers]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON would bring it back, so that tuples and lists are compared."""
+    return list(value) if isinstance(value, (tuple, list)) else value
+
+
+def _other_inputs(ours: Preprocessor, theirs: Preprocessor) -> list[str]:
+    """Return in what inputs differ of which there are as many; others fit nowhere anyway."""
     if ours.n_inputs != theirs.n_inputs or ours.symbolic != theirs.symbolic:
-        return True
+        return []
     if ours.symbolic:
         known = [dict(each.named_buffers())["known"] for each in (ours, theirs)]
-        return torch.equal(*known)
-    kept = [
-        {key: each.describe().get(key) for key in ("views", "flagged")} for each in (ours, theirs)
+        return [] if torch.equal(*known) else ["meaning of the codes"]
+    described = [each.describe() for each in (ours, theirs)]
+    compared = {name: name for name in ("scaling", "views", "view_params")}
+    compared["flagged"] = "set of channels with gaps"
+    return [
+        said for name, said in compared.items() if described[0].get(name) != described[1].get(name)
     ]
-    return kept[0] == kept[1]

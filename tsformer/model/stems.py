@@ -324,6 +324,7 @@ class ConvStem(Stem):
             wanted = max(max_len / (n_tokens or 64), 1.0)
             first = max(int(wanted**0.5), 1)
             strides = (first, max(round(wanted / first), 1))
+        self.strides = strides
         self.stride = strides[0] * strides[1]
         dilations = tuple(dilations)
 

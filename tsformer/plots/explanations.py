@@ -324,7 +324,9 @@ def plot_attention(
     mean = values.reshape(-1, N, N).mean(axis=0)
     attends = mean.any(axis=1)
     if not attends.any():
-        raise ValueError("weights are 0 for all tokens: a series without any value has no attention")
+        raise ValueError(
+            "weights are 0 for all tokens: a series without any value has no attention"
+        )
     mean, at = mean[np.ix_(attends, attends)], at[attends]
     if (np.diff(at) < 0).any():
         raise ValueError("times must not decrease; sort tokens, rows and columns by their times")
