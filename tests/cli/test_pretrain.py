@@ -112,6 +112,14 @@ def test_empty_labels_are_for_fits_that_use_them(run, half_labelled):
     said = run("fit", half_labelled, "--label", "y", *use, *SMALL, *QUIET)
     assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
     assert load("model").classes_.tolist() == ["a", "b"]
+    pd.read_csv(half_labelled).fillna({"y": "-1"}).to_csv("minus.csv", index=False)
+    said = run("fit", "minus.csv", "--label", "y", *use, *SMALL, *QUIET, "--out", "minus")
+    assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
+    assert load("minus").classes_.tolist() == ["a", "b"]
+    table = pd.read_csv(half_labelled).replace({"y": {"b": "-1"}})
+    table.to_csv("minus.csv", index=False)
+    said = run("fit", "minus.csv", "--label", "y", *use, *SMALL, *QUIET, exits=2)
+    assert "every labelled series of minus.csv has the label 'a'" in said
     pd.read_csv(half_labelled).replace({"y": {"b": "a"}}).to_csv("one.csv", index=False)
     said = run("fit", "one.csv", "--label", "y", *use, *SMALL, *QUIET, exits=2)
     assert "every labelled series of one.csv has the label 'a'" in said

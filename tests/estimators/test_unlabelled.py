@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,17 +35,34 @@ def semi(**parameters) -> TSTransformerClassifier:
         lambda y: np.where(KNOWN, y.astype(float), np.nan),
         lambda y: [label if known else None for label, known in zip(y, KNOWN, strict=True)],
         lambda y: pd.Series(y, dtype="Int64").where(KNOWN),
+        lambda y: pd.Series(y == 1, dtype="boolean").where(KNOWN),
+        lambda y: [each if known else pd.NA for each, known in zip(y, KNOWN, strict=True)],
+        lambda y: pd.Series(y.astype(str), dtype="string").where(KNOWN),
+        lambda y: pd.Series(pd.Categorical(y)).where(KNOWN),
         lambda y: torch.from_numpy(np.where(KNOWN, y, -1)),
         lambda y: np.where(KNOWN, y.astype(str), "-1"),
         lambda y: [str(label) if known else None for label, known in zip(y, KNOWN, strict=True)],
     ],
-    ids=["-1", "nan", "none", "pandas.NA", "tensor", "text -1", "text none"],
+    ids=[
+        "-1",
+        "nan",
+        "none",
+        "Int64",
+        "boolean",
+        "pandas.NA",
+        "string",
+        "categories",
+        "tensor",
+        "text -1",
+        "text none",
+    ],
 )
 def test_every_way_to_say_unknown(hide, X):
     y = np.arange(24) // 3 % 2
     clf = semi(stem="linear", max_epochs=1).fit(X, hide(y))
     assert clf.classes_.astype(int).tolist() == [0, 1]
-    assert clf.classes_.dtype.kind in "ifUT"
+    kinds = {np.ndarray: "ifU", torch.Tensor: "i", list: "iU", pd.Series: "ibU"}
+    assert clf.classes_.dtype.kind in kinds[type(hide(y))]
     assert set(clf.predict(X).astype(int)) <= {0, 1}
 
 
@@ -82,7 +101,69 @@ def test_unlabelled_series_neither_train_the_head_nor_weigh(X):
 def test_labels_of_all_series_are_an_ordinary_fit(X):
     y = np.arange(24) % 2
     plain = TSTransformerClassifier(**SMALL).fit(X, y)
-    np.testing.assert_array_equal(semi().fit(X, y).predict_proba(X), plain.predict_proba(X))
+    with pytest.warns(UserWarning, match="no label is unknown, .* nothing is pretrained") as caught:
+        clf = semi().fit(X, y)
+    assert [each.filename for each in caught] == [__file__]
+    np.testing.assert_array_equal(clf.predict_proba(X), plain.predict_proba(X))
+    with pytest.warns(UserWarning, match="freeze='backbone' freezes nothing"):
+        semi(freeze="backbone").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        semi(init_from=TSTransformerEncoder(**SMALL), freeze="backbone").fit(X, y)
+
+
+def test_a_class_that_is_called_minus_one_is_said_to_be_lost(X):
+    y = np.where(np.arange(24) % 2, 1, -1)
+    with pytest.warns(UserWarning, match="-1 says that a label is unknown, and all oth") as caught:
+        clf = semi().fit(X, y)
+    assert clf.classes_.tolist() == [1]
+    assert [each.filename for each in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        semi().fit(X, [1 if known else None for known in KNOWN])
+
+
+@pytest.mark.parametrize("unknown", [-1, None])
+def test_unlabelled_series_do_not_count_when_calibrating(unknown, X):
+    y = np.arange(24) // 3 % 2
+    known = np.arange(24) % 3 > 0
+    hidden = [label if there else unknown for label, there in zip(y.tolist(), known, strict=True)]
+    clf = semi().fit(X, hidden)
+    weights = np.linspace(1, 2, 24)
+    clf.calibrate(X, hidden, sample_weight=weights)
+    found, clf = clf.temperatures_, semi().fit(X, hidden)
+    assert found == clf.calibrate(X[known], y[known], sample_weight=weights[known]).temperatures_
+    with pytest.raises(ValueError, match="all 24 labels of y are unknown"):
+        clf.calibrate(X, [unknown] * 24)
+
+
+@pytest.mark.parametrize("cv", [2, "indices"])
+def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(cv, X, monkeypatch):
+    y = np.arange(24) // 3 % 2
+    known = np.arange(24) % 3 > 0
+    hidden = np.where(known, y, -1)
+    clf = semi().fit(X, hidden)
+    given, tested = [], []
+
+    def fit(self, X, y, **options):
+        given.append([None if label is None else int(label) for label in y])
+        return original(self, X, y, **options)
+
+    def scores(self, series):
+        tested.append(len(series))
+        return original_scores(self, series)
+
+    original, original_scores = TSTransformerClassifier.fit, TSTransformerClassifier._scores
+    monkeypatch.setattr(TSTransformerClassifier, "fit", fit)
+    monkeypatch.setattr(TSTransformerClassifier, "_scores", scores)
+    if cv == "indices":
+        halves = [np.arange(24) % 2 == 0, np.arange(24) % 2 == 1]
+        cv = [(np.flatnonzero(half), np.flatnonzero(~half)) for half in halves]
+    clf.calibrate(X, hidden, cv=cv)
+    assert len(given) == 2
+    assert [labels.count(None) for labels in given] == [8, 8]
+    assert [len(labels) for labels in given] == [16, 16]
+    assert tested == [8, 8]
 
 
 def test_without_it_minus_one_is_a_class_and_none_is_refused(X):

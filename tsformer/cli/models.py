@@ -226,6 +226,7 @@ def _trained(
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings.registry import find
     from tsformer.estimators.parameters import check_parameters
+    from tsformer.estimators.targets import split_unlabelled
     from tsformer.persistence import check_destination, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
@@ -241,6 +242,11 @@ def _trained(
             else:
                 partly = getattr(estimator, "unlabelled", None) == "use"
                 source = read_source(dataset, columns, labelled=labelled, partly=partly)
+                if partly:
+                    labels, known = split_unlabelled(source.y)
+                    labels = labels.astype(object)
+                    labels[~known] = None
+                    source = source._replace(y=labels)
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None

@@ -366,6 +366,7 @@ class TransformerEstimator(SeriesEstimator):
             scaling = self._suited_scaling(source, series, targets, weights)
             if unlabelled is not None and source is None:
                 source = self._pretraining(scaling)
+            self._warn_if_nothing_is_pretrained(source)
             self.preprocessor_ = self._make_preprocessor(scaling).fit(seen)
             max_len = int(seen.lengths.max())
             models = [
@@ -673,6 +674,9 @@ class TransformerEstimator(SeriesEstimator):
                         f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from "
                         "scratch with warm_start=False"
                     )
+
+    def _warn_if_nothing_is_pretrained(self, source: Any) -> None:
+        """Warn if series without targets were to be pretrained on, and all have one."""
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
         directed = getattr(self.preprocessor_, "difference", None) is not None

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from sklearn.base import clone
@@ -128,11 +129,12 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         What the weights of stem, encoding and blocks start from: a fitted `TSTransformerEncoder`,
         or another transformer of this package, or the folder that one was saved in. What does not
         fit, such as the first layer for another number of channels, or a stem for values that are
-        scaled otherwise, is drawn anew, with a warning that lists it. An encoder that is not fitted is fitted first, to the series of each `fit`:
-        so cross-validation pretrains inside the fold. One that is fitted must not have seen the
-        test series of a fold. A clone keeps a fitted one; what scikit-learn clones by itself, such
-        as the values of a parameter grid, it makes unfitted, unless it is a path or wrapped in
-        `sklearn.frozen.FrozenEstimator`. It is not saved.
+        scaled otherwise, is drawn anew, with a warning that lists it. An encoder that is not fitted
+        is fitted first, to the series of each `fit`: so cross-validation pretrains inside the fold.
+        One that is fitted must not have seen the test series of a fold. A clone keeps a fitted one;
+        what scikit-learn clones by itself, such as the values of a parameter grid, it makes
+        unfitted, unless it is a path or wrapped in `sklearn.frozen.FrozenEstimator`. It is not
+        saved.
     freeze : {None, "backbone"}, default=None
         "backbone" keeps what came from `init_from` as it is, with the averages of its batch norms,
         and trains the rest, which is the head.
@@ -169,7 +171,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         None and NaN for an unknown label: `fit` pretrains on all series, as an unfitted `init_from`
         would, or with objective "masked" and this classifier's own parameters if there is none, and
         then trains on the labelled ones. With a fitted `init_from`, which is trained already,
-        unlabelled series only count for the scaling. With None every label is a class, -1 too.
+        unlabelled series only count for the scaling. With None every label is a class, -1 too. If
+        every label is known, nothing is pretrained without an `init_from`, with a warning.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer falls, and restore the best epoch. The
         validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
@@ -319,6 +322,18 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         # A list gets a dtype that fits what is left of it.
         labels = labels.tolist() if labels.dtype == object else labels
         targets[known] = super()._targets(labels, name, reset=reset)
+        if (
+            reset
+            and not known.all()
+            and len(self.classes_) == 1
+            and any(str(label) == "-1" for label in column[~known])
+        ):
+            warnings.warn(
+                f'with unlabelled="use" the label -1 says that a label is unknown, and all others '
+                f"are {self.classes_.tolist()[0]!r}, so that there is nothing to tell apart; if -1 "
+                "is a class, leave unlabelled out or call the class otherwise",
+                stacklevel=5,
+            )
         return targets
 
     def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
@@ -346,6 +361,18 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         left = {"augmentation", "augmentation_params", "callbacks", "head_norm", "warm_start"}
         left |= {"freeze", "n_epochs_frozen", "random_state"}
         return TSTransformerEncoder(**{name: own[name] for name in names - left})
+
+    def _warn_if_nothing_is_pretrained(self, source: Any) -> None:
+        if self.unlabelled is None or source is not None:
+            return
+        frozen = f", and freeze={self.freeze!r} freezes nothing" if self.freeze else ""
+        if self.n_epochs_frozen:
+            frozen = f", and n_epochs_frozen={self.n_epochs_frozen} freezes nothing"
+        warnings.warn(
+            f'unlabelled="use", but no label is unknown, so that nothing is pretrained{frozen}; '
+            "init_from=TSTransformerEncoder() pretrains on the labelled series too",
+            stacklevel=4,
+        )
 
     def _drop_untrained(self) -> None:
         super()._drop_untrained()
@@ -375,7 +402,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Parameters
         ----------
         X, y : as in `fit`
-            Held-out series; with `cv`, the series that `fit` was given.
+            Held-out series; with `cv`, the series that `fit` was given. Where `fit` takes unknown
+            labels, series without a label are in the training part of every fold, and no more.
         sample_weight : array-like (n,), optional
             Weight of each series.
         times : as in `fit`, optional
@@ -419,9 +447,13 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         targets = self._targets(y, "y", reset=False)
         check_length(len(series), targets, "y")
         weights = _check_sample_weight(sample_weight, np.empty((len(series), 0)))
+        labelled = self._labelled(targets)
         scores = (
-            self._scores(series) if cv is None else self._out_of_fold(series, targets, cv, weights)
+            self._scores(series.take(labelled))
+            if cv is None
+            else self._out_of_fold(series, targets, cv, weights)[:, labelled]
         )
+        targets, weights = targets[labelled], weights[labelled]
         of_class = torch.from_numpy(targets)[None, :, None].expand(len(scores), -1, 1)
         counted = torch.from_numpy(weights).double()
 
@@ -435,7 +467,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         if min(abs(least.x - bound) for bound in bounds) < 1e-3:
             confident = "certain" if least.x < 0 else "uncertain"
             warnings.warn(
-                f"by these {len(series)} series no temperature makes the probabilities too "
+                f"by these {len(targets)} series no temperature makes the probabilities too "
                 f"{confident}, so that it is at the limit of what is tried; calibrate with more "
                 "series, of which some are classified wrongly and most rightly",
                 stacklevel=2,
@@ -446,31 +478,40 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     def _out_of_fold(
         self, series: Padded, targets: Targets, cv: Any, weights: npt.NDArray[Any]
     ) -> Tensor:
-        """Return the scores of each series by a copy that was not trained on it."""
+        """Return the scores of each labelled series by a copy that was not trained on it."""
         from sklearn.model_selection import check_cv
 
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
         copied = clone(self).set_params(**alone, warm_start=False)
         scores = torch.full((len(self.models_), len(targets), self._n_outputs()), torch.nan)
         scores = scores.double()
-        for train, test in check_cv(cv, targets, classifier=True).split(targets, targets):
-            known, asked = (np.isin(np.arange(len(targets)), part) for part in (train, test))
+        labelled = self._labelled(targets)
+        # Indices that are given count all series; what splits by itself is given those with labels.
+        split = labelled if cv is None or isinstance(cv, Integral) or hasattr(cv, "split") else ...
+        numbers = np.arange(len(targets))
+        among, of = numbers[split], targets[split]
+        labels = pd.Series(self.classes_[targets])
+        if not labelled.all():
+            labels = labels.astype(object).where(labelled, None)
+        for train, test in check_cv(cv, of, classifier=True).split(of, of):
+            known = np.isin(numbers, among[train]) | ~labelled
+            asked = np.isin(numbers, among[test]) & labelled
             missing = set(range(self._n_outputs())) - set(targets[known])
             if missing:
                 raise ValueError(
                     f"class {self.classes_.tolist()[min(missing)]!r} has no series among the "
-                    f"{known.sum()} that a copy is fitted to; use fewer folds, or calibrate with "
-                    "held-out series and cv=None"
+                    f"{(known & labelled).sum()} that a copy is fitted to; use fewer folds, or "
+                    "calibrate with held-out series and cv=None"
                 )
             with unobserved():
                 copied.fit(
-                    series.take(known), self.classes_[targets[known]], sample_weight=weights[known]
+                    series.take(known), labels[known].to_numpy(), sample_weight=weights[known]
                 )
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # `fit` keeps what it has; a temperature of it is none
             copied.temperatures_ = self.temperatures_  # those that the factor will be of
             scores[:, asked] = copied._scores(series.take(asked))
-        unseen = int(scores.isnan().any(dim=2).any(dim=0).sum())
+        unseen = int(scores[:, labelled].isnan().any(dim=2).any(dim=0).sum())
         if unseen:
             raise ValueError(
                 f"cv={cv!r} leaves {unseen} series out of all folds; each must be in one"

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from pandas.api.extensions import ExtensionDtype
 from sklearn.utils.validation import column_or_1d
 
 __all__ = ["check_length", "read_targets", "split_unlabelled"]
@@ -82,9 +83,11 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     _refuse_columns(y, "y")
     if isinstance(y, (list, tuple)):
         y = pd.Series(y, dtype=object)
+    elif isinstance(getattr(y, "dtype", None), ExtensionDtype):
+        y = y.astype(object)  # what is missing would make numbers of whole numbers and of booleans
     labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
-    minus_one = np.array([label in (-1, "-1") for label in labels.tolist()], dtype=bool)
-    known: npt.NDArray[np.bool_] = ~(pd.isna(labels) | minus_one)
+    known: npt.NDArray[np.bool_] = ~pd.isna(labels)
+    known[known] = [label not in (-1, "-1") for label in labels[known].tolist()]
     return labels, known
 
 
