@@ -69,10 +69,33 @@ def test_rollout_adds_up_to_one(stem, pooling, fit, everything):
     clf = fit(data, stem=stem, pooling=pooling)
     found = clf.explain(data.X, "attention_rollout", **data.options)
     assert (found >= 0).all()
-    total = found.sum(axis=(1, 2))
-    # A token may lie in a gap; its share is of no value.
-    assert (total <= 1 + 1e-6).all()
-    np.testing.assert_allclose(total[2:], 1, atol=0.35)
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [1, 4])
+def test_the_share_of_a_token_in_a_gap_is_of_the_values_around_it(stride, plain, fit):
+    X = plain.X.copy()
+    gaps = [(8, 12), (0, 4), (20, 24)]
+    for case, (begin, end) in enumerate(gaps):
+        X[case, :, begin:end] = np.nan
+    stems = {1: {"stem": "linear"}, 4: {"stem": "patch", "stem_params": {"stride": 4}}}
+    clf = fit(plain, **stems[stride])
+    found = clf.explain(X, "attention_rollout").sum(axis=1)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    weights = clf.attention(X).weights.astype(float).mean(axis=2)
+    N = 24 // stride
+    for case in range(3):
+        begin, end = (each // stride for each in gaps[case])
+        flow = np.eye(N)
+        for layer in weights[case]:
+            flow = (layer + np.eye(N)) / 2 @ flow
+        valid = weights[case].any(axis=(0, 2))
+        shares = flow[valid].mean(axis=0)
+        expected = np.where((np.arange(N) < begin) | (np.arange(N) >= end), shares, 0.0)
+        sides = [each for each in (begin - 1, end) if 0 <= each < N]
+        for side in sides:
+            expected[side] += shares[begin:end].sum() / len(sides)
+        np.testing.assert_allclose(found[case].reshape(N, stride).sum(axis=1), expected, atol=1e-6)
 
 
 def test_rollout_shares_a_token_between_its_steps(plain, fit):

@@ -243,10 +243,10 @@ def _trained(
                 partly = getattr(estimator, "unlabelled", None) == "use"
                 source = read_source(dataset, columns, labelled=labelled, partly=partly)
                 if partly:
-                    labels, known = split_unlabelled(source.y)
-                    labels = labels.astype(object)
-                    labels[~known] = None
-                    source = source._replace(y=labels)
+                    partial, known = split_unlabelled(source.y)
+                    partial = partial.astype(object)
+                    partial[~known] = None
+                    source = source._replace(y=partial)
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None

@@ -258,9 +258,11 @@ class AttentionRollout(Method):
 
     The weights of a block, averaged over its heads, and the identity of the residual branch are
     halved and added; their product over the blocks, weighted by what pooling takes of each token,
-    is the share of each token. It is shared equally by the values of the token's steps: attention
-    knows neither channels nor classes, is never negative, and adds up to 1. What the stem, the
-    values and the feed-forward networks do is left out.
+    is the share of each token. It is shared equally by the values of the token's steps; a token
+    in a gap, all of whose steps are filled, has its share from the nearest tokens with values,
+    before and after it, which get half of it each. Attention knows neither channels nor classes,
+    is never negative, and adds up to 1. What the stem, the values and the feed-forward networks do
+    is left out.
 
     References
     ----------
@@ -274,8 +276,34 @@ class AttentionRollout(Method):
         token = torch.arange(logits.observed.shape[1]) // stride
         given = logits.observed.sum(dim=-1).double()
         per_token = torch.zeros_like(shares).index_add_(1, token, given)
+        shares = _moved_to_neighbours(shares, per_token > 0)
         per_value = shares / per_token.clamp(min=1.0)
         return per_value[:, token, None] * logits.observed
+
+
+def _moved_to_neighbours(shares: Tensor, given: Tensor) -> Tensor:
+    """Move the share of each token without values to the nearest with values at either side.
+
+    Parameters
+    ----------
+    shares : Tensor [B, N]
+        One number for each token.
+    given : Tensor [B, N] of bool
+        Whether a token has values.
+
+    Returns
+    -------
+    Tensor [B, N]
+        The sum of each row is that of `shares`, if any token of the row has values.
+    """
+    N = shares.shape[1]
+    number = torch.arange(N)
+    before = number.where(given, -1).cummax(dim=1).values
+    after = number.where(given, N).flip(1).cummin(dim=1).values.flip(1)
+    half = shares.where(~given, 0.0) / ((before >= 0).int() + (after < N).int()).clamp(min=1)
+    moved = shares.where(given, 0.0)
+    moved.scatter_add_(1, before.clamp(min=0), half * (before >= 0))
+    return moved.scatter_add_(1, after.clamp(max=N - 1), half * (after < N))
 
 
 METHODS: dict[str, type[Method]] = {
