@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
 
@@ -84,6 +86,38 @@ def test_the_command_that_is_suggested_names_the_columns(run):
     _, _, following = said.strip().partition("next: tsformer ")
     run(*shlex.split(following), "--max-epochs", "1", *QUIET)
     assert load("model").classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["stem_params.kernel_size=5", "stem_params.strides=(1,2)", "views=values"],
+        [
+            "encoding_params={'tape': {'base': 50}, 'erpe': {'causal': True}}",
+            "view_params.scale=.5",
+            "scaling=series",
+        ],
+        ["stem=patch", "stem_params.stride=3", "d_ff=12", "norm_first=False"],
+    ],
+)
+def test_with_the_command_that_is_suggested_all_is_taken_over(settings, run):
+    Path("a folder").mkdir()
+    Path("labelled.csv").rename("a folder/it's labelled.csv")
+    chosen = [word for each in settings for word in ("--set", each)]
+    encoding = "tape+erpe" if "erpe" in str(settings) else "tape"
+    chosen += ["--encoding", encoding, "--out", "an encoder"]
+    said = run("pretrain", "a folder/it's labelled.csv", "--label", "y", *chosen, *SMALL, *QUIET)
+    _, _, following = said.strip().partition("next: tsformer ")
+    frozen = ("--set", "freeze=backbone", "--out", "a model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of what does not fit
+        said = run(*shlex.split(following), "--max-epochs", "1", *QUIET, *frozen)
+    _, _, following = said.strip().partition("next: tsformer ")
+    assert shlex.split(following) == ["predict", "a model", "new.csv"]
+    ours, theirs = (load(each).model_.state_dict() for each in ("a model", "an encoder"))
+    for name in ours:
+        if not name.startswith("head"):
+            assert torch.equal(ours[name], theirs[name]), name
 
 
 @pytest.fixture

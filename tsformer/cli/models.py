@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
@@ -101,8 +102,8 @@ def fit(
     X, run = _trained(classifier, dataset, columns, out, where, labelled=True)
     if X is None:
         return
-    new = f"predict {out} new{Path(dataset).suffix}"
-    following = new if is_file(dataset) else f"evaluate {out} {dataset}"
+    new = ["predict", str(out), f"new{Path(dataset).suffix}"]
+    following = shlex.join(new if is_file(dataset) else ["evaluate", str(out), dataset])
     _report(classifier, dataset, len(X), out, following, run)
 
 
@@ -171,20 +172,39 @@ def pretrain(
         named = column_options(columns)
         if is_table(dataset) and columns.label is None:
             named += " --label COLUMN"
-        following = f"fit {labelled}{named} --init-from {out}{_alike(encoder)}"
+        following = (
+            f"fit {shlex.quote(labelled)}{named} --init-from {shlex.quote(str(out))}"
+            f"{_alike(encoder)}"
+        )
         _report(encoder, dataset, len(X), out, following, run)
 
 
+#: Parameters but for the encoding that weights depend on, by their shapes or by what they mean. A
+#: classifier with scaling="auto" scales as what it starts from does.
+_SHARED = (
+    "encoding_params",
+    "stem",
+    "stem_params",
+    "d_model",
+    "n_heads",
+    "n_layers",
+    "d_ff",
+    "norm_first",
+    "views",
+    "view_params",
+)
+
+
 def _alike(encoder: Any) -> str:
-    """Return the options that give a classifier the blocks of an encoder."""
+    """Return the options with which a classifier takes over all that an encoder has learned."""
     from tsformer import TSTransformerClassifier
 
     usual, own = TSTransformerClassifier().get_params(), encoder.get_params()
-    said = "" if own["encoding"] == usual["encoding"] else f" --encoding {own['encoding']}"
-    for name in ("stem", "d_model", "n_heads", "n_layers", "d_ff", "norm_first"):
+    words = [] if own["encoding"] == usual["encoding"] else ["--encoding", own["encoding"]]
+    for name in _SHARED:
         if own[name] != usual[name]:
-            said += f" --set {name}={own[name]}"
-    return said
+            words += ["--set", parsing.as_setting(name, own[name])]
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def _options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-__all__ = ["columns", "names", "number", "seeds", "settings", "varied"]
+__all__ = ["as_setting", "columns", "names", "number", "seeds", "settings", "varied"]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -61,6 +61,12 @@ def settings(pairs: list[str]) -> dict[str, Any]:
         else:
             found[name] = _value(text.strip())
     return found
+
+
+def as_setting(name: str, value: Any) -> str:
+    """Return the pair that `settings` reads as this value; it may need quotes in a shell."""
+    plain = isinstance(value, str) and _value(value) == value
+    return f"{name}={value if plain else repr(value)}"
 
 
 def varied(pairs: list[str]) -> dict[str, list[Any]]:
