@@ -22,7 +22,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from tsformer import TSTransformerClassifier, load
-from tsformer.persistence import check_destination, save_or_rescue
+from tsformer.persistence import check_destination, removed_on_failure, save_or_rescue
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -342,6 +342,34 @@ def test_a_place_that_cannot_be_written_is_refused_before(tmp_path, full_disk):
     for taken in ("file", "link"):
         with pytest.raises(ValueError, match="exists and is not a saved estimator"):
             check_destination(tmp_path / taken)
+
+
+def test_folders_that_were_made_for_nothing_are_removed(saved, tmp_path):
+    (tmp_path / "mine").mkdir()
+
+    def interrupted(place):
+        with removed_on_failure(place):
+            assert place.is_dir()
+            raise KeyboardInterrupt
+
+    def fails_later(place):
+        with removed_on_failure(place):
+            fitted().save(place)
+            raise RuntimeError
+
+    for place in (tmp_path / "new" / "model", tmp_path / "mine" / "model", saved):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(place)
+        assert place.exists() == (place == saved)
+    assert (tmp_path / "mine").is_dir()
+    assert not (tmp_path / "new").exists()
+    load(saved)
+    with pytest.raises(RuntimeError):
+        fails_later(tmp_path / "model")
+    load(tmp_path / "model")
+    with removed_on_failure(tmp_path / "kept"):
+        pass
+    assert (tmp_path / "kept").is_dir()
 
 
 def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeypatch):

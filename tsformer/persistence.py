@@ -13,7 +13,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,13 @@ import tsformer
 from tsformer._deprecation import renamed_in_module, warn_renamed
 from tsformer._files import replacing
 
-__all__ = ["check_destination", "read_folder", "save_or_rescue", "write_folder"]
+__all__ = [
+    "check_destination",
+    "read_folder",
+    "removed_on_failure",
+    "save_or_rescue",
+    "write_folder",
+]
 
 __getattr__ = renamed_in_module(__name__, {"load": "tsformer.load"})
 
@@ -126,6 +133,32 @@ def check_destination(path: str | os.PathLike[str]) -> None:
     except OSError as error:
         reason = f"a model cannot be saved there: {error.strerror}"
         raise OSError(error.errno, reason, os.fspath(path)) from error
+
+
+@contextmanager
+def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Call `check_destination`, and remove the folders that it created if the body fails.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder that a model is to be saved to in the body.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `check_destination` does.
+    """
+    folder = _destination(path)
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        check_destination(path)
+        yield
+    except BaseException:
+        for each in created:
+            with suppress(OSError):  # it holds something by now, or was never created
+                each.rmdir()
+        raise
 
 
 def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -> None:

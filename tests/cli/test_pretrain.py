@@ -187,3 +187,21 @@ def test_a_folder_without_its_slash_is_named(run):
     said = run("pretrain", "series", *SMALL, *QUIET, exits=2)
     assert "unknown data set 'series'" in said.replace("\n", " ")
     assert "For the folder series say series/." in said.replace("\n", " ")
+
+
+def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, half_labelled, monkeypatch):
+    run("pretrain", "/nope", "--out", "new/one", *SMALL, *QUIET, exits=2)
+    assert not Path("new").exists()
+    fit = TSTransformerEncoder.fit
+
+    def interrupted(self, X, y=None, **options):
+        fit(self, X, y, **options)
+        self.histories_[0].interrupted = True  # as `fit` leaves it after Ctrl-C
+        return self
+
+    monkeypatch.setattr(TSTransformerEncoder, "fit", interrupted)
+    use = ("--label", "y", "--set", "unlabelled=use")
+    said = run("fit", half_labelled, *use, *SMALL, *QUIET, exits=130)
+    assert "pretraining was interrupted, and nothing is kept" in said
+    assert "stopped by Ctrl-C" in said
+    assert not Path("model").exists()

@@ -370,3 +370,25 @@ def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     with pytest.raises(ValueError, match="init_from__max_epochs would change"):
         clf.set_params(init_from=encoder, init_from__max_epochs=3)
     assert clf.init_from is not encoder
+
+
+class Stops(tsformer.training.Callback):
+    """Simulates Ctrl-C at the end of the first epoch."""
+
+    def on_epoch_end(self, state):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_pretraining_that_is_interrupted_keeps_nothing_and_says_so(checkpoints, data, tmp_path):
+    folder = tmp_path / "checkpoints"
+    params = {"checkpoint_dir": folder, "checkpoint_minutes": 0} if checkpoints else {}
+    source = TSTransformerEncoder(**SMALL, **params, callbacks=[Stops()])
+    clf = TSTransformerClassifier(**SMALL, init_from=source)
+    said = f"; resume=True goes on from a checkpoint in {folder}, if any" if checkpoints else ""
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):
+        clf.fit(*data)
+    messages = [str(each.message) for each in caught]
+    assert messages == [f"pretraining was interrupted, and nothing is kept{said}"]
+    assert caught[0].filename == __file__
+    assert not hasattr(clf, "models_")

@@ -247,15 +247,15 @@ def _trained(
     from tsformer.encodings.registry import find
     from tsformer.estimators.parameters import check_parameters
     from tsformer.estimators.targets import split_unlabelled
-    from tsformer.persistence import check_destination, save_or_rescue
+    from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
 
-    check_destination(out)  # fail before training rather than after it
     check_parameters(estimator.get_params(deep=False))  # `fit` does so when there is a run already
     for part in str(estimator.encoding).split("+"):
         find(part.strip())
-    with process_group(resolve_device(estimator.device)) as ranks:
+    # Fails before training rather than after it, if no model can be saved there.
+    with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
             if not labelled and is_folder(dataset):
                 source = read_folder(dataset, columns)

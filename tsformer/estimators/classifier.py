@@ -33,6 +33,7 @@ from tsformer.estimators.targets import check_length, split_unlabelled
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
+from tsformer.training.run import interruption_unsaid
 
 __all__ = ["MIXED", "MIXED_TEMPERATURE", "MOST_MIXED", "TSTransformerClassifier"]
 
@@ -503,7 +504,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
                     f"{(known & labelled).sum()} that a copy is fitted to; use fewer folds, or "
                     "calibrate with held-out series and cv=None"
                 )
-            with unobserved():
+            with unobserved(), interruption_unsaid():
                 copied.fit(
                     series.take(known), labels[known].to_numpy(), sample_weight=weights[known]
                 )

@@ -18,6 +18,7 @@ from tsformer.data.series import SeriesSource
 from tsformer.estimators.observers import unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
+from tsformer.training.run import interruption_unsaid
 
 __all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of"]
 
@@ -96,9 +97,12 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int) -> Any:
     copied = clone(source)
     if copied.random_state is None:
         copied.set_params(random_state=random_state)
-    with unobserved():
+    with unobserved(), interruption_unsaid():
         copied.fit(series)
     if any(history.interrupted for history in copied.histories_):
+        of = copied.checkpoint_dir
+        again = "" if of is None else f"; resume=True goes on from a checkpoint in {of}, if any"
+        warnings.warn(f"pretraining was interrupted, and nothing is kept{again}", stacklevel=5)
         raise KeyboardInterrupt
     return copied
 

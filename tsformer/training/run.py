@@ -27,6 +27,7 @@ __all__ = [
     "Snapshot",
     "Snapshots",
     "TrainingRun",
+    "interruption_unsaid",
     "mark_interrupted",
     "supervised",
 ]
@@ -224,6 +225,14 @@ def supervised(runs: Sequence[TrainingRun], panel: AnyPanel, seed: int) -> Itera
         finally:
             for state in states:
                 state.model.eval()
+
+
+@contextmanager
+def interruption_unsaid() -> Iterator[None]:
+    """Silence the warning that what was trained so far is kept, where the caller keeps nothing."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="training was interrupted")
+        yield
 
 
 def mark_interrupted(histories: Iterable[History], progress: str, stacklevel: int) -> None:

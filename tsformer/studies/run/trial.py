@@ -31,6 +31,7 @@ from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.store import commit
 from tsformer.training.callbacks import Callback, TrainingState
 from tsformer.training.plan import resolve_device
+from tsformer.training.run import interruption_unsaid
 
 __all__ = [
     "COUNTS",
@@ -128,7 +129,7 @@ def fit_trial(
     RunEnded
         If somebody ended the run in the meantime.
     """
-    with run, _exits_as_errors(), _no_word_of_interruption():
+    with run, _exits_as_errors(), interruption_unsaid():
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
@@ -153,7 +154,7 @@ def fit_trials(
         for run in runs:
             stack.enter_context(run)
         stack.enter_context(_exits_as_errors())
-        stack.enter_context(_no_word_of_interruption())
+        stack.enter_context(interruption_unsaid())
         begun = [
             _begin(trial, study, problem, run, callbacks if trial is trials[0] else (), len(trials))
             for trial, run in zip(trials, runs, strict=True)
@@ -174,14 +175,6 @@ def _exits_as_errors() -> Iterator[None]:
         raise RuntimeError(
             f"its code called sys.exit({error.code!r}), which ended this fit only"
         ) from error
-
-
-@contextmanager
-def _no_word_of_interruption() -> Iterator[None]:
-    """Silence the warning that what was trained so far is kept: of a trial it is not."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="training was interrupted")
-        yield
 
 
 def _begin(
