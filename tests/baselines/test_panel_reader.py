@@ -14,6 +14,7 @@ import torch
 
 from tsformer.baselines import PanelClassifier, UnreadableSeries
 from tsformer.baselines.reader import _Reader
+from tsformer.baselines.resolve import find
 from tsformer.baselines.summary import SummaryRidgeClassifier
 from tsformer.tracking.scores import classification_scores
 
@@ -161,6 +162,78 @@ def test_aeons_tags_are_read_and_its_answers_are_no_probabilities(
     assert not PanelClassifier("a.path").fit(X, y).has_probabilities_
     with pytest.raises(UnreadableSeries, match="reads one channel; these series have 2"):
         PanelClassifier("a.path").fit(np.zeros((2, 2, 4)), y)
+
+
+@pytest.mark.parametrize("name", ["rocket", "minirocket"])
+def test_a_ridge_behind_random_kernels_has_no_probabilities(name: str) -> None:
+    pytest.importorskip("aeon", reason='needs the extra "aeon"')
+    X, y = np.random.default_rng(0).normal(size=(12, 1, 20)), np.array(["a", "b"] * 6)
+    small = find(name).quick
+    assert not PanelClassifier(name, small, 0).fit(X, y).has_probabilities_
+    path = find(name).path
+    assert not PanelClassifier(path, small, 0).fit(X, y).has_probabilities_
+    from sklearn.linear_model import LogisticRegression
+
+    logistic = PanelClassifier(path, {**small, "estimator": LogisticRegression()}, 0).fit(X, y)
+    assert logistic.has_probabilities_
+    assert 0 < logistic.predict_proba(X).min() < 0.5
+
+
+def test_quant_has_probabilities() -> None:
+    pytest.importorskip("aeon", reason='needs the extra "aeon"')
+    X, y = np.random.default_rng(0).normal(size=(12, 1, 20)), np.array(["a", "b"] * 6)
+    assert PanelClassifier("quant", {}, 0).fit(X, y).has_probabilities_
+
+
+def test_probabilities_that_turn_out_not_to_be_there() -> None:
+    X, y = series()
+    machine = PanelClassifier("sklearn.linear_model.SGDClassifier", {"loss": "hinge"}).fit(X, y)
+    assert not machine.has_probabilities_, "the class says so"
+
+    class Late(Tagged):
+        classes_ = np.array(["a", "b"])
+
+        def predict_proba(self, X: Any) -> Any:
+            raise AttributeError("This 'SVC' has no attribute 'predict_proba'")
+
+    late = PanelClassifier(KNN, {"n_neighbors": 1}).fit(X, y)
+    late.estimator_ = Late()
+    with pytest.raises(AttributeError, match="has no probabilities: This 'SVC' has no attribute"):
+        late.predict_proba(X)
+    assert not late.has_probabilities_
+
+
+def test_columns_are_in_the_order_of_sorted_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    class Reversed(KNeighborsClassifier):
+        def fit(self, X: Any, y: Any) -> Any:
+            super().fit(X, y)
+            self.classes_ = self.classes_[::-1]
+            return self
+
+    X, y = series()
+    plain = PanelClassifier(KNN, {"n_neighbors": 3}).fit(X, y)
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Reversed)
+    other = PanelClassifier("a.path", {"n_neighbors": 3}).fit(X, y)
+    assert other.classes_.tolist() == plain.classes_.tolist()
+    own = other.estimator_.predict_proba(np.stack([x.ravel() for x in other._reader.read(X)]))
+    np.testing.assert_array_equal(other.predict_proba(X), own[:, ::-1])
+
+
+def test_code_of_others_cannot_change_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    class Writes(KNeighborsClassifier):
+        def fit(self, X: Any, y: Any) -> Any:
+            y[:] = y[0]
+            return super().fit(X, y)
+
+    X, y = series()
+    before = y.copy()
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Writes)
+    PanelClassifier("a.path").fit(X, y)
+    np.testing.assert_array_equal(y, before)
 
 
 class NeedsNoMore:

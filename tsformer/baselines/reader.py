@@ -28,6 +28,9 @@ _NO_PROBABILITIES = (
     "sktime.classification._delegate",
     "aeon.classification.base",
 )
+#: Where aeon puts classifiers that have the probabilities of their last part, and a one for the
+#: answer if that has none, which a ridge has not.
+_PROBABILITIES_OF_A_PART = "aeon.classification."
 #: The base of sktime's networks in torch, which train on batches of neighbouring series, the same
 #: in each epoch. Where a training set is sorted by class, as many of the archives are, a batch has
 #: one class, and the network learns next to nothing.
@@ -67,7 +70,7 @@ class PanelClassifier:
     estimator_ : estimator
         The fitted classifier.
     classes_ : ndarray (K,)
-        The labels.
+        The labels, sorted.
     helped_ : str
         ``"padded"``, ``"interpolated"``, ``"cut"``, ``"shuffled"``, or several of them; "" if the
         series were read as they are.
@@ -127,12 +130,11 @@ class PanelClassifier:
         UnreadableSeries
             If it reads one channel only and the series have several.
         """
-        labels = np.asarray(y)
+        labels = np.array(y)  # a copy, since code of others may write into it
         baseline = find(self.estimator)
         cls, parameters = self._resolved()
         with _isolated(self.random_state):
             self.estimator_ = cls(**parameters)
-            self.has_probabilities_ = _has_probabilities(self.estimator_)
             self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
             series = self._reader.fit(X, self.estimator)
             if _trains_in_order(cls):
@@ -140,7 +142,10 @@ class PanelClassifier:
                 series, labels = series[order], labels[order]
                 self._reader.say("shuffled")
             self.estimator_.fit(series, labels)
-        self.classes_ = np.asarray(getattr(self.estimator_, "classes_", np.unique(labels)))
+        self.has_probabilities_ = _has_probabilities(self.estimator_)
+        own = np.asarray(getattr(self.estimator_, "classes_", np.unique(y)))
+        self._columns = np.argsort(own, kind="stable")
+        self.classes_ = own[self._columns]
         return self
 
     def _resolved(self) -> tuple[type[Any], dict[str, Any]]:
@@ -180,7 +185,16 @@ class PanelClassifier:
         """
         if not self.has_probabilities_:
             raise AttributeError(f"{self.estimator} has no probabilities")
-        answer = self._answer("predict_proba", X, len(self.classes_))
+        try:
+            answer = self._answer("predict_proba", X, len(self.classes_))
+        except AttributeError as error:
+            # As of a support vector machine that was not asked to estimate any.
+            if "predict_proba" not in str(error):
+                raise
+            self.has_probabilities_ = False
+            raise AttributeError(f"{self.estimator} has no probabilities: {error}") from error
+        if self._reader.layout != "any":
+            answer = answer[:, self._columns]
         probabilities: npt.NDArray[np.float64] = answer.astype(float, copy=False)
         if answer.dtype == np.float32:
             # In double precision their sums are not one, of which scikit-learn's scores warn.
@@ -299,10 +313,15 @@ def _trains_in_order(cls: type[Any]) -> bool:
 
 
 def _has_probabilities(estimator: Any) -> bool:
+    """Return whether a fitted classifier has more than a one for the answer."""
     if not hasattr(estimator, "predict_proba"):
         return False
     inner = getattr(type(estimator), "_predict_proba", None)
-    return inner is None or inner.__module__ not in _NO_PROBABILITIES
+    if inner is None:
+        return True
+    if inner.__module__.startswith(_PROBABILITIES_OF_A_PART) and hasattr(estimator, "estimator_"):
+        return hasattr(estimator.estimator_, "predict_proba")
+    return inner.__module__ not in _NO_PROBABILITIES
 
 
 def _trimmed(X: Any) -> list[npt.NDArray[np.float64]]:

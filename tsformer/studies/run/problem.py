@@ -126,4 +126,8 @@ def _folds(name: str) -> npt.NDArray[np.int64] | None:
 
 @lru_cache(maxsize=_KEPT)
 def _official(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    return (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
+    split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
+    for part in split:  # which all fits of a process share
+        for array in part if isinstance(part, list) else [part]:
+            array.flags.writeable = False
+    return split

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 
@@ -367,14 +368,13 @@ def _score(
 ) -> dict[str, float]:
     """Predict the test split once, log what came of it, and return scores and costs."""
     classes = classifier.classes_
-    probabilities = None
     reset_peak_memory(device)
     begun = time.perf_counter()
-    if getattr(classifier, "has_probabilities_", True):
-        probabilities = classifier.predict_proba(problem.X_test)
-        predicted = classes[probabilities.argmax(axis=1)]
-    else:
+    probabilities = _probabilities(classifier, problem.X_test)
+    if probabilities is None:
         predicted = classifier.predict(problem.X_test)
+    else:
+        predicted = classes[probabilities.argmax(axis=1)]
     cost = {
         "predict_seconds": time.perf_counter() - begun,
         "predict_memory_mb": peak_memory_mb(device),
@@ -394,6 +394,22 @@ def _score(
             lambda: plot_reliability(problem.y_test, probabilities, classes), "reliability.png"
         )
     return {**scores, **cost}
+
+
+def _probabilities(
+    classifier: TSTransformerClassifier | PanelClassifier, X: Any
+) -> npt.NDArray[np.float64] | None:
+    """Return the probabilities of a classifier; None if it has none, as some know only now."""
+    if isinstance(classifier, TSTransformerClassifier):
+        return classifier.predict_proba(X)
+    if not classifier.has_probabilities_:
+        return None
+    try:
+        return classifier.predict_proba(X)
+    except AttributeError:
+        if classifier.has_probabilities_:
+            raise
+        return None
 
 
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
