@@ -42,6 +42,22 @@ def test_the_version_is_that_of_the_library_or_of_the_file(
     assert library_version("nowhere.C") == "nowhere of unknown version"
 
 
+def test_other_code_anywhere_in_a_package_is_another_classifier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine_inside").mkdir()
+    (tmp_path / "mine_inside/__init__.py").write_text("from mine_inside.impl import C\n")
+    found = []
+    for code in ("class C: pass\n", "class C: x = 1\n"):
+        (tmp_path / "mine_inside/impl.py").write_text(code)
+        library_version.cache_clear()
+        found += [library_version("mine_inside.C"), library_version("mine_inside.impl.C")]
+    library_version.cache_clear()
+    assert found[0] == found[1] != found[2] == found[3]
+    assert not any("unknown" in version for version in found)
+
+
 def test_a_class_of_a_script_is_known_by_the_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,17 @@ def test_a_single_fit_has_no_spread() -> None:
     assert all(np.ptp(bar[:, 1]) == 0 for bar in bars.get_segments())
 
 
+def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
+    columns = ["dataset", "method", "train_size", "n_train", "seed", "resample", "accuracy"]
+    rows = [("A", "m", "4", 4, 0, fold, 0.5) for fold in range(3)]
+    rows += [("A", "m", "50%", n, 0, fold, 0.6 + fold / 10) for fold, n in enumerate((9, 9, 12))]
+    rows += [("A", "m", "100%", n, 0, fold, 0.9) for fold, n in enumerate((18, 18, 24))]
+    (ax,) = panels(plot_learning_curves(pd.DataFrame(rows, columns=columns)))
+    line = ax.get_lines()[0]
+    np.testing.assert_allclose(line.get_xdata(), [4, 10, 20])
+    np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7, 0.9])
+
+
 def test_numbers_of_series_need_no_other_column() -> None:
     rows = results(["C"], ["none"], ["10", "40"]).drop(columns="n_train")
     (container,) = panels(plot_learning_curves(rows))[0].containers

@@ -35,6 +35,8 @@ class Baseline:
         The fewest steps it reads; shorter series are padded.
     random : bool
         Whether its fits depend on `random_state`. One that does not is fitted once for all seeds.
+    chance : tuple of str
+        Parameters with which they may all the same.
     compiled : bool
         Whether its first fit in a process compiles, which its seconds leave out.
     quick : mapping
@@ -49,6 +51,7 @@ class Baseline:
     gaps: bool = False
     shortest: int = 1
     random: bool = True
+    chance: tuple[str, ...] = ()
     compiled: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
 
@@ -79,7 +82,11 @@ BASELINES: Mapping[str, Baseline] = {
     "random-convolutions": _ours("RandomConvolutionClassifier"),
     "ensemble": _ours("TSEnsembleClassifier"),
     "majority": Baseline(
-        "sklearn.dummy.DummyClassifier", {"strategy": "prior"}, gaps=True, random=False
+        "sklearn.dummy.DummyClassifier",
+        {"strategy": "prior"},
+        gaps=True,
+        random=False,
+        chance=("strategy",),
     ),
     "summary-ridge": Baseline(
         "tsformer.baselines.summary.SummaryRidgeClassifier", unequal=True, gaps=True, random=False

@@ -161,7 +161,8 @@ def check_names(estimator: str, cls: type[Any], parameters: Mapping[str, Any]) -
 def library_version(path: str) -> str:
     """Return name and version of the library that a class comes from.
 
-    A module that belongs to no installed package has a hash of its file in place of a version.
+    A module that belongs to no installed package has a hash of its file in place of a version, and
+    one in such a package a hash of all of the package's files.
 
     Examples
     --------
@@ -176,16 +177,35 @@ def library_version(path: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         for name in _distributions().get(top, ()):
             return f"{name} {importlib.metadata.version(name)}"
-    home = path.rpartition(".")[0]
-    try:
-        spec = importlib.util.find_spec(home)
-        origin = None if spec is None else spec.origin
-    except (ImportError, ValueError):
-        # There is none: loading the class says so. A script has a file and no spec.
-        origin = getattr(sys.modules.get(home), "__file__", None)
-    if origin is None or not Path(origin).is_file():
+    files = _files_of(top)
+    if not files:
         return f"{top} of unknown version"
-    return f"{top} {hashlib.sha256(Path(origin).read_bytes()).hexdigest()[:8]}"
+    found = hashlib.sha256()
+    for name, file in files:
+        found.update(f"{name}\n".encode() if len(files) > 1 else b"")
+        found.update(file.read_bytes())
+    return f"{top} {found.hexdigest()[:8]}"
+
+
+def _files_of(top: str) -> list[tuple[str, Path]]:
+    """Return the files of a module or package, each with its name in it; none if it is not found.
+
+    Which of them a class depends on is not known before it is imported, if it is then.
+    """
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):  # a script has a file and no spec
+        spec = None
+    if spec is not None and spec.submodule_search_locations is not None:
+        folders = [Path(each) for each in spec.submodule_search_locations]
+        return [
+            (file.relative_to(folder).as_posix(), file)
+            for folder in folders
+            for file in sorted(folder.rglob("*.py"))
+        ]
+    origin = spec.origin if spec is not None else getattr(sys.modules.get(top), "__file__", None)
+    file = Path(origin or "")
+    return [(file.name, file)] if file.is_file() else []
 
 
 @cache

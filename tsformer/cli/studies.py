@@ -46,6 +46,8 @@ _OF_A_STUDY = (
 _ENCODINGS = "none,fixed,learnable,lspe"
 #: Folds of cross-validation where it is the default.
 _FOLDS = 5
+#: What becomes of the split of one's own data with resamples.
+_REDRAWN = "; that is resample 0, and further ones draw parts of these sizes from all series"
 
 
 @with_columns
@@ -173,8 +175,13 @@ def compare(
         options = parsing.settings(set_)
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
+        for flag, text in (("methods", methods), ("train_sizes", train_sizes)):
+            if not parsing.names(text) and _is_given(context, flag):
+                raise ValueError(f"--{flag.replace('_', '-')} {text!r} names none; leave it out")
         named = _methods(methods, allow_import)
         if data is not None:
+            if folds is not None and folds < 2:
+                raise ValueError(f"--folds takes a number of folds, 2 or more; got {folds}")
             if folds is None and test is None and (named or group is not None):
                 folds = _FOLDS
             if folds is not None and resamples > 1:
@@ -182,16 +189,20 @@ def compare(
                     f"--data is cross-validated here, and its {folds} folds are the splits: leave "
                     "out --resamples"
                 )
+            if group is not None and resamples > 1:
+                raise ValueError(
+                    "--resamples would draw training and test series anew from both files, and "
+                    f"series of one {group!r} into both: leave out --resamples, or leave out "
+                    "--test and be cross-validated by groups"
+                )
         if folds and datasets:
             raise ValueError(
                 "--data is cross-validated here, which --datasets cannot be: compare them apart"
             )
         listed = parsing.names(datasets)
-        source = context.get_parameter_source("encodings")
-        by_default = source is not None and source.name == "DEFAULT"
         asked = Study(
             listed if data is None else (*listed, data),
-            () if named and by_default else parsing.names(encodings),
+            parsing.names(encodings) if not named or _is_given(context, "encodings") else (),
             parsing.seeds(seeds),
             options,
             parsing.varied(vary),
@@ -205,7 +216,7 @@ def compare(
             asked = dataclasses.replace(
                 asked,
                 datasets=(*listed, own.name),
-                splits={own.name: own.split},
+                splits={own.name: own.split + (_REDRAWN if resamples > 1 else "")},
                 resamples=folds or resamples,
             )
     else:
@@ -261,13 +272,17 @@ def run_and_show(study: Study, **options: Any) -> Comparison:
     return comparison
 
 
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Return whether an option was given, its default included."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
 def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     """Return the methods of a study by name, those of dotted paths by that of their class."""
     from tsformer.baselines.resolve import find, is_foreign
 
     found: dict[str, dict[str, Any]] = {}
-    if text and not parsing.names(text):
-        raise ValueError(f"--methods {text!r} names no method; `tsformer methods` lists them")
     for estimator in parsing.names(text):
         find(estimator)
         if is_foreign(estimator):
@@ -279,7 +294,10 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
             sys.path.append(os.getcwd())  # a class of one's own is in this folder
         name = estimator.rpartition(".")[2]
         if name in found:
-            raise ValueError(f"--methods names {name!r} twice; name each once")
+            raise ValueError(
+                f"--methods names {name!r} twice; name each once, or give classes of one name "
+                "names of their own in a file for --study"
+            )
         found[name] = {} if name == estimator else {"estimator": estimator}
     return found
 

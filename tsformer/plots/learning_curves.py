@@ -36,7 +36,8 @@ def plot_learning_curves(
     """Draw scores against the number of training series, a line per method.
 
     A line joins the means over seeds and resamples; bars are ± one standard deviation, and there
-    are none for a single fit. The axis of numbers is logarithmic.
+    are none for a single fit. A percentage that is another number of series in each resample is
+    drawn at their mean. The axis of numbers is logarithmic.
 
     Parameters
     ----------
@@ -181,13 +182,15 @@ def _apart(values: pd.Series[float]) -> list[float]:
 
 
 def _draw(ax: Axes, rows: pd.DataFrame, method: str, marker: str) -> None:
-    scores = rows.groupby("x")["score"]  # sorted by x
-    spread = scores.std().fillna(0.0).to_numpy()
-    means = scores.mean()
+    # By size: a percentage is another number of series in each fold of a cross-validation.
+    points = rows.groupby("size", sort=False).agg(
+        x=("x", "mean"), mean=("score", "mean"), spread=("score", "std")
+    )
+    points = points.fillna({"spread": 0.0}).sort_values("x")
     ax.errorbar(
-        means.index,
-        means.to_numpy(),
-        yerr=spread,  # of length 0 for a single fit
+        points["x"].to_numpy(),
+        points["mean"].to_numpy(),
+        yerr=points["spread"].to_numpy(),  # of length 0 for a single fit
         color=encoding_color(method),
         marker=marker,
         markersize=5,

@@ -71,6 +71,20 @@ def test_duplicates_across_files_name_both(tmp_path: Path) -> None:
         read_published(tmp_path)
 
 
+def test_a_rounded_share_of_right_answers_is_that_share(tmp_path: Path) -> None:
+    text = "Coffee,a,default split,0.964286,x\nCoffee,b,default split,0.9643,x\n"
+    text += "Coffee,c,default split,0.96,x\nCoffee,d,default split,0.95,x\n"
+    text += "Coffee,e,default split,0.970000,x\nNowhere,a,default split,0.333333,x\n"
+    found = read_published(written(tmp_path, HEAD + text))["accuracy"].tolist()
+    assert found == [27 / 28, 27 / 28, 27 / 28, 0.95, 0.97, 0.333333]
+
+
+def test_the_same_file_may_be_named_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, f"{HEAD}{ROW}")
+    monkeypatch.chdir(tmp_path)
+    assert len(read_published([path, path.name, tmp_path])) == 1
+
+
 def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere\.csv; name a CSV"):
         read_published(tmp_path / "nowhere.csv")

@@ -72,6 +72,17 @@ def test_what_changes_a_fit_changes_its_key(monkeypatch: pytest.MonkeyPatch) -> 
     assert study().name != Study(("A",), seeds=2, methods={"tsformer": {}}).name
 
 
+def test_chance_that_a_parameter_brings_makes_the_seed_count() -> None:
+    methods = {
+        "majority": {},
+        "drawn": {"estimator": "majority", "strategy": "stratified"},
+        "path": {"estimator": "sklearn.dummy.DummyClassifier", "strategy": "uniform"},
+    }
+    found = study(methods=methods, seeds=2)
+    same = {name: found.key("A", name, 0) == found.key("A", name, 1) for name in methods}
+    assert same == {"majority": True, "drawn": False, "path": False}
+
+
 def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
     file = tmp_path / "field.toml"
     file.write_text(

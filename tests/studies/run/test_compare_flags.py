@@ -104,7 +104,15 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --methods minirokcet", "did you mean 'minirocket'"),
         ("--datasets A --methods sklearn.svm.SVC", "add --allow-import if you trust it"),
         ("--datasets A --methods majority,majority", "names 'majority' twice"),
-        ("--datasets A --methods ,", "--methods ',' names no method"),
+        ("--datasets A --methods ,", "--methods ',' names none; leave it out"),
+        ("--datasets A --methods= ", "--methods '' names none; leave it out"),
+        ("--datasets A --train-sizes= ", "--train-sizes '' names none; leave it out"),
+        ("--data a.csv --folds 0", "--folds takes a number of folds, 2 or more; got 0"),
+        ("--data a.csv --folds 1 --methods majority", "2 or more; got 1"),
+        (
+            "--data a.csv --test b.csv --label y --group p --resamples 3",
+            "series of one 'p' into both: leave out --resamples",
+        ),
         ("--datasets A --methods rocket --set d_model=8", "no method of this study is; got 'd_m"),
         ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
         ("--study small.toml --methods rocket", "remove --methods, or put it"),
@@ -168,6 +176,26 @@ def test_where_no_method_can_read_anything_there_is_no_success(
     )  # fmt: skip
     assert code == 2
     assert "skipped: BasicMotions" in out
+
+
+@pytest.mark.slow
+def test_resamples_of_files_of_ones_own_say_that_they_are_drawn_anew(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("one", "two"):
+        lines = ["y," + ",".join(f"t{i}" for i in range(12))]
+        lines += ["ab"[i % 2] + "".join(f",{x:.3f}" for x in rng.normal(size=12)) for i in range(8)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    code, _, _ = run(
+        "--data", "one.csv", "--test", "two.csv", "--label", "y", "--resamples", 2, "--seeds", 1,
+        "--methods", "majority,summary-ridge",
+        "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    assert code == 0
+    report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
+    said = "its test split is a file of its own; that is resample 0, and further ones draw parts of"
+    assert said in report
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tsformer.data.tsfile import write_ts
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.run import problem, worker
 from tsformer.tracking import RunStore, prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -390,6 +392,58 @@ def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
     study = Study(("ItalyPowerDemand",), methods={"counts": {}}, seeds=2)
     compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
     assert compiled == [6, 67, 67]
+
+
+def test_what_takes_long_to_import_is_imported_before_the_clock_starts(
+    uri: str,
+    experiment: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    without_report: None,
+) -> None:
+    found: list[str] = []
+    original = worker.load_class
+
+    def slow(estimator: str) -> Any:
+        found.append(estimator)
+        time.sleep(1.0)
+        return original(estimator)
+
+    monkeypatch.setattr(worker, "load_class", slow)
+    monkeypatch.setattr(worker, "_IMPORTED", set())
+    study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"]}, seeds=2)
+    rows = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment).results
+    assert found == [f"{FOREIGN}.Nearest"], "once a process"
+    assert (rows["fit_seconds"] < 0.5).all()
+
+
+def test_fits_of_other_series_do_not_pass_for_those_of_these(
+    uri: str,
+    experiment: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    without_report: None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = Study(("Changes",), methods={"majority": {}, "summary-ridge": {}}, seeds=1)
+    where = {"out": tmp_path / "out", "tracking_uri": uri, "experiment": experiment}
+
+    def write(seed: int) -> None:
+        (tmp_path / "data/Changes").mkdir(parents=True, exist_ok=True)
+        for part in ("TRAIN", "TEST"):
+            X = np.random.default_rng(seed).normal(size=(12, 1, 10))
+            write_ts(tmp_path / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
+        problem._official.cache_clear()
+        problem.series_digest.cache_clear()
+
+    write(0)
+    first = compare(study, **where).results  # type: ignore[arg-type]
+    write(0)
+    again = compare(study, **where).results  # type: ignore[arg-type]
+    assert again["run_id"].tolist() == first["run_id"].tolist()
+    write(1)
+    with pytest.raises(ValueError, match=r"the series of Changes have changed since .* in another"):
+        compare(study, **where)  # type: ignore[arg-type]
 
 
 def test_a_compilation_that_fails_is_no_failure_of_the_fit(

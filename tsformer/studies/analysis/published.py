@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tsformer._names import unknown
+from tsformer.data.archive import n_test
 
 __all__ = [
     "PROTOCOL",
@@ -62,7 +63,8 @@ def read_published(paths: Paths) -> pd.DataFrame:
     paths : path or iterable of paths
         A CSV with the columns `dataset`, `method`, `protocol`, `accuracy` (a share, not a
         percentage) and `source` (repository and path, or paper and table), or a folder of such
-        files, or several of either.
+        files, or several of either. An accuracy that is a number of right answers by that of all
+        test series but for rounding is taken for it, so that an equal one is a tie.
 
     Returns
     -------
@@ -88,7 +90,8 @@ def read_published(paths: Paths) -> pd.DataFrame:
     [1.0]
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    files = list(dict.fromkeys(file for path in given for file in _files(Path(path))))
+    found = {file.resolve(): file for path in given for file in _files(Path(path))}
+    files = list(found.values())
     tables = [_read(file) for file in files]
     if not tables:
         raise ValueError("published must name at least one file or folder; got none")
@@ -216,4 +219,17 @@ def _read(file: Path) -> pd.DataFrame:
         raise ValueError(
             f"{places[first]}: an accuracy is a number between 0 and 1; got {text!r}{percent}"
         )
-    return table.assign(accuracy=accuracy.astype(np.float64), place=places)
+    whole = [
+        _right_of_all(dataset, float(number), text)
+        for dataset, number, text in zip(table["dataset"], accuracy, table["accuracy"], strict=True)
+    ]
+    return table.assign(accuracy=np.array(whole, dtype=np.float64), place=places)
+
+
+def _right_of_all(dataset: str, accuracy: float, text: str) -> float:
+    """Return the share of right answers that a published figure is a rounded form of, if any."""
+    n, step = n_test(dataset), 10.0 ** -len(text.partition(".")[2])
+    if n is None or n * step > 0.5:  # with so few digits it may be any of several
+        return accuracy
+    share = round(accuracy * n) / n
+    return share if abs(share - accuracy) <= step / 2 + 1e-12 else accuracy

@@ -48,7 +48,8 @@ class Method:
     @property
     def random(self) -> bool:
         """Whether fits may depend on the seed; if not, one is that of every seed."""
-        return find(self.estimator).random
+        baseline = find(self.estimator)
+        return baseline.random or any(name in self.given for name in baseline.chance)
 
     @property
     def class_name(self) -> str:

@@ -70,7 +70,10 @@ def learning_curves(scores: StudyScores) -> list[Block]:
         rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
     metric = "accuracy" if scores.ours else "score"
     rows = rows.rename(columns={"score": metric})
-    spread = "Bars are ± one standard deviation over seeds, each of which draws its own subsets."
+    over = "seeds, each of which draws its own subsets"
+    if "resample" in rows.columns and rows["resample"].nunique() > 1:
+        over = f"the splits of a data set and {over}" if rows["seed"].nunique() > 1 else "splits"
+    spread = f"Bars are ± one standard deviation over {over}."
     blocks: list[Block] = [Heading("Learning curves")]
     n_datasets = rows["dataset"].nunique()
     if n_datasets > 1 and can_average(rows, metric):

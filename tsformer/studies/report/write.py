@@ -187,7 +187,7 @@ def _blocks(
         Heading("How"),
         Bullets(text.protocol(scores, findings)),
     ]
-    if len(findings) > 1:
+    if sum(each.statistics is not None for each in findings) > 1:
         blocks += [Heading("Variants side by side"), side_by_side(findings)]
     tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
     if tables and baseline is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.resample import stratified_resample, taken
 from tsformer.studies.run.subset import nested_subset, subset_size
 
-__all__ = ["Problem", "n_train", "write_folds"]
+__all__ = ["Problem", "n_train", "series_digest", "write_folds"]
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
@@ -122,6 +123,19 @@ def _folds(name: str) -> npt.NDArray[np.int64] | None:
     if file is None or not file.is_file():
         return None
     return np.loadtxt(file, dtype=np.int64, skiprows=1, ndmin=1)
+
+
+@cache
+def series_digest(name: str) -> str:
+    """Return a hash of all series and labels of a data set, sixteen hex digits."""
+    found = hashlib.sha256()
+    X_train, y_train, X_test, y_test = _official(name)
+    for X, y in ((X_train, y_train), (X_test, y_test)):
+        for x, label in zip(X, y, strict=True):
+            found.update(f"{x.shape} {label}\n".encode())
+            found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
+        found.update(b"part\n")
+    return found.hexdigest()[:16]
 
 
 @lru_cache(maxsize=_KEPT)

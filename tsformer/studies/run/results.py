@@ -12,7 +12,8 @@ import pandas as pd
 
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.run.trial import COUNTS, columns, describe, read_back
+from tsformer.studies.run.problem import series_digest
+from tsformer.studies.run.trial import COUNTS, SERIES, columns, describe, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
 from tsformer.tracking.claims import Claims
@@ -96,12 +97,24 @@ class ResultStore:
     def _read_finished(self) -> None:
         for tags in self._tags():
             for key, run in self.store.finished(self._keys, tags).items():
+                self._refuse_other_series(self._keys[key][0], run)
                 for trial in self._keys[key]:
                     known = self.rows.get(trial)
                     if known is None or known["run_id"] != run.info.run_id:
                         self.rows[trial] = read_back(trial, self.study, run)
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
+
+    def _refuse_other_series(self, trial: Trial, run: Any) -> None:
+        """Raise ValueError if a data set has other series now than when a fit was made."""
+        then = run.data.tags.get(SERIES)  # runs of earlier versions have none
+        if then is not None and then != series_digest(trial.dataset):
+            raise ValueError(
+                f"the series of {trial.dataset} have changed since {trial} was fitted in run "
+                f"{run.info.run_id} of {without_credentials(self.store.uri)}, whose score is not "
+                "one of these series: give the data set another name, or compare in another "
+                "--experiment"
+            )
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""

@@ -24,7 +24,7 @@ from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.train_sizes import WHOLE
-from tsformer.studies.run.problem import Problem, n_train
+from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import RunEnded
@@ -36,6 +36,7 @@ from tsformer.training.run import interruption_unsaid
 
 __all__ = [
     "COUNTS",
+    "SERIES",
     "columns",
     "describe",
     "fit_trial",
@@ -47,6 +48,9 @@ __all__ = [
     "warm_up",
     "warm_up_method",
 ]
+
+#: The tag of a run with the hash of the series that its fit was made with.
+SERIES = "tsformer.series"
 
 # Column of the results -> metric of the MLflow run.
 _METRICS = {
@@ -305,6 +309,7 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     for context, (X, y) in parts.items():
         loader = problem.loader(context)
         run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
+    run.tags({SERIES: series_digest(trial.dataset)})
 
 
 def _device(method: Method) -> torch.device:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tsformer.baselines import find
+from tsformer.baselines import find, load_class
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import (
@@ -121,7 +121,7 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
         for module in task.modules:
             importlib.import_module(module)
         problem = task.problem()
-        if _warmed(problem) | _compiled(task, problem):
+        if _imported(task) | _warmed(problem) | _compiled(task, problem):
             begun = time.perf_counter()
         run = _start(task, lease_seconds)
         if not task.claims.confirm(task.key, run):
@@ -218,6 +218,16 @@ def _warmed(problem: Problem) -> bool:
     return True
 
 
+def _imported(task: Task) -> bool:
+    """Import the class of a method, which may take longer than its fit; whether that was done."""
+    method = task.study.method(task.trial.method)
+    if method is None or method.estimator in _IMPORTED:
+        return False
+    load_class(method.estimator)
+    _IMPORTED.add(method.estimator)
+    return True
+
+
 def _compiled(task: Task, problem: Problem) -> bool:
     """Let a method compile what it needs, once a process for one channel and once for several."""
     method = task.study.method(task.trial.method)
@@ -263,9 +273,10 @@ def _prepare_process(task: Task) -> None:
 
 
 #: The driver of this process, once it is being watched; whether the process has fitted before;
-#: what it has compiled.
+#: what it has imported and compiled.
 _FOLLOWED: set[int] = set()
 _WARM: list[bool] = []
+_IMPORTED: set[str] = set()
 _COMPILED: set[tuple[str, str, bool]] = set()
 
 
