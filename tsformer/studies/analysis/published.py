@@ -28,6 +28,9 @@ __all__ = [
 PROTOCOL = "default split"
 _COLUMNS = ("dataset", "method", "protocol", "accuracy", "source")
 _KEYS = ["dataset", "method", "protocol"]
+#: Of figures that are no number of right answers, such as means over seeds, at most this share has
+#: digits so few that it seems to be one.
+_CHANCE = 0.05
 
 #: A file or a folder of files, or several of them.
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -229,7 +232,7 @@ def _read(file: Path) -> pd.DataFrame:
 def _right_of_all(dataset: str, accuracy: float, text: str) -> float:
     """Return the share of right answers that a published figure is a rounded form of, if any."""
     n, step = n_test(dataset), 10.0 ** -len(text.partition(".")[2])
-    if n is None or n * step > 0.5:  # with so few digits it may be any of several
+    if n is None or n * step > _CHANCE:
         return accuracy
     share = round(accuracy * n) / n
     return share if abs(share - accuracy) <= step / 2 + 1e-12 else accuracy
