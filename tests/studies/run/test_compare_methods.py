@@ -292,7 +292,7 @@ def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
         "convolution_params": {"n_features": 168},
     }
     study = Study(
-        ("ItalyPowerDemand", "Chinatown"),
+        ("ItalyPowerDemand", "Gaps"),
         methods={"ensemble": parameters, "majority": {}},
         seeds=2,
     )
@@ -303,10 +303,10 @@ def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
     parts = pd.DataFrame([json.loads(each) for each in fits.parts])
     assert list(parts) == ["random_convolutions", "transformer"]
     # As `TSEnsembleClassifier.score_parts` has them.
-    X, y = load_dataset("Chinatown", "train")
+    X, y = load_dataset("Gaps", "train")
     alone = TSEnsembleClassifier(**parameters, random_state=1).fit(X, y)
-    scores = alone.score_parts(*load_dataset("Chinatown", "test"))
-    (row,) = fits[(fits.dataset == "Chinatown") & (fits.seed == 1)].itertuples()
+    scores = alone.score_parts(*load_dataset("Gaps", "test"))
+    (row,) = fits[(fits.dataset == "Gaps") & (fits.seed == 1)].itertuples()
     assert row.accuracy == scores.pop("ensemble")
     assert json.loads(row.parts) == scores
 
