@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -71,6 +71,19 @@ def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
 def without_report(monkeypatch: pytest.MonkeyPatch, no_figures: None) -> None:
     """Write no report, whose figures take longer than small fits."""
     monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+
+
+class Where(TypedDict):
+    """The options of `compare` that say where results go."""
+
+    out: Path
+    tracking_uri: str
+    experiment: str
+
+
+@pytest.fixture
+def where(uri: str, experiment: str, tmp_path: Path) -> Where:
+    return {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
 
 
 def rows(done: Done, method: str, dataset: str = "ItalyPowerDemand") -> pd.DataFrame:
@@ -395,11 +408,7 @@ def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
 
 
 def test_what_takes_long_to_import_is_imported_before_the_clock_starts(
-    uri: str,
-    experiment: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    without_report: None,
+    where: Where, monkeypatch: pytest.MonkeyPatch, without_report: None
 ) -> None:
     found: list[str] = []
     original = worker.load_class
@@ -412,38 +421,34 @@ def test_what_takes_long_to_import_is_imported_before_the_clock_starts(
     monkeypatch.setattr(worker, "load_class", slow)
     monkeypatch.setattr(worker, "_IMPORTED", set())
     study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"]}, seeds=2)
-    rows = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment).results
+    rows = compare(study, **where).results
     assert found == [f"{FOREIGN}.Nearest"], "once a process"
     assert (rows["fit_seconds"] < 0.5).all()
 
 
 def test_fits_of_other_series_do_not_pass_for_those_of_these(
-    uri: str,
-    experiment: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    without_report: None,
+    where: Where, monkeypatch: pytest.MonkeyPatch, without_report: None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    folder = where["out"]
+    monkeypatch.chdir(folder)
     study = Study(("Changes",), methods={"majority": {}, "summary-ridge": {}}, seeds=1)
-    where = {"out": tmp_path / "out", "tracking_uri": uri, "experiment": experiment}
 
     def write(seed: int) -> None:
-        (tmp_path / "data/Changes").mkdir(parents=True, exist_ok=True)
+        (folder / "data/Changes").mkdir(parents=True, exist_ok=True)
         for part in ("TRAIN", "TEST"):
             X = np.random.default_rng(seed).normal(size=(12, 1, 10))
-            write_ts(tmp_path / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
+            write_ts(folder / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
         problem._official.cache_clear()
         problem.series_digest.cache_clear()
 
     write(0)
-    first = compare(study, **where).results  # type: ignore[arg-type]
+    first = compare(study, **where).results
     write(0)
-    again = compare(study, **where).results  # type: ignore[arg-type]
+    again = compare(study, **where).results
     assert again["run_id"].tolist() == first["run_id"].tolist()
     write(1)
     with pytest.raises(ValueError, match=r"the series of Changes have changed since .* in another"):
-        compare(study, **where)  # type: ignore[arg-type]
+        compare(study, **where)
 
 
 def test_a_compilation_that_fails_is_no_failure_of_the_fit(
