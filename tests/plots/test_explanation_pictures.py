@@ -148,6 +148,7 @@ def test_pictures_go_where_they_are_told():
         (lambda: plot_attention(np.eye(0), np.arange(0), np.zeros((1, 9))), "one or more of each"),
         (lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 0))), "one or more of each"),
         (lambda: plot_attention(np.eye(3), np.arange(4), np.zeros((1, 9))), "weights must be"),
+        (lambda: plot_attention(np.eye(3) * np.nan, np.arange(3), np.zeros((1, 9))), "be finite"),
         (lambda: plot_attention(np.eye(3), [0, 2, 1], np.zeros((1, 9))), "must not decrease"),
         (lambda: plot_attention(np.eye(3) * 0, np.arange(3), np.zeros((1, 9))), "are 0 for all"),
         (

@@ -296,7 +296,7 @@ def plot_attention(
     Raises
     ------
     ValueError
-        If shapes do not fit or are empty, times decrease, or no token attends to any.
+        If shapes do not fit or are empty, a number is not finite, times decrease, or no token attends to any.
 
     Examples
     --------
@@ -321,6 +321,8 @@ def plot_attention(
     steps = np.arange(series.shape[1]) if series_times is None else np.asarray(series_times)
     if len(steps) != series.shape[1]:
         raise ValueError(f"series_times must be {series.shape[1]} times; got {len(steps)}")
+    if not (np.isfinite(values).all() and np.isfinite(at).all()):
+        raise ValueError("weights and times must be finite; got NaN or infinity")
     mean = values.reshape(-1, N, N).mean(axis=0)
     attends = mean.any(axis=1)
     if not attends.any():
