@@ -296,7 +296,8 @@ def plot_attention(
     Raises
     ------
     ValueError
-        If shapes do not fit or are empty, a number is not finite, times decrease, or no token attends to any.
+        If shapes do not fit or are empty, a number is not finite, times decrease, or no token
+        attends to any.
 
     Examples
     --------
