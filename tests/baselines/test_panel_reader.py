@@ -236,6 +236,64 @@ def test_code_of_others_cannot_change_the_labels(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(y, before)
 
 
+class XGBModel:
+    """Has XGBoost's ways: parameters that its own constructor does not name, numbers for labels."""
+
+    def __init__(self, n_estimators: int = 1, random_state: int | None = None, **kwargs: Any):
+        self.n_estimators, self.random_state, self.others = n_estimators, random_state, kwargs
+
+
+class XGBClassifier(XGBModel):
+    def __init__(self, *, objective: str = "", **kwargs: Any):
+        super().__init__(**kwargs)
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return ["objective"]
+
+    def fit(self, X: Any, y: Any) -> XGBClassifier:
+        assert sorted(set(y)) == list(range(len(set(y)))), "Invalid classes inferred"
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.arange(len(X)) % 2
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.eye(2)[self.predict(X)]
+
+
+class Mine(XGBClassifier):
+    """A class of a user's own that passes everything on."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+
+
+@pytest.mark.parametrize("cls", [XGBClassifier, Mine])
+def test_what_passes_parameters_on_has_those_of_its_base_and_numbers_for_labels(
+    monkeypatch: pytest.MonkeyPatch, cls: type[Any]
+) -> None:
+    monkeypatch.setattr(XGBClassifier, "__module__", "xgboost.sklearn")
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: cls)
+    X, y = series()
+    boosted = PanelClassifier("a.b", {"n_estimators": 7, "tree_method": "hist"}, 5)
+    boosted.check()
+    boosted.fit(X, y)
+    given = boosted.estimator_
+    assert (given.n_estimators, given.random_state) == (7, 5)
+    assert given.others == {"tree_method": "hist"}
+    assert boosted.predict(X).tolist() == y.tolist()
+    assert boosted.classes_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(boosted.predict_proba(X), np.eye(2)[[0, 1] * 4])
+
+
+def test_labels_of_others_stay_as_they_are() -> None:
+    X, y = series()
+    weighted = PanelClassifier("sklearn.svm.LinearSVC", {"class_weight": {"a": 2.0, "b": 1.0}})
+    assert weighted.fit(X, y).estimator_.classes_.tolist() == ["a", "b"], "the weights' names"
+
+
 class NeedsNoMore:
     """Says in its constructor that it cannot be."""
 
@@ -302,7 +360,9 @@ def test_an_answer_of_another_shape_is_that_of_the_classifier(
     right = PanelClassifier("a.b").fit(X, y)
     assert right.predict(X).shape == (8,)
     assert right.predict_proba(X).shape == (8, 2)
-    for shape in ((), (7,), (8, 1)):
+    column = PanelClassifier("a.b", {"labels": (8, 1)}).fit(X, y)
+    assert column.predict(X).shape == (8,), "as CatBoost's answers for several classes"
+    for shape in ((), (7,), (8, 2)):
         wrong = PanelClassifier("a.b", {"labels": shape}).fit(X, y)
         said = f"predict of a.b must return an array of shape (8,) for 8 series; got shape {shape}"
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):

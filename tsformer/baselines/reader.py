@@ -16,7 +16,7 @@ import torch
 
 from tsformer._names import shortened
 from tsformer.baselines.catalogue import TRANSFORMER, Baseline
-from tsformer.baselines.resolve import check_names, find, load_class, parameter_names
+from tsformer.baselines.resolve import check_names, find, load_class, takes_a_seed
 from tsformer.data.containers import to_arrays
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 
@@ -35,6 +35,8 @@ _PROBABILITIES_OF_A_PART = "aeon.classification."
 #: in each epoch. Where a training set is sorted by class, as many of the archives are, a batch has
 #: one class, and the network learns next to nothing.
 _TRAINS_IN_ORDER = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
+#: The base of XGBoost's classifiers, whose labels must be the whole numbers from 0.
+_READS_NUMBERS = ("xgboost", "XGBClassifier")
 
 
 class UnreadableSeries(ValueError):
@@ -50,7 +52,8 @@ class PanelClassifier:
     the end with the mean of each channel to the length of the longest training series, and longer
     ones are cut there; where gaps cannot be read, they are interpolated linearly. sktime's networks
     in torch, whose batches are neighbouring series, get the training series in random order.
-    `helped_` says what was done.
+    `helped_` says what was done. XGBoost's classifiers, which read no other labels, get the places
+    of the labels in `classes_`.
 
     Code that draws from the global generators of Python, NumPy or torch draws the same for the
     same `random_state`, and leaves them as they were. So does code that sets the number of threads,
@@ -137,13 +140,18 @@ class PanelClassifier:
             self.estimator_ = cls(**parameters)
             self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
             series = self._reader.fit(X, self.estimator)
-            if _trains_in_order(cls):
+            self._codes = None
+            if _descends(cls, *_READS_NUMBERS):
+                self._codes, labels = np.unique(labels, return_inverse=True)
+            if _descends(cls, *_TRAINS_IN_ORDER):
                 order = np.random.default_rng(self.random_state).permutation(len(labels))
                 series, labels = series[order], labels[order]
                 self._reader.say("shuffled")
             self.estimator_.fit(series, labels)
         self.has_probabilities_ = _has_probabilities(self.estimator_)
-        own = np.asarray(getattr(self.estimator_, "classes_", np.unique(y)))
+        own = self._codes
+        if own is None:
+            own = np.asarray(getattr(self.estimator_, "classes_", np.unique(y)))
         self._columns = np.argsort(own, kind="stable")
         self.classes_ = own[self._columns]
         return self
@@ -153,8 +161,7 @@ class PanelClassifier:
         cls = load_class(self.estimator)
         given = {**find(self.estimator).parameters, **self.parameters}
         check_names(self.estimator, cls, given)
-        names = parameter_names(cls)
-        if names is not None and "random_state" in names:
+        if takes_a_seed(cls):
             given["random_state"] = self.random_state
         return cls, _with_tuples(cls, given)
 
@@ -171,7 +178,10 @@ class PanelClassifier:
         ValueError
             If the classifier answers with an array of another shape.
         """
-        return self._answer("predict", X)
+        answer = self._answer("predict", X)
+        if self._codes is not None:
+            return self._codes[answer]
+        return answer
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class in the order of `classes_`, (B, K).
@@ -211,6 +221,8 @@ class PanelClassifier:
         if self._reader.layout == "any":  # ours, which read containers without a length as well
             return answer
         expected = (len(series), *columns)
+        if method == "predict" and answer.shape == (len(series), 1):
+            return answer[:, 0]  # of CatBoost, where there are more than two classes
         if answer.shape != expected:
             of = f" and {columns[0]} classes" if columns else ""
             raise ValueError(
@@ -305,8 +317,7 @@ def _check_dependencies(estimator: Any) -> None:
         getattr(base, "_check_estimator_deps", lambda _: None)(estimator)
 
 
-def _trains_in_order(cls: type[Any]) -> bool:
-    package, name = _TRAINS_IN_ORDER
+def _descends(cls: type[Any], package: str, name: str) -> bool:
     return any(
         base.__name__ == name and base.__module__.startswith(package) for base in cls.__mro__
     )

@@ -29,10 +29,11 @@ __all__ = [
     "library_version",
     "load_class",
     "parameter_names",
+    "takes_a_seed",
 ]
 
 # Set by the comparison.
-_NOT_SHARED = ("random_state", "verbose")
+_SEED = "random_state"
 # What else has fit and predict, and its bases.
 _CLASSIFIER = "sklearn.base.ClassifierMixin"
 _OTHER_KINDS = {
@@ -118,9 +119,24 @@ def parameter_names(cls: type[Any]) -> list[str] | None:
     """Return the names of a class's parameters; None if it takes any."""
     parameters = inspect.signature(cls).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        get_names = getattr(cls, "_get_param_names", None)  # of scikit-learn: ours name theirs
-        return list(get_names()) if get_names is not None else None
+        # Ours name all they take. Those of others, as of XGBoost and LightGBM, name some of it.
+        return list(cls._get_param_names()) if _is_ours(cls) else None
     return [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
+
+
+def takes_a_seed(cls: type[Any]) -> bool:
+    """Return whether a class has `random_state`, or passes it on to a base that has it."""
+    names = parameter_names(cls)
+    if names is not None:
+        return _SEED in names
+    for base in cls.__mro__[:-1]:
+        if "__init__" in vars(base):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters
+            if _SEED in parameters:
+                return True
+            if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+                return False
+    return False
 
 
 def check_json(method: str, parameters: Mapping[str, Any]) -> None:
@@ -134,7 +150,7 @@ def check_json(method: str, parameters: Mapping[str, Any]) -> None:
         For a parameter that the comparison sets.
     """
     for name, value in parameters.items():
-        if name in _NOT_SHARED:
+        if name == _SEED:
             raise ValueError(
                 f"{name!r} cannot be a parameter of method {method!r}: the comparison sets it for "
                 "every fit"
@@ -153,7 +169,7 @@ def check_names(estimator: str, cls: type[Any], parameters: Mapping[str, Any]) -
     allowed = parameter_names(cls)
     for name in parameters:
         if allowed is not None and name not in allowed:
-            choices = [each for each in allowed if each not in _NOT_SHARED]
+            choices = [each for each in allowed if each != _SEED]
             raise ValueError(unknown(f"parameter of {estimator}", name, choices))
 
 
@@ -230,12 +246,16 @@ def _import(home: str, estimator: str) -> ModuleType:
             near = nearest(name, sorted(_distributions()))
             raise ValueError(
                 f"{estimator}: there is no module {name!r}"
-                + (f": did you mean {near[0]!r}?" if near else ";")
-                + " It must be installed, or be a file in this folder or on PYTHONPATH"
+                + (f": did you mean {near[0]!r}? It" if near else "; it")
+                + " must be installed, or be a file in this folder or on PYTHONPATH"
             ) from error
         package = import_module(parent)
         modules = [each.name for each in pkgutil.iter_modules(getattr(package, "__path__", ()))]
         raise ValueError(f"{estimator}: {unknown(f'module of {parent}', name, modules)}") from error
+
+
+def _is_ours(cls: type[Any]) -> bool:
+    return cls.__module__.partition(".")[0] == "tsformer"
 
 
 def _is_classifier(found: Any) -> bool:

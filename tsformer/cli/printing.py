@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,7 +19,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from tsformer.studies import Progress
 
-__all__ = ["markdown", "study_bar", "table"]
+__all__ = ["markdown", "one_line", "study_bar", "table"]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -30,12 +31,25 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for row in rows:
         # As Text, since Rich would parse [B, D] in a string as markup.
         shown.add_row(*(Text(str(cell)) for cell in row))
-    Console().print(shown)
+    _console().print(shown)
 
 
 def markdown(text: str) -> None:
     """Print rendered Markdown."""
-    Console().print(Markdown(text))
+    _console().print(Markdown(text))
+
+
+def _console() -> Console:
+    """Return a console on standard output; a file, which Rich gives 80 columns, has 160."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 160
+    return console
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks: what starts a line is what tells lines apart."""
+    return " ".join(text.split())
 
 
 @contextmanager
@@ -59,8 +73,9 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
     def show(progress: Progress) -> None:
         name = str(progress.trial or "")
         if progress.event == "fit-end":
-            result = progress.error or f"accuracy {progress.accuracy:.3f}"
-            console.print(Text(f"{name}  {result}"))
+            result = one_line(progress.error) or f"accuracy {progress.accuracy:.3f}"
+            # A line for each fit in a file, however long: Rich takes a file to have 80 columns.
+            console.print(Text(f"{name}  {result}"), soft_wrap=not console.is_terminal)
         if progress.event == "waiting":
             name = f"another comparison runs {name}"
         left = progress.seconds_left

@@ -14,7 +14,7 @@ import typer
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Set
-from tsformer.cli.printing import markdown, study_bar
+from tsformer.cli.printing import markdown, one_line, study_bar
 from tsformer.cli.tables import described, with_columns
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _list_missing(comparison: Comparison) -> None:
 
     skipped = was_skipped(comparison.failures["error"])
     for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
-        error = fit.pop("error")
+        error = one_line(fit.pop("error"))
         typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}")
     for fit in comparison.unrecorded.to_dict("records"):
         typer.echo(f"not recorded, since the tracking store was unreachable: {_words(fit)}")

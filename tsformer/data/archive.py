@@ -150,6 +150,11 @@ def n_test(name: str) -> int | None:
     return None if size is None or pd.isna(size) else int(size)
 
 
+def in_catalog(name: str) -> bool:
+    """Return whether a data set is one of the UCR or UEA archive."""
+    return name in _catalog().index
+
+
 @functools.cache
 def _catalog() -> pd.DataFrame:
     numbers = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]

@@ -131,6 +131,22 @@ def test_other_data_sets_have_none_beside_them(tmp_path: Path) -> None:
     )
 
 
+def test_a_misspelt_data_set_is_named(tmp_path: Path) -> None:
+    rows = "".join(f"{name},ROCKET,default split,0.9,a\n" for name in ("Cofee", "Car", "Site7"))
+    found = published_beside(fits(), written(tmp_path, f"{HEAD}{rows}"))
+    assert found.left_out == (
+        "Published results on 'Cofee' are left out, because the study has no such data set: did "
+        "you mean 'Coffee'?",
+        "There is no published result of the default split on any of the data sets.",
+    )
+    of_another = f"{ROW}Cofee,HC2,default split,0.9,a\nBeef,HC2,default split,0.9,a\n"
+    found = published_beside(fits(), written(tmp_path, f"{HEAD}{of_another}"))
+    assert len(found.left_out) == 1, "the other method has the data set that is meant"
+    of_the_same = of_another.replace("HC2", "ROCKET")
+    found = published_beside(fits(), written(tmp_path, f"{HEAD}{of_the_same}"))
+    assert not found.left_out, "nothing is missing that the name could stand for"
+
+
 def test_a_method_of_the_study_is_not_taken_for_a_published_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"called 'ROCKET \(published\)'"):
         published_beside(fits(method="ROCKET (published)"), written(tmp_path, f"{HEAD}{ROW}"))

@@ -99,7 +99,7 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"methods": {}}, ValueError, "encodings must name at least one"),
+        ({"methods": {}}, ValueError, "encodings or methods must name at least one"),
         ({"methods": {"minirokcet": {}}}, ValueError, "did you mean 'minirocket'"),
         ({"methods": {"a": {"estimator": "rokcet"}}}, ValueError, "did you mean 'rocket'"),
         ({"methods": {"a": {"estimator": 3}}}, TypeError, "estimator of method 'a' must be"),

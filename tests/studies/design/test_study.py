@@ -210,7 +210,7 @@ def test_our_own_studies_can_be_read() -> None:
         ({"encodings": ["lpse"]}, ValueError, "unknown encoding 'lpse': did you mean 'lspe'"),
         ({"encodings": ["tape+erpee"]}, ValueError, "unknown encoding 'erpee'"),
         ({"encodings": ["none", "none"]}, ValueError, "encodings names 'none' twice"),
-        ({"encodings": []}, ValueError, "encodings must name at least one"),
+        ({"encodings": []}, ValueError, "encodings or methods must name at least one"),
         ({"datasets": ()}, ValueError, "datasets must name at least one"),
         ({"datasets": [3]}, TypeError, "datasets must be of type str; got 3"),
         ({"seeds": 0}, ValueError, "seeds must name at least one"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tsformer._names import unknown
-from tsformer.data.archive import n_test
+from tsformer._names import nearest, unknown
+from tsformer.data.archive import in_catalog, n_test
 
 __all__ = [
     "PROTOCOL",
@@ -160,6 +160,7 @@ def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
             f"and not {PROTOCOL!r}."
         )
     found = table[table["protocol"] == PROTOCOL]
+    left_out += _misspelt(found, rows["dataset"].unique().tolist())
     found = found[found["dataset"].isin(rows["dataset"])]
     if found.empty:
         left_out.append(f"There is no published result of the {PROTOCOL} on any of the data sets.")
@@ -174,6 +175,25 @@ def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
     found = found.sort_values("dataset", key=lambda names: names.map(order), kind="stable")
     found = found.rename(columns={"accuracy": "score"})[list(none.columns)]
     return Published(found.reset_index(drop=True), tuple(left_out))
+
+
+def _misspelt(table: pd.DataFrame, datasets: list[str]) -> list[str]:
+    """Return a sentence for each name that may be meant for a data set of the study.
+
+    It is spelled like one of which the same method has no result, and is none of the archives.
+    """
+    said = []
+    for name, rows in table.groupby("dataset", sort=False):
+        if name in datasets or in_catalog(str(name)):
+            continue
+        there = table[table["method"].isin(rows["method"])].groupby("method")["dataset"].agg(set)
+        near = nearest(name, set(datasets) - set.intersection(*there))
+        if near:
+            said.append(
+                f"Published results on {name!r} are left out, because the study has no such data "
+                f"set: did you mean {near[0]!r}?"
+            )
+    return said
 
 
 def _files(path: Path) -> list[Path]:

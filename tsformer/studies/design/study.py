@@ -153,7 +153,8 @@ class Study:
         encodings = (encodings,) if isinstance(encodings, str) else encodings
         encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
         if encodings or not self.methods:
-            encodings = _distinct("encodings", encodings, str)
+            what = "encodings" if encodings else "encodings or methods"
+            encodings = _distinct(what, encodings, str)
         object.__setattr__(self, "encodings", encodings)
         object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
         object.__setattr__(self, "parameters", dict(self.parameters))
