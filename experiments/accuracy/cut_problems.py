@@ -2,13 +2,15 @@
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/cut_problems.py [--jobs 2]
 
-None of the development problems has series of unequal length, or of sizes that say nothing. Three
-things are done to some of them, to the train and the test split alike:
+None of the development problems has series of unequal length, or of sizes that say nothing or are
+far apart. Four things are done to some of them, to the train and the test split alike:
 
 - "cut": of each series a piece is left, a quarter of its length or more, and anywhere in it;
 - "tempo": each series is resampled to a quarter of its steps or more;
 - "units": each series is multiplied by a number of its own, the exponential of a normal one of
-  deviation 1.2.
+  deviation 1.2;
+- "loads": so it is, and by a number of its class; those of all classes are spread evenly over four
+  decades, as the currents of devices are.
 
 A fit sees the changed train split and is scored on the changed test split: the problems are those
 on which recipes may be chosen by their test splits. One row per fit goes to cut_problems.csv as
@@ -39,7 +41,9 @@ from tsformer.tracking.store import commit
 
 NAME = "cut_problems"
 DATASETS = ["ACSF1", "FaceFour", "Lightning2", "OSULeaf", "Worms"]
-CHANGES = ("cut", "tempo", "units")
+CHANGES = ("cut", "tempo", "units", "loads")
+#: Those of which "scaling channels" is measured.
+SIZES = ("units", "loads")
 METHODS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "default": (TSTransformerClassifier, {}),
     "no pooling": (TSTransformerClassifier, {"stem_params": {"downsampling": "stride"}}),
@@ -48,15 +52,20 @@ METHODS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 }
 SHORTEST = 0.25
 SPREAD_OF_UNITS = 1.2
+DECADES_OF_LOADS = 4.0
 
+Labels = npt.NDArray[np.str_]
 Series = npt.NDArray[np.floating[Any]]
 
 
-def changed(X: Sequence[Series], change: str, seed: int) -> list[Series]:
-    """Return series ``[C, L]`` cut, resampled or in units of their own."""
+def changed(X: Sequence[Series], y: Labels, change: str, seed: int) -> list[Series]:
+    """Return series ``[C, L]`` of labels ``y`` cut, resampled, or of other sizes."""
     rng = np.random.default_rng(seed)
+    classes, of_class = np.unique(y, return_inverse=True)
+    # The same for both splits, whatever their seed.
+    loads = np.random.default_rng(0).permutation(np.linspace(0, DECADES_OF_LOADS, len(classes)))
     made = []
-    for x in X:
+    for x, k in zip(X, of_class, strict=True):
         length = x.shape[1]
         n_left = max(round(rng.uniform(SHORTEST, 1) * length), 8)
         if change == "cut":
@@ -66,7 +75,8 @@ def changed(X: Sequence[Series], change: str, seed: int) -> list[Series]:
             steps, asked = np.arange(length), np.linspace(0, length - 1, n_left)
             made.append(np.stack([np.interp(asked, steps, channel) for channel in x]))
         else:
-            made.append(x * np.exp(SPREAD_OF_UNITS * rng.standard_normal()))
+            load = 10 ** loads[k] if change == "loads" else 1.0
+            made.append(load * x * np.exp(SPREAD_OF_UNITS * rng.standard_normal()))
     return made
 
 
@@ -77,9 +87,9 @@ def fit(method: str, dataset: str, change: str, seed: int) -> dict[str, object]:
     X_test, y_test = load_dataset(dataset, split="test")
     kind, options = METHODS[method]
     start = time.process_time()
-    classifier = kind(random_state=seed, **options).fit(changed(X, change, 1), y)
+    classifier = kind(random_state=seed, **options).fit(changed(X, y, change, 1), y)
     seconds = time.process_time() - start
-    accuracy = float((classifier.predict(changed(X_test, change, 2)) == y_test).mean())
+    accuracy = float((classifier.predict(changed(X_test, y_test, change, 2)) == y_test).mean())
     return {
         "method": method,
         "dataset": dataset,
@@ -107,8 +117,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     cells = itertools.product(options.methods, options.datasets, options.changes, options.seeds)
-    # Series in units of their own that are scaled by channel are what the default is compared with.
-    cells = (cell for cell in cells if cell[0] != "scaling channels" or cell[2] == "units")
+    # Series of different size that are scaled by channel are what the default is compared with.
+    cells = (cell for cell in cells if cell[0] != "scaling channels" or cell[2] in SIZES)
     keys = ["method", "dataset", "change", "seed"]
     fits = fit_missing(options.out / f"{NAME}.csv", keys, cells, partial(fit), options.jobs)
     table = fits.pivot_table("accuracy", ["change", "dataset"], "method", aggfunc="mean")

@@ -8,7 +8,7 @@ import pytest
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
 from tsformer.data.panel import Padded
 from tsformer.estimators import scaling_choice
-from tsformer.estimators.scaling_choice import suited_scaling
+from tsformer.estimators.scaling_choice import _share_of_flat, suited_scaling
 
 RNG = np.random.default_rng(0)
 Y = np.arange(48) % 2
@@ -37,6 +37,46 @@ def test_by_what_tells_classes_apart():
     assert chosen(UNITS) == "series"
     assert chosen(LEVELS) == "channel"
     assert chosen(STANDARD) == "channel", "both are the same"
+
+
+#: Classes differ in their frequency, and by a thousand times in their size.
+SIZES = WAVES * np.where(Y, 1e-3, 1.0)[:, None, None]
+
+
+def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):
+    """The ridge is better off with channels, which tell it the classes by their size."""
+    some = SIZES[np.r_[:48:2, 1:48:2, 1:48:2]]  # two thirds are small
+    y = np.repeat([0, 1, 1], 24)
+    assert chosen(some, y) == "series"
+    monkeypatch.setattr(scaling_choice, "_MOST", 1.0)
+    assert chosen(some, y) == "channel"
+
+
+def test_half_of_the_series_may_be_flat():
+    assert chosen(SIZES) == "channel", "by size alone they are told apart"
+    X = np.concatenate([SIZES, SIZES[Y == 1][:1]])
+    assert chosen(X, np.append(Y, 1)) == "series"
+
+
+def test_flat_is_less_than_a_tenth():
+    y = np.repeat([0, 1, 1], 24)
+    for factor, share in ((0.05, 2 / 3), (0.2, 0)):
+        X = STANDARD[np.r_[:48:2, 1:48:2, 1:48:2]] * np.where(y, factor, 1.0)[:, None, None]
+        assert _share_of_flat(Padded(X.mT, np.full(72, 40))) == pytest.approx(share)
+
+
+def test_constant_series_do_not_count_as_flat():
+    X = np.concatenate([1e3 * LEVELS, np.zeros((72, 1, 40))])
+    y = np.concatenate([Y, np.zeros(72, dtype=int)])
+    assert chosen(X, y) == "channel"
+    X[48:] = np.nan
+    assert chosen(X, y, np.repeat([1.0, 1e-3], [48, 72])) == "channel", "nor if all is missing"
+
+
+def test_flat_are_channels_of_series():
+    X = np.concatenate([SIZES[Y == 1], LEVELS[Y == 1]], axis=1)
+    X[0, 0] = WAVES[0, 0]  # beside it the others of this channel are flat
+    assert _share_of_flat(Padded(X.mT, np.full(24, 40))) == 23 / 48
 
 
 def test_auto_is_the_default_and_is_looked_up_once():
@@ -100,7 +140,8 @@ def test_of_many_series_some_are_drawn(monkeypatch):
         return fit(panel, *args, **options)
 
     monkeypatch.setattr(scaling_choice, "fitted_convolutions", counted)
-    assert chosen(UNITS) == chosen(UNITS) == "series"
+    X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
+    assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
 
 

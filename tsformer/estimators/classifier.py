@@ -99,7 +99,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         How values are standardised. "channel": each channel by its mean and standard deviation
         over the training series; "series": each channel of each series by its own; None: not at
         all. "auto" takes that of the first two with which a ridge classifier on random
-        convolutions has the less cross-entropy, by leave-one-out on up to 512 training series, see
+        convolutions has the less cross-entropy, by leave-one-out on up to 512 training series, but
+        "series" where by "channel" more than half of them would vary by less than a tenth, see
         `tsformer.estimators.scaling_choice`; `preprocessor_.scaling` says which. It is that of
         `init_from` if that is given, and "channel" for other stems than "conv". Codes are never
         scaled. It takes the place of scikit-learn's `StandardScaler`, which standardises each step

@@ -1,4 +1,8 @@
-"""Which scaling suits a data set, by its training series: that which a ridge classifier prefers."""
+"""Which scaling suits a data set, by its training series.
+
+It is that which a ridge classifier on random convolutions prefers, unless standardised channels
+would hide the shape of most series from a network.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,20 @@ _ALIKE = 0.1
 #: features that are computed of each.
 _FEWEST_SERIES, _MOST_SERIES = 10, 512
 _N_FEATURES, _N_GROUPS = 1250, 8
+#: A channel of a series that varies by less than this share of the channel's deviation is flat for
+#: a network; and the share of them from which on each series is standardised by itself.
+_FLAT, _MOST = 0.1, 0.5
 _SEED = 0
 _CPU = torch.device("cpu")
 
 
 def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | None) -> str:
-    """Return the scaling of `better_scaling`, by at most 512 training series drawn at random.
+    """Return the scaling for a transformer, by at most 512 training series drawn at random.
+
+    It is that of `better_scaling`, but "series" where the sizes of series differ so much that, with
+    each channel standardised over all of them, more than half vary by less than a tenth. Random
+    convolutions read such series all the same, since what they count are steps above a quantile,
+    however small the values; to a network they are flat.
 
     Nothing here depends on `random_state`, so that members of an ensemble decide alike.
 
@@ -53,8 +65,11 @@ def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | No
     classes, of_class = np.unique(targets[drawn], return_inverse=True)
     if len(of_class) < _FEWEST_SERIES or len(classes) == 1:
         return "channel"
+    some = series.take(drawn)
+    if _share_of_flat(some) > _MOST:
+        return "series"
     scaler = better_scaling(
-        series.take(drawn),
+        some,
         of_class,
         None if weights is None else weights[drawn],
         n_features=_N_FEATURES,
@@ -67,6 +82,24 @@ def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | No
     scaling = scaler.scaling
     assert scaling is not None
     return scaling
+
+
+def _share_of_flat(series: SeriesSource) -> float:
+    """Return the share that is flat, with channels standardised, of the channels of all series.
+
+    Those that are constant do not count, since standardised by themselves they stay so.
+    """
+    over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
+    n_flat = n_varying = 0
+    for index in series.parts():
+        x = torch.from_numpy(series.read(index).values)
+        observed = ~x.isnan()
+        whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
+        highest = x.where(observed, -torch.inf).amax(dim=1)
+        varying = highest > x.where(observed, torch.inf).amin(dim=1)
+        n_flat += int(((own[:, 0] < _FLAT * whole) & varying).sum())
+        n_varying += int(varying.sum())
+    return n_flat / max(n_varying, 1)
 
 
 def better_scaling(
