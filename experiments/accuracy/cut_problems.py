@@ -42,12 +42,13 @@ from tsformer.tracking.store import commit
 NAME = "cut_problems"
 DATASETS = ["ACSF1", "FaceFour", "Lightning2", "OSULeaf", "Worms"]
 CHANGES = ("cut", "tempo", "units", "loads")
-#: Those of which "scaling channels" is measured.
-SIZES = ("units", "loads")
+#: Where the default is compared with one scaling for all.
+SCALINGS = {"scaling channels": ("units", "loads"), "scaling series": ("loads",)}
 METHODS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "default": (TSTransformerClassifier, {}),
     "no pooling": (TSTransformerClassifier, {"stem_params": {"downsampling": "stride"}}),
     "scaling channels": (TSTransformerClassifier, {"scaling": "channel"}),
+    "scaling series": (TSTransformerClassifier, {"scaling": "series"}),
     "random convolutions": (RandomConvolutionClassifier, {}),
 }
 SHORTEST = 0.25
@@ -117,8 +118,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     cells = itertools.product(options.methods, options.datasets, options.changes, options.seeds)
-    # Series of different size that are scaled by channel are what the default is compared with.
-    cells = (cell for cell in cells if cell[0] != "scaling channels" or cell[2] in SIZES)
+    cells = (cell for cell in cells if cell[2] in SCALINGS.get(cell[0], CHANGES))
     keys = ["method", "dataset", "change", "seed"]
     fits = fit_missing(options.out / f"{NAME}.csv", keys, cells, partial(fit), options.jobs)
     table = fits.pivot_table("accuracy", ["change", "dataset"], "method", aggfunc="mean")

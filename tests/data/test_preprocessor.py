@@ -221,6 +221,7 @@ def test_an_unknown_treatment_of_gaps():
 FITTED = {
     "channel": (Scaler("channel"), RAGGED),
     "series, gaps": (Scaler("series"), with_gaps()[0]),
+    "size": (Scaler("series+size"), with_gaps()[0]),
     "other gaps": (Scaler("channel", gaps="mask"), with_gaps()[0][:, :2]),
     "views": (Scaler("channel", views="values+difference", view_params={"scale": 2.0}), RAGGED),
     "codes": (Vocabulary(), [np.array([5, -3, 5]), np.array([100])]),
@@ -262,7 +263,7 @@ def test_a_tensor_that_belongs_to_nothing_is_refused():
         Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
 
 
-@pytest.mark.parametrize("how", ["channel", "series", None])
+@pytest.mark.parametrize("how", ["channel", "series", "series+size", None])
 def test_scaling_and_the_rest_are_the_whole(how):
     X, times = with_gaps()
     series = to_padded(X, times)
@@ -270,7 +271,9 @@ def test_scaling_and_the_rest_are_the_whole(how):
     x, t = torch.from_numpy(series.values), torch.from_numpy(series.times)
     mean, std = scaler.moments(x, ~x.isnan())
     rest = scaler.without_scaling()
-    for whole, part in zip(scaler(x, t), rest((x - mean) / std, t), strict=True):
+    size = scaler.size_of(x)
+    assert (size is not None) == (how == "series+size")
+    for whole, part in zip(scaler(x, t), rest((x - mean) / std, t, size), strict=True):
         torch.testing.assert_close(part, whole)
     assert scaler.scaling == how, "the original is as it was"
 

@@ -50,6 +50,7 @@ def saved(path):
         {"head_norm": "layer", "stem_params": {"n_residual": 1, "downsampling": "mean"}},
         {"views": "values+difference", "view_params": {"scale": 0.5}},
         {"views": "difference", "scaling": "series"},
+        {"views": "values+difference", "scaling": "series+size"},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )

@@ -34,7 +34,7 @@ def fitted(X, y=Y, **options) -> str | None:
 
 
 def test_by_what_tells_classes_apart():
-    assert chosen(UNITS) == "series"
+    assert chosen(UNITS) == "series+size"
     assert chosen(LEVELS) == "channel"
     assert chosen(STANDARD) == "channel", "both are the same"
 
@@ -47,7 +47,7 @@ def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):
     """The ridge is better off with channels, which tell it the classes by their size."""
     some = SIZES[np.r_[:48:2, 1:48:2, 1:48:2]]  # two thirds are small
     y = np.repeat([0, 1, 1], 24)
-    assert chosen(some, y) == "series"
+    assert chosen(some, y) == "series+size"
     monkeypatch.setattr(scaling_choice, "_MOST", 1.0)
     assert chosen(some, y) == "channel"
 
@@ -55,7 +55,7 @@ def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):
 def test_half_of_the_series_may_be_flat():
     assert chosen(SIZES) == "channel", "by size alone they are told apart"
     X = np.concatenate([SIZES, SIZES[Y == 1][:1]])
-    assert chosen(X, np.append(Y, 1)) == "series"
+    assert chosen(X, np.append(Y, 1)) == "series+size"
 
 
 def test_flat_is_less_than_a_tenth():
@@ -80,15 +80,18 @@ def test_flat_are_channels_of_series():
 
 
 def test_auto_is_the_default_and_is_looked_up_once():
-    assert fitted(UNITS) == "series"
+    assert fitted(UNITS) == "series+size"
     assert fitted(LEVELS) == "channel"
-    for scaling in ("channel", "series", None):
+    for scaling in ("channel", "series", "series+size", None):
         assert fitted(UNITS, scaling=scaling) == scaling
 
 
 def test_members_share_it():
     clf = TSTransformerClassifier(n_estimators=2, augmentation=None, **SMALL).fit(UNITS, Y)
-    assert [each.preprocessor_.scaling for each in clf.estimators_] == ["series", "series"]
+    assert [each.preprocessor_.scaling for each in clf.estimators_] == [
+        "series+size",
+        "series+size",
+    ]
 
 
 def test_other_stems_and_estimators_without_classes_standardise_channels():
@@ -98,7 +101,7 @@ def test_other_stems_and_estimators_without_classes_standardise_channels():
         assert estimator.preprocessor_.scaling == "channel"
 
 
-@pytest.mark.parametrize("scaling", ["auto", "series"])
+@pytest.mark.parametrize("scaling", ["auto", "series", "series+size"])
 def test_weights_that_are_taken_over_bring_their_scaling(scaling):
     encoder = TSTransformerEncoder(scaling=scaling, **SMALL)
     expected = "channel" if scaling == "auto" else scaling
@@ -110,18 +113,18 @@ def test_weights_that_are_taken_over_bring_their_scaling(scaling):
 
 def test_semi_supervised_fits_choose_by_the_labelled_series():
     y = np.where(np.arange(48) < 32, Y, -1)
-    assert fitted(UNITS, y, unlabelled="use") == "series"
+    assert fitted(UNITS, y, unlabelled="use") == "series+size"
     assert fitted(LEVELS, y, unlabelled="use") == "channel"
 
 
 def test_series_without_weight_do_not_decide():
     X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
-    assert chosen(X, y, np.repeat([1.0, 0.0], 48)) == "series"
+    assert chosen(X, y, np.repeat([1.0, 0.0], 48)) == "series+size"
     assert chosen(X, y, np.repeat([0.0, 1.0], 48)) == "channel"
 
 
 def test_few_series_say_nothing():
-    assert chosen(UNITS[:10], Y[:10]) == "series"
+    assert chosen(UNITS[:10], Y[:10]) == "series+size"
     assert chosen(UNITS[:9], Y[:9]) == "channel"
 
 
@@ -150,4 +153,4 @@ def test_unequal_lengths_and_gaps():
     X[::3, :, 25:] = np.nan
     X[1::3, :, 10:14] = np.nan
     lengths = np.where(np.arange(48) % 3 == 0, 25, 40)
-    assert suited_scaling(Padded(X.mT, lengths), Y, None) == "series"
+    assert suited_scaling(Padded(X.mT, lengths), Y, None) == "series+size"

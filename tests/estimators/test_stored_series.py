@@ -155,7 +155,8 @@ def test_the_same_model_wherever_series_are(how, problem, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"scaling": "series"}, {"scaling": None, "views": "values"}]
+    "options",
+    [{}, {"scaling": "series"}, {"scaling": "series+size"}, {"scaling": None, "views": "values"}],
 )
 def test_the_same_model_whether_what_was_preprocessed_is_kept(options, problem, monkeypatch):
     X, y = problem

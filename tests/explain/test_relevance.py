@@ -104,13 +104,16 @@ def test_any_recipe_adds_up(options, everything, fit):
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01, rtol=0.01)
 
 
-def test_the_moments_of_a_series_are_held_fixed(plain, fit):
-    clf = fit(plain, scaling="series")
+@pytest.mark.parametrize("scaling", ["series", "series+size"])
+def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
+    clf = fit(plain, scaling=scaling)
     found = clf.explain(plain.X, target="b")
     X = plain.X
     scaled = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
+    size = clf.preprocessor_.size_of(torch.from_numpy(X.swapaxes(1, 2)))
     rest = copy.copy(clf)
     rest.preprocessor_ = clf.preprocessor_.without_scaling()
+    rest.preprocessor_.size_of = lambda x: size
     change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
     np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)

@@ -123,6 +123,11 @@ CASES = {
         {"X": series(12, LENGTH, 1, seed=0)},
         {"make": lambda n, length: series(n, length, 1)},
     ),
+    "each series scaled by itself, its size beside it": (
+        {"scaling": "series+size", "views": "values+difference"},
+        {"X": series(12, LENGTH, seed=0) * np.logspace(-3, 3, 12)[:, None, None]},
+        {},
+    ),
     **{
         f"all views, tokens by {how}, a norm before the head, at times": (
             {

@@ -20,12 +20,13 @@ from tsformer._names import unknown
 from tsformer.data.moments import Moments
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered
+from tsformer.data.size import Size
 from tsformer.data.stored_panel import AnyPanel, StoredPanel
 from tsformer.data.views import make_difference, views_in
 
 __all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary"]
 
-SCALINGS = ("channel", "series", None)
+SCALINGS = ("channel", "series", "series+size", None)
 GAPS = ("interpolate", "mask")
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
 #: no information; see experiments/accuracy/missing_values.py.
@@ -97,7 +98,7 @@ class Preprocessor(nn.Module):
             yield result
 
     def forward(
-        self, x: Tensor, times: Tensor | None = None
+        self, x: Tensor, times: Tensor | None = None, size: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Preprocess series of equal or unequal length.
 
@@ -107,6 +108,8 @@ class Preprocessor(nn.Module):
             NaN where a value is missing and past the end of a series.
         times : Tensor [B, L] of float64, optional
             Times of the steps; ignored past the end of a series.
+        size : Tensor [B, 1, 2 C] of float64, optional
+            Added as channels, in place of what ``scaling="series+size"`` finds in `x`.
 
         Returns
         -------
@@ -118,13 +121,15 @@ class Preprocessor(nn.Module):
             Time since the first step of each series, in units of `time_step`.
         """
         elapsed = None if times is None or self.time_step is None else self._elapsed(times)
-        values, mask = self._convert(x, elapsed)
+        values, mask = self._convert(x, elapsed, size)
         return values, mask, None if elapsed is None else elapsed.float()
 
     def _elapsed(self, times: Tensor) -> Tensor:
         return (times - times[:, :1]) / (self.time_step or 1.0)
 
-    def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _convert(
+        self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return the values and the mask of `forward`."""
         raise NotImplementedError
 
@@ -225,9 +230,11 @@ class Scaler(Preprocessor):
 
     Parameters
     ----------
-    scaling : {"channel", "series", None}
+    scaling : {"channel", "series", "series+size", None}
         "channel": each channel by its mean and standard deviation over the training series;
-        "series": each channel of each series by its own; None: values are left as they are.
+        "series": each channel of each series by its own; "series+size": so too, and the model reads
+        both numbers as two more channels for each, see `tsformer.data.size.Size`; None: values are
+        left as they are.
     gaps : {"interpolate", "mask"}, default="interpolate"
         "mask": missing values become 0, the flag is 1 where a value was observed and 0 where it is
         missing, and steps with no value in any channel are masked.
@@ -235,7 +242,8 @@ class Scaler(Preprocessor):
         With "interpolate", the value of the flag; None leaves the flags out.
     views : str, default="values"
         What the model reads of each channel: "values", "difference" or "values+difference", whose
-        channels follow one another in this order. See `tsformer.data.views.Difference`.
+        channels follow one another in this order, before those of the size. See
+        `tsformer.data.views.Difference`.
     view_params : mapping, optional
         Options of the difference, ``{"scale": 0.25}``.
 
@@ -273,6 +281,7 @@ class Scaler(Preprocessor):
         parts = views_in(views)
         self.difference = make_difference(view_params) if "difference" in parts else None
         self._with_values = "values" in parts
+        self.size = Size() if scaling == "series+size" else None
         self.n_channels = 0
         self.register_buffer("mean", None)
         self.register_buffer("std", None)
@@ -282,7 +291,7 @@ class Scaler(Preprocessor):
     @property
     def n_inputs(self) -> int:
         """Number of channels, including those of all views and the flags."""
-        n_views = self._with_values + (self.difference is not None)
+        n_views = self._with_values + (self.difference is not None) + 2 * (self.size is not None)
         return n_views * self.n_channels + self.n_flags
 
     @property
@@ -313,7 +322,10 @@ class Scaler(Preprocessor):
             for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):
                 moments.add(x, observed)
                 _refuse_overflow(x, observed, moments.std)
-            self.mean, self.std = moments.mean, _positive(moments.mean, moments.std)
+            self.mean = moments.mean
+            self.std = _deviation(moments.mean, moments.std, constant=1.0)
+        if self.size is not None:
+            self.size.fit(self._over(series, lambda x, _: _moments(x, ~x.isnan(), dim=(1,))))
         if self.difference is not None:
             self.difference.fit(
                 self._over(series, lambda x, elapsed: (self._scaled(x, ~x.isnan()), elapsed))
@@ -322,8 +334,11 @@ class Scaler(Preprocessor):
     def _masks(self, gaps: Gaps) -> bool:
         return bool((gaps.late if self.gaps == "interpolate" else gaps.empty).any())
 
-    def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _convert(
+        self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         observed = ~x.isnan()
+        size = self.size_of(x) if size is None else size
         x = self._scaled(x, observed)
         views = [] if self.difference is None else [self.difference(x, elapsed)]
         mask = observed.any(dim=-1)
@@ -339,6 +354,8 @@ class Scaler(Preprocessor):
             x = x.where(mask[..., None], 0.0)
             flags = (self.gap_flag or 0.0) * missing.index_select(-1, self.gap_channels)
         views = [x, *views] if self._with_values else views
+        if size is not None:
+            views.append(size.where(mask[..., None], 0.0))
         if self.n_flags:
             views.append(flags)
         return torch.cat([view.float() for view in views], dim=-1), mask
@@ -346,6 +363,7 @@ class Scaler(Preprocessor):
     def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
         names = {"mean", "std"} if self.scaling == "channel" else set()
         names |= set() if self.difference is None else {"difference.std"}
+        names |= set() if self.size is None else {f"size.{name}" for name in self.size.state_dict()}
         if set(tensors) != names:
             raise ValueError(
                 f"the tensors of a scaler with these options are {sorted(names)}; got "
@@ -357,7 +375,7 @@ class Scaler(Preprocessor):
                     f"tensor {self.prefix}{name} must have a float64 for each of the "
                     f"{self.n_channels} channels; got {tuple(tensor.shape)} of {tensor.dtype}"
                 )
-            if name.endswith("std") and not bool((tensor > 0).all()):
+            if name.endswith(("std", "floor")) and not bool((tensor > 0).all()):
                 raise ValueError(f"tensor {self.prefix}{name} must be positive")
 
     def _scaled(self, x: Tensor, observed: Tensor) -> Tensor:
@@ -387,16 +405,27 @@ class Scaler(Preprocessor):
         """
         if self.mean is not None and self.std is not None:
             return self.mean, self.std
-        if self.scaling == "series":
-            return _moments(x, observed, dim=(1,))
+        if self.scaling is not None and self.scaling.startswith("series"):
+            mean, std = _moments(x, observed, dim=(1,))
+            return mean, std.where(std > 0, 1.0)
         return x.new_zeros(self.n_channels), x.new_ones(self.n_channels)
 
     def without_scaling(self) -> Scaler:
-        """Return a preprocessor that does to scaled values all that this one does after scaling."""
+        """Return a preprocessor that does to scaled values all that this one does after scaling.
+
+        It has no size: `forward` takes that of the series as they were, see `size_of`.
+        """
         rest = deepcopy(self)
         rest.scaling = None
-        rest.mean = rest.std = None
+        rest.mean = rest.std = rest.size = None
         return rest
+
+    def size_of(self, x: Tensor) -> Tensor | None:
+        """Return the size of series ``[B, L, C]`` that the model reads, ``[B, 1, 2 C]``, or None.
+
+        None without ``scaling="series+size"``.
+        """
+        return None if self.size is None else self.size(*_moments(x, ~x.isnan(), dim=(1,)))
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         gaps = series.gaps
@@ -470,7 +499,9 @@ class Vocabulary(Preprocessor):
 
         return torch.cat(list(self._over(series, codes))).unique()
 
-    def _convert(self, x: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _convert(
+        self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         if not torch.compiler.is_compiling():
             _check_codes(x)
         observed = ~x[..., 0].isnan()
@@ -530,14 +561,14 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
 
 
 def _moments(x: Tensor, observed: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of observed values; 0 and 1 if none, std 1 if constant."""
+    """Mean and standard deviation of observed values; 0 if none, and if constant."""
     count = observed.sum(dim=dim, keepdim=True).clamp(min=1)
     mean = x.where(observed, 0.0).sum(dim=dim, keepdim=True) / count
     squares = (x - mean).square().where(observed, 0.0)
     std = (squares.sum(dim=dim, keepdim=True) / count).sqrt()
     if not torch.compiler.is_compiling():
         _refuse_overflow(x, observed, std)
-    return mean, _positive(mean, std)
+    return mean, _deviation(mean, std, constant=0.0)
 
 
 def _refuse_overflow(x: Tensor, observed: Tensor, std: Tensor) -> None:
@@ -548,9 +579,9 @@ def _refuse_overflow(x: Tensor, observed: Tensor, std: Tensor) -> None:
         )
 
 
-def _positive(mean: Tensor, std: Tensor) -> Tensor:
-    """Return 1 for the deviation of a constant, which is rounding error: it would amplify that."""
-    return std.where(std > 1e-12 * mean.abs().clamp(min=1.0), 1.0)
+def _deviation(mean: Tensor, std: Tensor, *, constant: float) -> Tensor:
+    """Return another number for the deviation of a constant, which is rounding error."""
+    return std.where(std > 1e-12 * mean.abs().clamp(min=1.0), constant)
 
 
 def _refuse_too_large(x: Tensor) -> None:

@@ -95,16 +95,18 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         over the series, ``(z - mean) / std * weight + bias``, in `predict` with the statistics of
         the training series; "layer" [4]_ the features of each series. Either has ``2 * d_model``
         parameters.
-    scaling : {"auto", "channel", "series", None}, default="auto"
+    scaling : {"auto", "channel", "series", "series+size", None}, default="auto"
         How values are standardised. "channel": each channel by its mean and standard deviation
-        over the training series; "series": each channel of each series by its own; None: not at
-        all. "auto" takes that of the first two with which a ridge classifier on random
-        convolutions has the less cross-entropy, by leave-one-out on up to 512 training series, but
-        "series" where by "channel" more than half of them would vary by less than a tenth, see
-        `tsformer.estimators.scaling_choice`; `preprocessor_.scaling` says which. It is that of
-        `init_from` if that is given, and "channel" for other stems than "conv". Codes are never
-        scaled. It takes the place of scikit-learn's `StandardScaler`, which standardises each step
-        of a 2-D `X` by itself, and refuses a 3-D one.
+        over the training series; "series": each channel of each series by its own;
+        "series+size": so too, and the model reads the logarithm of that deviation, and the mean,
+        as two more channels, see `tsformer.data.size`; None: not at all. "auto" takes that of the
+        first two with which a ridge classifier on random convolutions has the less cross-entropy,
+        by leave-one-out on up to 512 training series, but "series+size" where by "channel" more
+        than half of them would vary by less than a tenth, see `tsformer.estimators.scaling_choice`;
+        `preprocessor_.scaling` says which. It is that of `init_from` if that is given, and
+        "channel" for other stems than "conv". Codes are never scaled. It takes the place of
+        scikit-learn's `StandardScaler`, which standardises each step of a 2-D `X` by itself, and
+        refuses a 3-D one.
     views : str, default="auto"
         What the model reads of each channel: "values", "difference", or both as
         "values+difference". The first difference [5]_, over time if there are times, is divided by

@@ -57,7 +57,7 @@ def agreement_kept(
         Training series, `n` of them.
     targets : ndarray [n] of int
         Class of each.
-    scaling : {"channel", "series", None}
+    scaling : {"channel", "series", "series+size", None}
         As of the estimator.
 
     Returns

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tsformer._names import unknown
 from tsformer.data.panel import Panel
-from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler
+from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
@@ -29,6 +29,7 @@ from tsformer.training.plan import resolve_device
 
 __all__ = ["RandomConvolutionClassifier", "RandomConvolutionParameters"]
 
+_SCALINGS = ("auto", "series", "channel", None)
 #: ``scaling="auto"``: this share of the features is enough to tell which scaling is better.
 _SHARE_OF_TRIAL = 1 / 8
 
@@ -218,8 +219,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             raise ValueError("n_features and n_groups are both 0, which leaves no features")
         if self.n_groups % 2:
             raise ValueError(f"n_groups must be even; got {self.n_groups}")
-        if self.scaling not in ("auto", *SCALINGS):
-            raise ValueError(unknown("scaling", self.scaling, ("auto", *SCALINGS)))
+        if self.scaling not in _SCALINGS:
+            raise ValueError(unknown("scaling", self.scaling, _SCALINGS))
         if self.timestamps not in (None, "index"):
             raise ValueError(unknown("timestamps", self.timestamps, (None, "index")))
 

@@ -35,10 +35,10 @@ _CPU = torch.device("cpu")
 def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | None) -> str:
     """Return the scaling for a transformer, by at most 512 training series drawn at random.
 
-    It is that of `better_scaling`, but "series" where the sizes of series differ so much that, with
-    each channel standardised over all of them, more than half vary by less than a tenth. Random
-    convolutions read such series all the same, since what they count are steps above a quantile,
-    however small the values; to a network they are flat.
+    It is that of `better_scaling`, but "series+size" where the sizes of series differ so much that,
+    with each channel standardised over all of them, more than half vary by less than a tenth.
+    Random convolutions read such series all the same, since what they count are steps above a
+    quantile, however small the values; to a network they are flat.
 
     Nothing here depends on `random_state`, so that members of an ensemble decide alike.
 
@@ -53,7 +53,7 @@ def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | No
 
     Returns
     -------
-    {"channel", "series"}
+    {"channel", "series", "series+size"}
         "channel" if nothing can be said: of fewer than ten series with weight, or of one class.
     """
     counted = np.ones(len(targets), dtype=bool) if weights is None else weights > 0
@@ -67,7 +67,7 @@ def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | No
         return "channel"
     some = series.take(drawn)
     if _share_of_flat(some) > _MOST:
-        return "series"
+        return "series+size"
     scaler = better_scaling(
         some,
         of_class,

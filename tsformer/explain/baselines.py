@@ -92,6 +92,7 @@ def logits_from_baseline(
         difference=((values - mean) / std - empty).where(observed, 0.0),
         baseline=empty,
         channel=torch.arange(values.shape[2]),
+        size=preprocessor.size_of(values),
         **common,
     )
 

@@ -47,6 +47,8 @@ class LogitsOfDifference(ABC):
         Times of the steps, as given.
     channel : Tensor [F] of int64
         The channel that each feature is of.
+    size : Tensor [B, 1, 2 C] of float64, optional
+        The size of the series, if the model reads it beside their values.
     """
 
     model: TSTransformer
@@ -58,6 +60,7 @@ class LogitsOfDifference(ABC):
     baseline: Tensor
     times: Tensor | None
     channel: Tensor
+    size: Tensor | None = None
 
     def take(self, rows: Tensor, length: int | None = None) -> Self:
         """Return the same for some of the series, cut to `length` steps."""
@@ -70,6 +73,7 @@ class LogitsOfDifference(ABC):
                 ("times", self.times),
             )
         }
+        cut["size"] = None if self.size is None else self.size[rows]
         return replace(self, **cut)  # type: ignore[arg-type]
 
     @property
@@ -78,9 +82,9 @@ class LogitsOfDifference(ABC):
         return ~self.series.isnan()
 
     @property
-    def context(self) -> tuple[Tensor, Tensor, Tensor | None]:
+    def context(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """What a call needs besides the difference; captum repeats it along with the series."""
-        return self.baseline, self.observed, self.times
+        return self.baseline, self.observed, self.times, self.size
 
     @property
     def clock(self) -> Tensor:
@@ -103,13 +107,16 @@ class LogitsOfDifference(ABC):
         baseline: Tensor,
         observed: Tensor,
         times: Tensor | None,
+        size: Tensor | None,
     ) -> Tensor:
         """Compute logits ``[B, K]`` of float64 for differences from the baseline ``[B, L, F]``."""
-        logits = self._logits(baseline + difference, observed, times)
+        logits = self._logits(baseline + difference, observed, times, size)
         return logits.cpu().double() / self.temperature
 
     @abstractmethod
-    def _logits(self, features: Tensor, observed: Tensor, times: Tensor | None) -> Tensor:
+    def _logits(
+        self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
+    ) -> Tensor:
         """Return the logits of the model for features ``[B, L, F]``."""
 
     def change(self, target: Tensor) -> Tensor:
@@ -151,20 +158,24 @@ class LogitsOfValues(LogitsOfDifference):
     The rest of the preprocessing, which fills gaps and adds views, is differentiated through.
     Scaling is not part of the function: it maps each value by itself, so that it changes no
     relevance, unless a series is scaled by its own mean and deviation. These are then held fixed at
-    those of the series: if they followed a series that fades to a flat baseline, scaling would undo
-    the fading.
+    those of the series, as are the numbers that the model reads of them with ``"series+size"``: if
+    they followed a series that fades to a flat baseline, scaling would undo the fading.
     """
 
-    def _logits(self, features: Tensor, observed: Tensor, times: Tensor | None) -> Tensor:
+    def _logits(
+        self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
+    ) -> Tensor:
         x = features.where(observed, torch.nan)
-        logits: Tensor = self.model(*self._for_model(self.rest(x, times)))
+        logits: Tensor = self.model(*self._for_model(self.rest(x, times, size)))
         return logits
 
 
 class LogitsOfCodes(LogitsOfDifference):
     """For symbolic series: the features of a step are the vector that the stem has for its code."""
 
-    def _logits(self, features: Tensor, observed: Tensor, times: Tensor | None) -> Tensor:
+    def _logits(
+        self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
+    ) -> Tensor:
         # Which code stands where no longer matters: its vector is replaced by `features`.
         codes = torch.zeros_like(features[..., :1]).where(observed, torch.nan)
         values, mask, times = self._for_model(self.rest(codes, times))

@@ -1,0 +1,91 @@
+"""Size: how large each series is, for a model that reads only the shape of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Size"]
+
+#: Sizes further from the mean of the training series are taken to be so far, in deviations.
+_MOST = 5.0
+
+
+class Size(nn.Module):
+    r"""The size and the level of each channel of a series, on scales that fit several decades.
+
+    .. math:: a = \log \sigma, \qquad b = \operatorname{asinh}(\mu / u)
+
+    where :math:`\mu` and :math:`\sigma` are the mean and the standard deviation of the channel in
+    this series, and the unit :math:`u` is the geometric mean of :math:`\sigma` over the training
+    series. Both are standardised over the training series, and cut at five deviations.
+
+    What standardising each series by itself takes away comes back as numbers of a like magnitude,
+    however many decades the sizes span. A constant channel has the least size in training.
+
+    Attributes
+    ----------
+    floor, mean, std, level_mean, level_std : Tensor [C] of float64
+        The least deviation in training, and mean and standard deviation of `a` and of `b` over the
+        training series; after `fit`.
+
+    Examples
+    --------
+    >>> size = Size()
+    >>> mean, std = torch.zeros(3, 1, 1).double(), torch.tensor([0.01, 1.0, 100.0]).double()
+    >>> size.fit([(mean, std[:, None, None])])
+    >>> size(mean, std[:, None, None])[:, 0, 0].round(decimals=3).tolist()
+    [-1.225, 0.0, 1.225]
+    """
+
+    floor: Tensor
+    mean: Tensor
+    std: Tensor
+    level_mean: Tensor
+    level_std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("floor", "mean", "std", "level_mean", "level_std"):
+            self.register_buffer(name, torch.ones(0, dtype=torch.float64))
+
+    def fit(self, parts: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Learn from the arguments of `forward` for part after part of the training series."""
+        means, deviations = (torch.cat(each)[:, 0] for each in zip(*parts, strict=True))
+        varying = deviations > 0
+        lowest = deviations.where(varying, torch.inf).amin(dim=0)
+        self.floor = lowest.where(lowest.isfinite(), 1.0)
+        logs = deviations.maximum(self.floor).log()
+        self.mean, self.std = logs.mean(dim=0), _positive(logs.std(dim=0, correction=0))
+        levels = _asinh(means / self.mean.exp())
+        self.level_mean = levels.mean(dim=0)
+        self.level_std = _positive(levels.std(dim=0, correction=0))
+
+    def forward(self, mean: Tensor, std: Tensor) -> Tensor:
+        """Return size and level of series.
+
+        Parameters
+        ----------
+        mean, std : Tensor [B, 1, C] of float64
+            Of each channel of each series, 0 for the deviation of a constant.
+
+        Returns
+        -------
+        Tensor [B, 1, 2 C] of float64
+            The sizes of all channels, and then their levels.
+        """
+        size = (std.maximum(self.floor).log() - self.mean) / self.std
+        level = (_asinh(mean / self.mean.exp()) - self.level_mean) / self.level_std
+        return torch.cat([size, level], dim=-1).clamp(-_MOST, _MOST)
+
+
+def _asinh(x: Tensor) -> Tensor:
+    """Return the area hyperbolic sine, which ONNX Runtime does not have for float64."""
+    return x.sign() * (x.abs() + (x.square() + 1).sqrt()).log()
+
+
+def _positive(std: Tensor) -> Tensor:
+    """Return 1 for deviations that are rounding error: all training series are alike."""
+    return std.where(std > 1e-9, 1.0)
