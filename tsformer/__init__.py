@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev3"
+__version__ = "0.2.0.dev4"
 
 # Public name -> its module, imported on first use, so that `import tsformer` is cheap.
 _PUBLIC = {

@@ -32,6 +32,7 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
     X = rng.normal(size=(12, 2, 20))
     gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
     times = np.cumsum(rng.random((12, 20)), axis=1)
+    far = gaps * np.logspace(-3, 3, 12)[:, None, None]
     codes = rng.integers(5, size=(12, 1, 20)).astype(float)
     y = np.array(["a", "b", "c"] * 4)
     classifier = TSTransformerClassifier(**SMALL, class_weight={"a": 2.0, "b": 1.0, "c": 0.5})
@@ -47,6 +48,7 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
             TSTransformerClassifier(**SMALL).fit(gaps, y, times=times),
             *(gaps, times),
         ),
+        "far_sizes": (TSTransformerClassifier(**SMALL).fit(far, y), far, None),
         "varied_members": (
             TSTransformerClassifier(**SMALL, n_estimators=3, members="varied").fit(X, y),
             *(X, None),
