@@ -25,6 +25,7 @@ from experiments.accuracy import (
     calibration,
     confirmation,
     cut_problems,
+    far_sizes,
     large_data,
     long_series,
     recipe_study,
@@ -76,12 +77,14 @@ EXPLANATIONS = ROOT / "docs/explanations.md"
 KNOWN_WINDOWS = COMMITTED / "explanations_known.csv"
 CONFIRMATION = COMMITTED / "confirmation_averages.csv"
 SECOND_SCORING = COMMITTED / "confirmation_2_averages.csv"
+THIRD_SCORING = COMMITTED / "confirmation_3_averages.csv"
 LONG = COMMITTED / "long_series.csv"
 FEW_LABELS = COMMITTED / "pretraining.csv"
 PRETRAINING_RATE = COMMITTED / "pretraining_learning_rate.csv"
 FEW_LABELS_PAGE = ROOT / "docs/guide/few_labels.md"
 REGRESSION = COMMITTED / "regression.csv"
 CUT_PROBLEMS = COMMITTED / "cut_problems.csv"
+FAR_SIZES = COMMITTED / "far_sizes.csv"
 CATALOGUE_STUDY = COMMITTED / "whole_catalogue/results.csv"
 #: Page -> where it finds experiments/results, for the recommendation.
 RESULTS_FROM = {
@@ -229,8 +232,24 @@ def confirmation_table(
 
 
 def second_scoring_table() -> str:
-    """The same for the recipe of today."""
+    """The same for the recipe that was scored after the first."""
     return confirmation_table(SECOND_SCORING)
+
+
+def third_scoring_table() -> str:
+    """The same for the recipe of today."""
+    return confirmation_table(THIRD_SCORING)
+
+
+def far_sizes_table(results: Path = FAR_SIZES) -> str:
+    """One row per method: its accuracy on the held-out series of each problem, over the seeds."""
+    fits = pd.read_csv(results)
+    scores = fits.pivot_table("accuracy", "method", "dataset").loc[list(far_sizes.METHODS)]
+    rows = (
+        (f"`{name}`" if "=" in str(name) else str(name), *(f"{score:.3f}" for score in own))
+        for name, own in zip(scores.index, scores.to_numpy(), strict=True)
+    )
+    return markdown_table(("", *(f" {dataset}" for dataset in scores)), rows)
 
 
 def cut_table(results: Path = CUT_PROBLEMS) -> str:
@@ -541,6 +560,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     README.write_text(text, encoding="utf-8")
     text = filled(ACCURACY.read_text(encoding="utf-8"), "confirmation", confirmation_table())
     text = filled(text, "second scoring", second_scoring_table())
+    text = filled(text, "third scoring", third_scoring_table())
     text = filled(text, "field", field.table())
     text = filled(text, "small", small_table())
     ACCURACY.write_text(filled(text, "accuracy", accuracy_table()), encoding="utf-8")
@@ -560,6 +580,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = filled(text, "language model", language_table())
     text = filled(text, "recipe", recipe_table())
     text = filled(text, "cut problems", cut_table())
+    text = filled(text, "far sizes", far_sizes_table())
     text = filled(text, "long series", long_table())
     text = filled(text, "both", beside_table())
     text = filled(text, "regression", regression_table())

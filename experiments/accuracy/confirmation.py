@@ -1,14 +1,17 @@
 """How accurate the final recipe is: problems on which nothing was chosen, scored once.
 
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/confirmation.py problems.txt \
-        [--scoring 2] [--published FILE|FOLDER] [--methods METHOD ...] [--jobs 2] --commit
+        [--scoring 2] [--changed PROBLEM ...] [--published FILE|FOLDER] [--methods METHOD ...] \
+        [--jobs 2] --commit
 
 The list has one name a line; a line that starts with # is a comment. Each fit sees the official
 train split and is scored on the test split, once: its row says the commit of the package and the
 date, and a fit that has a row is never repeated. Running the script again resumes with the fits
 that are missing; rows of another commit are an earlier scoring, and make it refuse to go on. To
 score a later recipe, say how often the problems have then been scored: ``--scoring 2`` writes
-confirmation_2.csv.
+confirmation_2.csv. Where that recipe is another on a few problems alone, and trains the same models
+on the rest, bit for bit, ``--changed`` names these few: the rows of the rest are those of the
+scoring before, with its commit and date.
 
 - "transformers" fits ``TSTransformerClassifier(n_estimators=4, random_state=0)``, and
   "random convolutions" ``RandomConvolutionClassifier(random_state=0)``. The first three members are
@@ -47,6 +50,7 @@ from experiments.output import COMMITTED, UNTRACKED, add_output_options, fit_mis
 from experiments.published import ANCHORS, PUBLISHED
 from experiments.recipe_0_1 import recipe_0_1
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
+from tsformer._names import unknown
 from tsformer.estimators.ensemble import WEIGHTS
 from tsformer.studies.analysis.published import published_accuracies
 from tsformer.tracking.store import commit
@@ -194,11 +198,25 @@ def beside(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def carry_over(before: Path, path: Path, problems: Sequence[str], changed: Sequence[str]) -> None:
+    """Begin the files of a scoring with rows of the one before: of problems that did not change."""
+    if path.exists():
+        return
+    for old, new in ((before, path), (averages_beside(before), averages_beside(path))):
+        rows = pd.read_csv(old)
+        same = rows["dataset"].isin(problems) & ~rows["dataset"].isin(changed)
+        rows[same].to_csv(new, index=False)
+
+
 def check_commit(path: Path, cells: Sequence[tuple[str, str]]) -> None:
-    """End the program if fits are missing and the others are of another commit: they were final."""
+    """End the program if fits are missing and the others are of another commit: they were final.
+
+    What is not among the cells was carried over.
+    """
     if not path.exists():
         return
     rows = pd.read_csv(path)
+    rows = rows[rows["dataset"].isin([dataset for _, dataset in cells])]
     earlier = set(rows.commit) - {commit()}
     if earlier and set(cells) - set(zip(rows.method, rows.dataset, strict=True)):
         raise SystemExit(
@@ -221,12 +239,21 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="N",
         help="how often the problems have been scored, this time included",
     )
+    parser.add_argument(
+        "--changed",
+        nargs="+",
+        default=[],
+        metavar="PROBLEM",
+        help="the problems on which models are others than in the scoring before; all by default",
+    )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, NAME)
     options = parser.parse_args(argv)
     if options.scoring < 1:
         parser.error(f"--scoring is {options.scoring}; the first scoring is 1")
+    if options.changed and options.scoring == 1:
+        parser.error("--changed is since the scoring before; the first has none: pass --scoring")
     return options
 
 
@@ -236,7 +263,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     path = options.out / f"{name}.csv"
     # Probabilities are not committed: they are large.
     folder = (UNTRACKED if options.out == COMMITTED else options.out) / name
-    cells = list(itertools.product(options.methods, names_in(options.problems)))
+    problems = names_in(options.problems)
+    for problem in options.changed:
+        if problem not in problems:
+            raise SystemExit(unknown(f"problem of {options.problems}", problem, problems))
+    if options.changed:
+        before = options.out / f"{stem(options.scoring - 1)}.csv"
+        carry_over(before, path, problems, options.changed)
+    cells = list(itertools.product(options.methods, options.changed or problems))
     check_commit(path, cells)
     keys = ["method", "dataset"]
     fits = fit_missing(path, keys, cells, partial(fit, folder=folder), options.jobs)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
+from tsformer.data import list_datasets, load_dataset
+from tsformer.data.containers import to_arrays
 from tsformer.data.panel import Padded
 from tsformer.estimators import scaling_choice
 from tsformer.estimators.scaling_choice import _share_of_flat, suited_scaling
@@ -154,3 +156,24 @@ def test_unequal_lengths_and_gaps():
     X[1::3, :, 10:14] = np.nan
     lengths = np.where(np.arange(48) % 3 == 0, 25, 40)
     assert suited_scaling(Padded(X.mT, lengths), Y, None) == "series+size"
+
+
+@pytest.mark.archive
+@pytest.mark.slow
+def test_of_the_problems_of_the_archive_two_have_series_that_would_be_flat():
+    """On all others the default scales as it did before, so that their scores are still its own."""
+    datasets = list_datasets()
+    found, seen = set(), 0
+    for name in datasets.loc[datasets["available"] == "TSFORMER_DATA", "name"]:
+        series = [np.asarray(x).T for x in to_arrays(load_dataset(name, split="train")[0])]
+        values = np.full((len(series), max(map(len, series)), series[0].shape[1]), np.nan)
+        for row, x in zip(values, series, strict=True):
+            row[: len(x)] = x
+        share = _share_of_flat(Padded(values, np.array([len(x) for x in series])))
+        seen += 1
+        if share > 0.5:
+            found.add(name)
+        else:
+            assert share < 0.25, name
+    assert seen >= 68
+    assert found == {"PLAID", "LSST"}

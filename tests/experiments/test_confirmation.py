@@ -129,6 +129,41 @@ def test_a_second_scoring_has_files_of_its_own_and_leaves_the_first_alone(
     assert all(file.read_bytes() == before for file, before in first.items())
 
 
+def test_of_a_recipe_that_differs_on_few_problems_these_are_scored(scored, monkeypatch, capsys):
+    """The others have the rows of the scoring before, and need no probabilities."""
+    rows = pd.read_csv(scored / "confirmation.csv")
+    pd.concat([rows, rows.assign(dataset="Q")]).to_csv(scored / "confirmation.csv", index=False)
+    before = pd.DataFrame(
+        {"one transformer": 0.4, "ensemble of one": 0.3, "ensemble of four": 0.2}, ["P", "Q"]
+    )
+    before.to_csv(scored / "confirmation_averages.csv", index_label="dataset")
+    problems = scored / "problems.txt"
+    problems.write_text("P\nQ\n")
+
+    def fit(method, dataset, folder):
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / f"{method}-{dataset}.npz", members=both(MEMBERS), labels=LABELS)
+        members = {f"accuracy_{i}": 0.25 for i in range(confirmation.N_MEMBERS)}
+        return {"method": method, "dataset": dataset, "accuracy": 0.25, "commit": "b", **members}
+
+    monkeypatch.setattr(confirmation, "fit", fit)
+    monkeypatch.setattr(confirmation, "commit", lambda: "b")
+    asked = [str(problems), "--out", str(scored), "--scoring", "2", "--changed", "P"]
+    with pytest.raises(SystemExit, match=r"unknown problem of .*'R'"):
+        confirmation.main([*asked, "R"])
+    for _ in range(2):  # the second time nothing is left to do
+        confirmation.main(asked)
+        after = pd.read_csv(scored / "confirmation_2.csv").set_index("dataset")
+        assert after.loc["P", "commit"].tolist() == ["b"] * 3
+        assert after.loc["Q", "commit"].tolist() == ["a"] * 3
+        averages = pd.read_csv(scored / "confirmation_2_averages.csv", index_col="dataset")
+        assert averages["one transformer"].to_dict() == {"P": 0.25, "Q": pytest.approx(0.5833333)}
+        assert averages["ensemble of four"].to_dict() == {"P": 0.5, "Q": 0.2}
+    with pytest.raises(SystemExit):
+        confirmation.arguments(["problems.txt", "--changed", "P"])
+    assert "--changed is since the scoring before" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("number", ["0", "-1"])
 def test_a_scoring_that_no_one_can_have_made_is_an_error(number, capsys):
     with pytest.raises(SystemExit):

@@ -154,6 +154,10 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
             )
         },
     ),
+    "experiments.accuracy.far_sizes": (
+        ["--datasets", "PLAID", "--seeds", "0"],
+        {"fit": lambda method, dataset, seed: fitted(method=method, dataset=dataset, seed=seed)},
+    ),
     "experiments.accuracy.long_series": (
         ["--datasets", "Car", "--methods", "default", "windows"],
         {

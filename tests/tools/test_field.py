@@ -87,9 +87,9 @@ def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypa
     first = results.with_name("first.csv")
     first.write_text("dataset,0.1.0,one transformer\nCoffee,0.75,0.7\nWine,0.5,0.5\n")
     monkeypatch.setattr(field, "FIRST_SCORING", first)
-    second = results.with_name("second.csv")
-    second.write_text("dataset,ensemble of four\nCoffee,0.5\nWine,0.75\n")
-    monkeypatch.setattr(field, "SECOND_SCORING", second)
+    third = results.with_name("third.csv")
+    third.write_text("dataset,ensemble of four\nCoffee,0.5\nWine,0.75\n")
+    monkeypatch.setattr(field, "THIRD_SCORING", third)
     lines = field.comparisons(results, results.with_name("published")).splitlines()
     assert "tsformer 0.600, -20.0 ± nan points from ROCKET on 1 problems" in lines
     assert "tsformer 0.725, +10.0 ± 0.0 points from 0.1.0 on 2 problems" in lines
@@ -98,7 +98,7 @@ def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypa
         "tsformer is furthest behind random-convolutions on {'Coffee': -10.0, 'Wine': 10.0}",
         "tsformer is furthest behind 0.1.0 on {'Wine': 10.0, 'Coffee': 10.0}",
         "random-convolutions is furthest behind 0.1.0 on {'Wine': 0.0, 'Coffee': 20.0}",
-        "ensemble of four, second scoring, is furthest behind 0.1.0 on "
+        "ensemble of four, third scoring, is furthest behind 0.1.0 on "
         "{'Coffee': -25.0, 'Wine': 25.0}",
     ]
     assert lines[-1] == "tsformer takes the most seconds on {'Wine': 40.0, 'Coffee': 20.0}"

@@ -16,6 +16,7 @@ from tools import field, write_docs
         (write_docs.README, "field", field.table),
         (write_docs.ACCURACY, "confirmation", write_docs.confirmation_table),
         (write_docs.ACCURACY, "second scoring", write_docs.second_scoring_table),
+        (write_docs.ACCURACY, "third scoring", write_docs.third_scoring_table),
         (write_docs.ACCURACY, "field", field.table),
         (write_docs.ACCURACY, "small", write_docs.small_table),
         (write_docs.CHOOSING, "encodings", write_docs.encodings_table),
@@ -34,7 +35,7 @@ def test_table_is_fresh(page, name, table):
 @pytest.mark.parametrize(
     "name",
     [
-        *("cut problems", "large data", "language model", "missing values", "recipe"),
+        *("cut problems", "far sizes", "large data", "language model", "missing values", "recipe"),
         *("calibration", "long series", "both", "regression", "pretraining rate"),
         # These compare every pair of methods, of which there are 36 and 253, once per variant.
         pytest.param("which encoding", marks=pytest.mark.slow),
@@ -46,6 +47,7 @@ def test_table_of_the_results_is_fresh(name):
     text = write_docs.RESULTS_README.read_text(encoding="utf-8")
     table = {
         "cut problems": write_docs.cut_table,
+        "far sizes": write_docs.far_sizes_table,
         "large data": write_docs.large_table,
         "calibration": write_docs.calibration_table,
         "long series": write_docs.long_table,
