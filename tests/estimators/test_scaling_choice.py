@@ -159,7 +159,6 @@ def test_unequal_lengths_and_gaps():
 
 
 @pytest.mark.archive
-@pytest.mark.slow
 def test_of_the_problems_of_the_archive_two_have_series_that_would_be_flat():
     """On all others the default scales as it did before, so that their scores are still its own."""
     datasets = list_datasets()
