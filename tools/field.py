@@ -145,8 +145,12 @@ def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     others = others.join(before[["0.1.0", "one transformer"]])
     if HYDRA in scores:
         others[f"{LABELS[HYDRA]} as fitted here"] = scores[HYDRA]
+    third = pd.read_csv(THIRD_SCORING, index_col="dataset").reindex(scores.index)
+    third.columns = [f"{name}, third scoring," for name in third]
     lines = []
-    for (name, own), (other, theirs) in itertools.product(ours.items(), others.items()):
+    for (name, own), (other, theirs) in itertools.product(
+        [*ours.items(), *third.items()], others.items()
+    ):
         apart = 100 * (own - theirs).dropna()
         lines.append(
             f"{name} {own[apart.index].mean():.3f}, {apart.mean():+.1f} ± {apart.sem():.1f} points "
@@ -154,10 +158,7 @@ def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         )
     behind = [(DEFAULT, scores[DEFAULT], "random-convolutions", scores["random-convolutions"])]
     behind += [(name, own, "0.1.0", before["0.1.0"]) for name, own in ours.items()]
-    third = pd.read_csv(THIRD_SCORING, index_col="dataset").reindex(scores.index)
-    behind += [
-        (f"{name}, third scoring,", own, "0.1.0", before["0.1.0"]) for name, own in third.items()
-    ]
+    behind += [(str(name), own, "0.1.0", before["0.1.0"]) for name, own in third.items()]
     for name, own, other, theirs in behind:
         worst = 100 * (own - theirs).nsmallest(4)
         lines.append(f"{name} is furthest behind {other} on {worst.round(1).to_dict()}")

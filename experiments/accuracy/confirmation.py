@@ -202,7 +202,8 @@ def carry_over(before: Path, path: Path, problems: Sequence[str], changed: Seque
     """Begin the files of a scoring with rows of the one before: of problems that did not change."""
     if path.exists():
         return
-    for old, new in ((before, path), (averages_beside(before), averages_beside(path))):
+    # The rows last: once they are there, all is.
+    for old, new in ((averages_beside(before), averages_beside(path)), (before, path)):
         rows = pd.read_csv(old)
         same = rows["dataset"].isin(problems) & ~rows["dataset"].isin(changed)
         rows[same].to_csv(new, index=False)

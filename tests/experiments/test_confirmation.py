@@ -34,6 +34,23 @@ def scored(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def folders(monkeypatch):
+    """Where fits of commit "b", of which none is made, have kept their probabilities."""
+    kept_in = []
+
+    def fit(method, dataset, folder):
+        kept_in.append(folder)
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / f"{method}-{dataset}.npz", members=both(MEMBERS), labels=LABELS)
+        members = {f"accuracy_{i}": 0.25 for i in range(confirmation.N_MEMBERS)}
+        return {"method": method, "dataset": dataset, "accuracy": 0.25, "commit": "b", **members}
+
+    monkeypatch.setattr(confirmation, "fit", fit)
+    monkeypatch.setattr(confirmation, "commit", lambda: "b")
+    return kept_in
+
+
 def test_averages_are_those_of_the_probabilities(scored):
     (row,) = confirmation.averages(scored / "confirmation.csv", scored).itertuples(index=False)
     own = dict(zip(confirmation.averages(scored / "confirmation.csv", scored), row, strict=True))
@@ -102,23 +119,10 @@ def test_problems_are_scored_once(scored, monkeypatch):
     confirmation.check_commit(scored / "none.csv", one)
 
 
-def test_a_second_scoring_has_files_of_its_own_and_leaves_the_first_alone(
-    scored, monkeypatch, capsys
-):
+def test_a_second_scoring_has_files_of_its_own_and_leaves_the_first_alone(scored, folders):
     first = {file: file.read_bytes() for file in scored.iterdir()}
     problems = scored / "problems.txt"
     problems.write_text("P\n")
-    folders = []
-
-    def fit(method, dataset, folder):
-        folders.append(folder)
-        folder.mkdir(exist_ok=True)
-        np.savez(folder / f"{method}-{dataset}.npz", members=both(MEMBERS), labels=LABELS)
-        members = {f"accuracy_{i}": 0.25 for i in range(confirmation.N_MEMBERS)}
-        return {"method": method, "dataset": dataset, "accuracy": 0.25, "commit": "b", **members}
-
-    monkeypatch.setattr(confirmation, "fit", fit)
-    monkeypatch.setattr(confirmation, "commit", lambda: "b")
     asked = [str(problems), "--out", str(scored), "--methods", *confirmation.METHODS[:2]]
     confirmation.main([*asked, "--scoring", "2"])
     assert folders == [scored / "confirmation_2"] * 2
@@ -129,7 +133,7 @@ def test_a_second_scoring_has_files_of_its_own_and_leaves_the_first_alone(
     assert all(file.read_bytes() == before for file, before in first.items())
 
 
-def test_of_a_recipe_that_differs_on_few_problems_these_are_scored(scored, monkeypatch, capsys):
+def test_of_a_recipe_that_differs_on_few_problems_these_are_scored(scored, folders, capsys):
     """The others have the rows of the scoring before, and need no probabilities."""
     rows = pd.read_csv(scored / "confirmation.csv")
     pd.concat([rows, rows.assign(dataset="Q")]).to_csv(scored / "confirmation.csv", index=False)
@@ -139,20 +143,12 @@ def test_of_a_recipe_that_differs_on_few_problems_these_are_scored(scored, monke
     before.to_csv(scored / "confirmation_averages.csv", index_label="dataset")
     problems = scored / "problems.txt"
     problems.write_text("P\nQ\n")
-
-    def fit(method, dataset, folder):
-        folder.mkdir(exist_ok=True)
-        np.savez(folder / f"{method}-{dataset}.npz", members=both(MEMBERS), labels=LABELS)
-        members = {f"accuracy_{i}": 0.25 for i in range(confirmation.N_MEMBERS)}
-        return {"method": method, "dataset": dataset, "accuracy": 0.25, "commit": "b", **members}
-
-    monkeypatch.setattr(confirmation, "fit", fit)
-    monkeypatch.setattr(confirmation, "commit", lambda: "b")
     asked = [str(problems), "--out", str(scored), "--scoring", "2", "--changed", "P"]
     with pytest.raises(SystemExit, match=r"unknown problem of .*'R'"):
         confirmation.main([*asked, "R"])
     for _ in range(2):  # the second time nothing is left to do
         confirmation.main(asked)
+        assert folders == [scored / "confirmation_2"] * 3
         after = pd.read_csv(scored / "confirmation_2.csv").set_index("dataset")
         assert after.loc["P", "commit"].tolist() == ["b"] * 3
         assert after.loc["Q", "commit"].tolist() == ["a"] * 3

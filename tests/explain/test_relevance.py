@@ -13,8 +13,10 @@ import torch
 from marks import slow_except
 
 from tsformer import TSTransformerClassifier, load
+from tsformer.data.panel import Padded
 from tsformer.encodings import names
 from tsformer.explain import METHODS
+from tsformer.explain.baselines import logits_from_baseline
 
 pytest.importorskip("captum", reason='needs the extra "explain"')
 
@@ -117,6 +119,23 @@ def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
     change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
     np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+
+
+def test_some_of_the_series_have_their_own_sizes(plain):
+    X = plain.X * np.logspace(-3, 3, 12)[:, None, None]
+    small = {"d_model": 8, "n_layers": 1, "max_epochs": 1, "temperature": 1.0}
+    clf = TSTransformerClassifier(**small, scaling="series+size")
+    clf.fit(X, np.array(["a", "b", "c"] * 4))
+    whole = logits_from_baseline(
+        clf.model_, clf.preprocessor_, Padded(X.swapaxes(1, 2), np.full(12, 24)), "mean", 1.0
+    )
+    rows = torch.tensor([7, 2])
+    part = whole.take(rows)
+    with torch.no_grad():
+        found = part(part.difference, *part.context)
+        expected = whole(whole.difference, *whole.context)
+    torch.testing.assert_close(found, expected[rows])
+    np.testing.assert_allclose(expected.numpy(), logits(clf, X), atol=1e-5)
 
 
 def test_occlusion_is_the_mean_fall_over_the_windows_around_a_value(plain, fit):

@@ -93,6 +93,10 @@ def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypa
     lines = field.comparisons(results, results.with_name("published")).splitlines()
     assert "tsformer 0.600, -20.0 ± nan points from ROCKET on 1 problems" in lines
     assert "tsformer 0.725, +10.0 ± 0.0 points from 0.1.0 on 2 problems" in lines
+    assert (
+        "ensemble of four, third scoring, 0.625, +0.0 ± 25.0 points from 0.1.0 on 2 problems"
+        in lines
+    )
     assert "tsformer 0.725, +12.5 ± 2.5 points from one transformer on 2 problems" in lines
     assert [line for line in lines if "furthest" in line] == [
         "tsformer is furthest behind random-convolutions on {'Coffee': -10.0, 'Wine': 10.0}",

@@ -132,7 +132,9 @@ def test_other_data_sets_have_none_beside_them(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_data_set_is_named(tmp_path: Path) -> None:
-    rows = "".join(f"{name},ROCKET,default split,0.9,a\n" for name in ("Cofee", "Car", "Site7"))
+    rows = "".join(
+        f"{name},ROCKET,default split,0.9,a\n" for name in ("Cofee", "BeetleFly", "Site7")
+    )
     found = published_beside(fits(), written(tmp_path, f"{HEAD}{rows}"))
     assert found.left_out == (
         "Published results on 'Cofee' are left out, because the study has no such data set: did "

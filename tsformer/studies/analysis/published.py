@@ -187,7 +187,8 @@ def _misspelt(table: pd.DataFrame, datasets: list[str]) -> list[str]:
         if name in datasets or in_catalog(str(name)):
             continue
         there = table[table["method"].isin(rows["method"])].groupby("method")["dataset"].agg(set)
-        near = nearest(name, set(datasets) - set.intersection(*there))
+        all_have = set.intersection(*there)
+        near = nearest(name, [each for each in datasets if each not in all_have])
         if near:
             said.append(
                 f"Published results on {name!r} are left out, because the study has no such data "
