@@ -49,7 +49,7 @@ def test_each_method_is_compared_where_it_was_fitted_and_nothing_was_chosen(resu
     ]
 
 
-def test_what_has_one_seed_is_in_a_file_of_its_own(
+def test_what_has_fewer_seeds_is_in_a_file_of_its_own(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = results.with_name("alone.csv")
@@ -59,7 +59,7 @@ def test_what_has_one_seed_is_in_a_file_of_its_own(
     results.write_text("\n".join([head, *(row for row in rows if "resnet" not in row)]))
     assert "ResNet" not in field.table(results, results.with_name("published"))
     monkeypatch.setattr(field, "RESULTS", results)
-    monkeypatch.setattr(field, "ONE_SEED", alone)
+    monkeypatch.setattr(field, "FEWER_SEEDS", alone)
     assert field.table(results, results.with_name("published")) == expected
 
 
