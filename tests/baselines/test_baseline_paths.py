@@ -112,3 +112,33 @@ def test_a_module_that_lacks_a_library_says_which(
     (tmp_path / "needy.py").write_text("import no_such_library\n")
     with pytest.raises(ImportError, match=r"needy\.C needs no_such_library.*pip install no_such"):
         load_class("needy.C")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise ModuleNotFoundError('install\\n it yourself')", "ModuleNotFoundError: install it"),
+    ],
+)
+def test_a_module_that_ends_when_it_is_imported_does_not_end_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ending.py").write_text(f"class C: pass\n{code}\n")
+    with pytest.raises(ImportError, match=rf"^ending\.C cannot be imported: .* raised {said}"):
+        load_class("ending.C")
+
+
+def test_a_class_of_a_notebook_has_no_code_to_be_found_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine:
+        def fit(self, X, y): ...
+
+        def predict(self, X): ...
+
+    notebook = ModuleType("__main__")
+    notebook.Mine = Mine
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    with pytest.raises(ValueError, match=r"interactive session.* name it mine\.Mine"):
+        load_class("__main__.Mine")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from sklearn.base import BaseEstimator
 
 from tsformer.baselines import PanelClassifier, UnreadableSeries
 from tsformer.baselines.reader import _Reader
@@ -177,6 +178,62 @@ def test_a_ridge_behind_random_kernels_has_no_probabilities(name: str) -> None:
     logistic = PanelClassifier(path, {**small, "estimator": LogisticRegression()}, 0).fit(X, y)
     assert logistic.has_probabilities_
     assert 0 < logistic.predict_proba(X).min() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("path", "small"),
+    [
+        ("aeon.classification.shapelet_based.RSASTClassifier", {"n_random_points": 2}),
+        ("aeon.classification.dictionary_based.WEASEL_V2", {"max_feature_count": 50}),
+        ("aeon.classification.dictionary_based.WEASEL", {"window_inc": 10}),
+        ("sktime.classification.dictionary_based.WEASEL", {"window_inc": 10}),
+    ],
+)
+def test_a_ridge_behind_shapelets_or_words_has_no_probabilities(
+    path: str, small: dict[str, Any]
+) -> None:
+    pytest.importorskip(path.partition(".")[0], reason='needs the extra "baselines"')
+    X, y = np.random.default_rng(0).normal(size=(12, 1, 20)), np.array(["a", "b"] * 6)
+    classifier = PanelClassifier(path, small, 0).fit(X, y)
+    assert not classifier.has_probabilities_
+    assert set(classifier.predict(X)) <= {"a", "b"}
+
+
+class Recorder(BaseEstimator):
+    """Keeps what it is fitted to, under the tag of tslearn and of others."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Recorder:
+        self.X_ = X
+        return self
+
+    def predict(self, X: Any) -> Any: ...
+
+    def predict_proba(self, X: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_tslearn_reads_steps_before_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixin = type("TimeSeriesMixin", (), {"__module__": "tslearn.bases.bases"})
+    theirs = type("Theirs", (mixin, Recorder), {})
+    X, y = np.arange(24.0).reshape(2, 3, 4), np.array(["a", "b"])
+    for cls, expected in ((theirs, X.transpose(0, 2, 1)), (Recorder, X)):
+        monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name, cls=cls: cls)
+        fitted = PanelClassifier("a.path").fit(X, y)
+        np.testing.assert_array_equal(fitted.estimator_.X_, expected)
+
+
+def test_a_method_that_is_not_implemented_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: Recorder)
+    X, y = np.zeros((2, 3, 4)), np.array(["a", "b"])
+    classifier = PanelClassifier("a.path").fit(X, y)
+    with pytest.raises(AttributeError, match=r"a\.path has no probabilities"):
+        classifier.predict_proba(X)
+    assert not classifier.has_probabilities_
 
 
 def test_quant_has_probabilities() -> None:

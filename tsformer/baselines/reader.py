@@ -31,12 +31,17 @@ _NO_PROBABILITIES = (
 #: Where aeon puts classifiers that have the probabilities of their last part, and a one for the
 #: answer if that has none, which a ridge has not.
 _PROBABILITIES_OF_A_PART = "aeon.classification."
+#: What aeon calls that part: most of its classifiers, SAST and RSAST, WEASEL and MUSE.
+_LAST_PARTS = ("estimator_", "classifier_", "clf")
 #: The base of sktime's networks in torch, which train on batches of neighbouring series, the same
 #: in each epoch. Where a training set is sorted by class, as many of the archives are, a batch has
 #: one class, and the network learns next to nothing.
 _TRAINS_IN_ORDER = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
 #: The base of XGBoost's classifiers, whose labels must be the whole numbers from 0.
 _READS_NUMBERS = ("xgboost", "XGBClassifier")
+#: The base of tslearn's estimators, whose arrays are (B, L, C), though their scikit-learn tags say
+#: ``three_d_array`` as those of others do.
+_STEPS_FIRST = ("tslearn", "TimeSeriesMixin")
 
 
 class UnreadableSeries(ValueError):
@@ -47,13 +52,13 @@ class PanelClassifier:
     """Fit any classifier to any series: what it cannot read is padded or interpolated.
 
     Classifiers of this package get the series as they are; those of sktime and aeon, and others
-    whose scikit-learn tags say ``three_d_array``, an array (B, C, L); all others one row of
-    C times L values per series. Where unequal lengths cannot be read, shorter series are padded at
-    the end with the mean of each channel to the length of the longest training series, and longer
-    ones are cut there; where gaps cannot be read, they are interpolated linearly. sktime's networks
-    in torch, whose batches are neighbouring series, get the training series in random order.
-    `helped_` says what was done. XGBoost's classifiers, which read no other labels, get the places
-    of the labels in `classes_`.
+    whose scikit-learn tags say ``three_d_array``, an array (B, C, L), tslearn's one
+    (B, L, C); all others one row of C times L values per series. Where unequal lengths cannot be
+    read, shorter series are padded at the end with the mean of each channel to the length of the
+    longest training series, and longer ones are cut there; where gaps cannot be read, they are
+    interpolated linearly. sktime's networks in torch, whose batches are neighbouring series, get
+    the training series in random order. `helped_` says what was done. XGBoost's classifiers, which
+    read no other labels, get the places of the labels in `classes_`.
 
     Code that draws from the global generators of Python, NumPy or torch draws the same for the
     same `random_state`, and leaves them as they were. So does code that sets the number of threads,
@@ -197,9 +202,9 @@ class PanelClassifier:
             raise AttributeError(f"{self.estimator} has no probabilities")
         try:
             answer = self._answer("predict_proba", X, len(self.classes_))
-        except AttributeError as error:
-            # As of a support vector machine that was not asked to estimate any.
-            if "predict_proba" not in str(error):
+        except (AttributeError, NotImplementedError) as error:
+            # As of a support vector machine that was not asked to estimate any, or a base class.
+            if isinstance(error, AttributeError) and "predict_proba" not in str(error):
                 raise
             self.has_probabilities_ = False
             raise AttributeError(f"{self.estimator} has no probabilities: {error}") from error
@@ -283,6 +288,8 @@ class _Reader:
         if max(lengths) > self.length:
             self.say("cut")
         panel = np.stack([_fitted(x, self.length) for x in series])
+        if self.layout == "steps first":
+            return panel.transpose(0, 2, 1)
         return panel.reshape(len(panel), -1) if self.layout == "flat" else panel
 
     def say(self, what: str) -> None:
@@ -307,6 +314,8 @@ def _reads(estimator: Any, baseline: Baseline) -> tuple[str, bool, bool]:
     reads = tags().input_tags if tags is not None else None
     gaps = baseline.gaps or (reads is not None and reads.allow_nan)
     layout = "panel" if reads is not None and reads.three_d_array else "flat"
+    if _descends(type(estimator), *_STEPS_FIRST):
+        layout = "steps first"
     return layout, bool(gaps), True
 
 
@@ -327,11 +336,17 @@ def _has_probabilities(estimator: Any) -> bool:
     """Return whether a fitted classifier has more than a one for the answer."""
     if not hasattr(estimator, "predict_proba"):
         return False
+    # WEASEL and MUSE of sktime and aeon, which raise unless they were asked to estimate any.
+    if getattr(estimator, "support_probabilities", True) is False:
+        return False
     inner = getattr(type(estimator), "_predict_proba", None)
     if inner is None:
         return True
-    if inner.__module__.startswith(_PROBABILITIES_OF_A_PART) and hasattr(estimator, "estimator_"):
-        return hasattr(estimator.estimator_, "predict_proba")
+    if inner.__module__.startswith(_PROBABILITIES_OF_A_PART):
+        parts = [getattr(estimator, each, None) for each in _LAST_PARTS]
+        for part in parts:
+            if part is not None:
+                return hasattr(part, "predict_proba")
     return inner.__module__ not in _NO_PROBABILITIES
 
 

@@ -85,9 +85,11 @@ def load_class(estimator: str) -> type[Any]:
     Raises
     ------
     ImportError
-        If something it needs is not installed; the message has the command that installs it.
+        If something it needs is not installed; the message has the command that installs it. If its
+        module raises or exits when it is imported, as a script does that runs whatever it is for.
     ValueError
-        If there is no such name, module or class, with the nearest match.
+        If there is no such name, module or class, with the nearest match. If the class is of an
+        interactive session, whose code cannot be told from what it is after the next edit.
     TypeError
         If it is not a class with `fit` and `predict`, or is a regressor or a clusterer.
     """
@@ -99,6 +101,12 @@ def load_class(estimator: str) -> type[Any]:
                 f"{baseline.install}"
             )
     home, _, name = baseline.path.rpartition(".")
+    if home == "__main__" and not _files_of(home):
+        raise ValueError(
+            f"{estimator} is defined in an interactive session: a fit is found by the code of its "
+            "class, which cannot be read there; save the class in a file of this folder, as in "
+            f"mine.py, and name it mine.{name}"
+        )
     module = _import(home, estimator)
     found = getattr(module, name, None)
     if found is None:
@@ -236,6 +244,8 @@ def _import(home: str, estimator: str) -> ModuleType:
         return import_module(home)
     except ModuleNotFoundError as error:
         missing = error.name or ""
+        if not missing:  # raised by hand
+            raise ImportError(_cannot_be_imported(estimator, error)) from error
         if missing != home and not home.startswith(f"{missing}."):
             raise ImportError(
                 f"{estimator} needs {missing}, which is not installed; install it with: "
@@ -252,6 +262,13 @@ def _import(home: str, estimator: str) -> ModuleType:
         package = import_module(parent)
         modules = [each.name for each in pkgutil.iter_modules(getattr(package, "__path__", ()))]
         raise ValueError(f"{estimator}: {unknown(f'module of {parent}', name, modules)}") from error
+    except (Exception, SystemExit) as error:
+        raise ImportError(_cannot_be_imported(estimator, error)) from error
+
+
+def _cannot_be_imported(estimator: str, error: BaseException) -> str:
+    said = " ".join(str(error).split())
+    return f"{estimator} cannot be imported: its module raised {type(error).__name__}: {said}"
 
 
 def _is_ours(cls: type[Any]) -> bool:

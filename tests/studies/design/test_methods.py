@@ -42,6 +42,10 @@ def test_the_transformer_shares_its_fits_with_its_encoding() -> None:
     as_encoding = Study(("A",), ("none",), parameters={"d_model": 32})
     assert as_method.key("A", "mine", 1) == as_encoding.key("A", "none", 1)
     assert as_method.encoding_of("mine") == "none"
+    for path in ("tsformer", "tsformer.estimators"):
+        said = {"estimator": f"{path}.TSTransformerClassifier", "encoding": "none", "d_model": 32}
+        named = Study(("A",), methods={"mine": said})
+        assert named.key("A", "mine", 1) == as_method.key("A", "mine", 1), path
     default = Study(("A",), methods={"tsformer": {}})
     assert default.key("A", "tsformer", 0) == Study(("A",), ("lspe",)).key("A", "lspe", 0)
 
@@ -101,6 +105,8 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
     [
         ({"methods": {}}, ValueError, "encodings or methods must name at least one"),
         ({"methods": {"minirokcet": {}}}, ValueError, "did you mean 'minirocket'"),
+        ({"methods": {"LightGBM": {"d_model": 8}}}, ValueError, "under the name of another"),
+        ({"methods": {"random_forest": {}}}, ValueError, "'random_forest' names no estimator"),
         ({"methods": {"a": {"estimator": "rokcet"}}}, ValueError, "did you mean 'rocket'"),
         ({"methods": {"a": {"estimator": 3}}}, TypeError, "estimator of method 'a' must be"),
         ({"methods": {"a": "rocket"}}, TypeError, "method 'a' must be a table"),

@@ -66,6 +66,33 @@ def test_a_method_that_was_skipped_has_a_row_with_the_reason() -> None:
     ]
 
 
+def test_a_fit_that_is_the_row_of_every_seed_counts_once() -> None:
+    fits = [("nearest", 0, 0.5, "n0"), ("drawn", 0, 0.25, "d0"), ("nearest", 1, 0.75, "n1")]
+    fits += [("drawn", 1, 0.5, "d1")]
+    rows = [
+        (
+            "Z",
+            method,
+            seed,
+            resample,
+            accuracy,
+            run_id if method == "nearest" else run_id + str(seed),
+        )
+        for seed in range(3)
+        for method, resample, accuracy, run_id in fits
+    ]
+    names = ["dataset", "method", "seed", "resample", "accuracy", "run_id"]
+    results = pd.DataFrame(rows, columns=names).assign(
+        fit_seconds=1.0, n_parameters=1234, predict_seconds=2.0, peak_memory_mb=900.0, helped=""
+    )
+    table = summary_table(results).set_index("method")
+    assert table["fits"].to_dict() == {"nearest": 2, "drawn": 6}
+    assert table.at["nearest", "spread"] == pytest.approx(0.125 * 2**0.5)
+    alone = summary_table(results[results["resample"] == 0]).set_index("method")
+    assert alone["fits"].to_dict() == {"nearest": 1, "drawn": 3}
+    assert alone["spread"].isna().to_dict() == {"nearest": True, "drawn": False}
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     write_atomically("old\n", path)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tsformer.studies import Study, compare
+from tsformer.studies.run.trial import _interrupted
 from tsformer.tracking import prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -34,3 +36,8 @@ def test_an_exit_is_a_failed_fit_like_any_other(
     assert not store.runs("KILLED", {"tsformer.kind": "fit"})
     runs = store.runs("FAILED", {"tsformer.kind": "fit"})
     assert {run.data.tags["tsformer.error"] for run in runs} == set(errors.values())
+
+
+def test_attributes_of_others_are_not_taken_for_ours() -> None:
+    keras = SimpleNamespace(history={"loss": [1.0]})
+    assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))

@@ -19,6 +19,7 @@ __all__ = [
     "StudyScores",
     "VariantScores",
     "complete",
+    "distinct_fits",
     "fit_of",
     "has_whole_split",
     "labels",
@@ -305,6 +306,11 @@ def fit_of(rows: pd.DataFrame) -> pd.Series:
     """Return the fit that each row is of: without a source of chance, one is that of all seeds."""
     each = pd.Series(rows.index.map(str), rows.index)  # of others, and of what was not recorded
     return rows["run_id"].where(rows["run_id"] != "", each) if "run_id" in rows.columns else each
+
+
+def distinct_fits(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Return rows with each fit once per group: copies for other seeds are no further evidence."""
+    return rows[~rows[list(by)].assign(fit=fit_of(rows)).duplicated()]
 
 
 def _varied(design: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,20 @@ from tsformer.studies.design.keys import check_parameters, digest
 
 __all__ = ["Method", "read_methods"]
 
-_TRANSFORMERS = ("tsformer", TRANSFORMER, "tsformer.estimators.classifier.TSTransformerClassifier")
+_TRANSFORMERS = (
+    "tsformer",
+    TRANSFORMER,
+    "tsformer.estimators.TSTransformerClassifier",
+    "tsformer.estimators.classifier.TSTransformerClassifier",
+)
+#: What a method that names no estimator cannot be called, or it would be the transformer under the
+#: name of another classifier that readers know.
+_OTHERS = frozenset({
+    "adaboost", "catboost", "cnn", "decision-tree", "extra-trees", "fcn", "gradient-boosting",
+    "gru", "hc2", "hive-cote", "knn", "lgbm", "lightgbm", "logistic-regression", "lstm", "mamba",
+    "mlp", "patchtst", "random-forest", "rf", "ridge", "rnn", "stc", "svc", "svm", "tcn",
+    "timesnet", "weasel", "xgb", "xgboost",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,7 @@ def read_methods(
     ----------
     methods : mapping
         Name to parameters, among them ``estimator``. Without it, the name of the method is that of
-        the classifier, or else it is the transformer.
+        the classifier, or else it is the transformer, unless it is what another is known by.
     shared : mapping
         The parameters of the study, which every transformer in it has.
 
@@ -144,5 +157,11 @@ def _by_name(name: str) -> str:
         raise ValueError(
             f"method {name!r} names no estimator: did you mean {near[0]!r}? Otherwise say which, "
             'as in estimator = "tsformer"'
+        )
+    if name.lower().replace("_", "-") in _OTHERS:
+        raise ValueError(
+            f"method {name!r} names no estimator, and would be the transformer under the name of "
+            "another classifier; name the class by its dotted path, as in "
+            'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
         )
     return TRANSFORMER

@@ -22,7 +22,7 @@ from tsformer.studies.analysis.plots import (
 )
 from tsformer.studies.analysis.scores import (
     StudyScores,
-    fit_of,
+    distinct_fits,
     labels,
     n_splits,
     variant_scores,
@@ -304,8 +304,9 @@ def _parts(parts: pd.DataFrame, level: int) -> list[Block]:
 def _datasets(found: Findings) -> list[Block]:
     """Return the mean and spread of every method on every data set, compared or not."""
     scores = pd.concat([found.rows, found.published])  # concat leaves None out
-    groups = scores.groupby(["dataset", "method"], sort=False)["score"]
-    means, spreads = groups.mean(), groups.std()
+    keys = ["dataset", "method"]
+    means = scores.groupby(keys, sort=False)["score"].mean()
+    spreads = distinct_fits(scores, *keys).groupby(keys, sort=False)["score"].std()
     ranked = [] if found.statistics is None else list(found.statistics.ranks.index)
     methods = list(dict.fromkeys([*ranked, *scores["method"]]))
     catalog = list_datasets().set_index("name")
@@ -336,8 +337,8 @@ def _datasets(found: Findings) -> list[Block]:
 def _on_one_data_set(found: Findings) -> Table:
     """Return the mean score of each method, the best first, with its spread and its costs."""
     groups = found.used.groupby("method", sort=False)
-    spreads = groups["score"].std()
-    counts = fit_of(found.used).groupby(found.used["method"]).nunique()
+    fits = distinct_fits(found.used, "method").groupby("method")["score"]
+    spreads, counts = fits.std(), fits.size()
     there = [name for name in COSTS if name in found.used.columns]
     there = [name for name in there if found.used[name].notna().any()]
     costs = groups[there].median()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer.studies.analysis.scores import skipped_fits
+from tsformer.studies.analysis.scores import distinct_fits, skipped_fits
 from tsformer.studies.report.render import markdown_table
 
 __all__ = ["summary_table", "to_markdown"]
@@ -28,9 +28,10 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
     -------
     DataFrame
         One row per data set and encoding, in the order of their first fits: `dataset`,
-        `encoding`, `fits` (how many), `accuracy` (mean), `spread` (sample standard deviation of
-        the accuracy, NaN for a single fit), `fit_seconds` (median, so that a fit that was held
-        up does not shift it), `n_parameters`. In a study with methods, also `predict_seconds`
+        `encoding`, `fits` (how many; one that is the row of every seed counts once), `accuracy`
+        (mean), `spread` (sample standard deviation of the accuracy, NaN for a single fit),
+        `fit_seconds` (median, so that a fit that was held up does not shift it), `n_parameters`.
+        In a study with methods, also `predict_seconds`
         (median), `peak_memory_mb` (of the process during a fit, the most over fits) and `helped`
         (what was done to some series so that the method could read them). A method that was
         skipped on a data set, by `failures`, has a row there of no fits, with the reason in
@@ -45,7 +46,8 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
             "helped": ("helped", _all_words),
         }
     table = (
-        results.groupby(["dataset", name], sort=False)
+        distinct_fits(results, "dataset", name)
+        .groupby(["dataset", name], sort=False)
         .agg(
             fits=("accuracy", "count"),
             accuracy=("accuracy", "mean"),

@@ -236,6 +236,8 @@ def _cpu_seconds() -> float:
 
 def _interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C ended a fit: ours keep what they have, which is no result."""
+    if not any(each.__module__.startswith("tsformer.") for each in type(estimator).__mro__):
+        return False  # whatever attributes others have of these names
     part = getattr(estimator, "transformer_", estimator)  # of an ensemble
     if part is None:
         return estimator.time_limit is None
