@@ -9,12 +9,13 @@ import threading
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import tsformer
 from tsformer.baselines import find, load_class
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
@@ -60,6 +61,10 @@ class Task:
         Id of the process that started this worker and that it must not outlive.
     mark : str
         Path of a file that exists while the fit is running.
+    asked : str
+        The key of the fit in the process that made the task, whose libraries may be others.
+    library : str
+        The library of the method there, with its version.
     """
 
     trial: Trial
@@ -71,6 +76,31 @@ class Task:
     threads: int | None = None
     driver: int | None = None
     mark: str = ""
+    asked: str = field(default="", init=False)
+    library: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "asked", self.key)
+        object.__setattr__(self, "library", self._library())
+
+    def other_versions(self) -> str:
+        """Return why this process would fit something else than was asked for; "" if it would not.
+
+        Its fit would be recorded under a key of its own, and its row beside those of other keys.
+        """
+        if self.key == self.asked:
+            return ""
+        return (
+            f"OtherVersions: this worker has {self._library()}, and the comparison began with "
+            f"{self.library}; a fit is found by the version of its library, so both must have the "
+            "same: install it on the worker, or copy your own module there"
+        )
+
+    def _library(self) -> str:
+        method = self.study.method(self.trial.method)
+        if method is None:
+            return f"tsformer {tsformer.__version__}"
+        return str(method.configuration()["library"])
 
     @property
     def store(self) -> RunStore:
@@ -110,6 +140,8 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
     A fit that raises gives a result with its error.
     """
     _prepare_process(task)
+    if other := task.other_versions():
+        return TrialResult(task.trial, None, other)
     if task.mark:
         Path(task.mark).touch()
     run = None
