@@ -12,7 +12,12 @@ from made_up_scores import results
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
-from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.analysis.scores import (
+    StudyScores,
+    VariantScores,
+    has_whole_split,
+    read_study,
+)
 
 N = 8
 
@@ -181,3 +186,15 @@ def test_a_column_parts_of_other_scores_is_theirs(tmp_path: Path) -> None:
     rows.to_csv(tmp_path / "scores.csv", index=False)
     (of,) = analyse(read_study(tmp_path / "scores.csv"))
     assert of.parts is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "whole"),
+    [(["10%"] * 2, False), (["10%", "100%"], False), (["100%"] * 2, True), (None, True)],
+)
+def test_parts_of_a_train_split_are_told_by_the_rows(sizes: list[str] | None, whole: bool) -> None:
+    """Whatever the study varied: one size alone is not varied, and a table may have no design."""
+    rows = pd.DataFrame({"method": ["a", "b"], "score": [0.5, 0.6]})
+    if sizes is not None:
+        rows = rows.assign(train_size=sizes)
+    assert has_whole_split(VariantScores("", rows, rows)) is whole

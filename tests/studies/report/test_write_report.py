@@ -180,6 +180,24 @@ def test_where_ranks_and_scores_disagree_no_method_is_over_another() -> None:
     assert "a and c, which rank and score order differently" in line
 
 
+def test_where_one_loss_outweighs_many_gains_no_method_is_called_lower() -> None:
+    gains = [*(0.010 + 0.001 * i for i in range(11)), -0.5]
+    rows = [
+        {"dataset": f"d{i}", "method": method, "seed": 0, "score": 0.6 + shift}
+        for i, gain in enumerate(gains)
+        for method, shift in (("none", 0.0), ("rope", gain))
+    ]
+    scores = pd.DataFrame(rows)
+    found = compare_methods(scores)
+    (line,) = [
+        line for line in outcome(Findings("", scores, scores, found), "none") if "Wilcoxon" in line
+    ]
+    assert line.startswith(
+        "Differ from none, but mean score and most data sets point opposite ways"
+    )
+    assert "rope (-0.028, p=.034)" in line
+
+
 @pytest.mark.slow
 def test_few_data_sets_have_no_intervals_and_no_correlations(tmp_path: Path) -> None:
     rows = results()

@@ -83,6 +83,21 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
     assert f"Part of [this study]({store.page_of(best.data.tags['mlflow.parentRunId'])})" in note
 
 
+def test_a_fit_that_is_the_row_of_every_seed_is_one(store: RunStore, tmp_path: Path) -> None:
+    table = results()
+    drawn = table["seed"].where(table["encoding"] == "lspe", 0)
+    table["run_id"] = table["encoding"] + table["stem"] + table["dataset"] + drawn.map(str)
+    same = table["encoding"] == "none"
+    table.loc[same, "accuracy"] = 0.5
+    runs = summarise(store, table, tmp_path)
+    one, several = (runs[f"{name}, stem=conv"].data for name in ("none", "lspe"))
+    assert "Means over 2 fits on 2 data sets." in one.tags["mlflow.note.content"]
+    assert one.metrics["fits/finished"] == 2
+    assert one.metrics.get("test/accuracy_spread") != 0, "one fit has no spread"
+    assert several.metrics["fits/finished"] == 4
+    assert several.metrics["test/accuracy_spread"] == pytest.approx(0.02 / 2**0.5)
+
+
 def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -> None:
     table = results()
     failed = (table.stem == "conv") & (table.encoding == "lspe") & (table.seed == 1)

@@ -133,9 +133,7 @@ def analyse(
         raise ValueError(unknown("method", baseline, methods))
     others = None if study.published is None else study.published.rows
     findings = [
-        _analyse_variant(
-            variant, others if has_whole_split(study, variant) else None, baseline, rope
-        )
+        _analyse_variant(variant, others if has_whole_split(variant) else None, baseline, rope)
         for variant in variant_scores(study)
     ]
     if study.ours and "parts" in study.rows.columns:

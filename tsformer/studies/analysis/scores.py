@@ -240,9 +240,9 @@ def variant_scores(study: StudyScores) -> list[VariantScores]:
     ]
 
 
-def has_whole_split(study: StudyScores, variant: VariantScores) -> bool:
+def has_whole_split(variant: VariantScores) -> bool:
     """Return whether the fits of a variant are trained on whole train splits."""
-    if "train_size" not in study.varied:
+    if "train_size" not in variant.rows.columns:
         return True
     return bool((variant.rows["train_size"] == WHOLE).all())
 

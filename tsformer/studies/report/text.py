@@ -345,10 +345,15 @@ def _pairs(statistics: Statistics) -> list[str]:
 
 def _against(statistics: Statistics, baseline: str) -> list[str]:
     table = statistics.against(baseline)
+    lead = table["wins"] - table["loses"]
     groups = {
-        f"Score higher than {baseline}": table["difference"] > 0,
-        f"Score lower than {baseline}": table["difference"] < 0,
+        f"Score higher than {baseline}": (table["difference"] > 0) & (lead > 0),
+        f"Score lower than {baseline}": (table["difference"] < 0) & (lead < 0),
     }
+    # Wilcoxon's test is of ranks: one large loss may outweigh many small gains in the mean.
+    groups[f"Differ from {baseline}, but mean score and most data sets point opposite ways"] = ~(
+        pd.concat(groups.values(), axis=1).any(axis=1)
+    )
     clear = table["p_holm"] < _ALPHA
     n = _counted(len(table), "comparison")
     correction = f"Wilcoxon, corrected for the {n} with {baseline} only"

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from tsformer.plots import encoding_color
-from tsformer.studies.analysis.scores import StudyScores, VariantScores, variant_scores
+from tsformer.studies.analysis.scores import (
+    StudyScores,
+    VariantScores,
+    distinct_fits,
+    variant_scores,
+)
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.study_run import variant_tag
@@ -74,7 +79,8 @@ def summary_runs(
         ranks = mean_ranks(mean_scores(part.used))
         places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
         for name in study.names:
-            fits = part.used[part.used["method"] == name]
+            # One that is the row of every seed is one, and has no spread.
+            fits = distinct_fits(part.used[part.used["method"] == name], "dataset")
             if fits.empty:  # all its fits failed
                 continue
             run = store.start(

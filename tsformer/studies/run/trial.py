@@ -164,7 +164,15 @@ def fit_trials(
             _begin(trial, study, problem, run, callbacks if trial is trials[0] else (), len(trials))
             for trial, run in zip(trials, runs, strict=True)
         ]
-        fit_vectorized([classifier for classifier, _ in begun], problem.X_train, problem.y_train)
+        X, y = problem.X_train, problem.y_train
+        try:
+            fit_vectorized([classifier for classifier, _ in begun], X, y)
+        except Exception:
+            # None of them has failed alone. Were they FAILED, other calls would take that for the
+            # result of fits that this one makes again, one by one.
+            for run in runs:
+                run.end("KILLED")
+            raise
         return [
             _finish_transformer(trial, study, problem, run, classifier, tracker, {})
             for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
