@@ -193,7 +193,7 @@ def test_where_one_loss_outweighs_many_gains_no_method_is_called_lower() -> None
         line for line in outcome(Findings("", scores, scores, found), "none") if "Wilcoxon" in line
     ]
     assert line.startswith(
-        "Differ from none, but mean score and most data sets point opposite ways"
+        "Differ from none, but mean score and most data sets do not agree which way"
     )
     assert "rope (-0.028, p=.034)" in line
 
@@ -377,6 +377,19 @@ def test_a_fit_that_is_one_for_all_seeds_is_counted_once(recorded: bool, tmp_pat
     assert "ridge is 0.200 ahead of net: higher in 6 of 6 paired fits, equal in 0." in said
     assert f"| ridge | 0.900 ± 0.000 | {n} |" in said
     assert "| net | 0.700 ± 0.000 | 6 |" in said
+
+
+def test_copies_of_a_fit_for_other_seeds_are_in_no_spread() -> None:
+    drawn = [(f"net{seed}", "net", seed, 0.5 + seed / 10) for seed in range(3)]
+    fits = [*drawn, *(("ridge", "ridge", seed, 0.8) for seed in range(3))]
+    rows = pd.DataFrame(fits, columns=["run_id", "method", "seed", "score"]).assign(dataset="A")
+    found = Findings("", rows, rows)
+    _, table = sections._datasets(found)
+    assert table.rows == [["A", "–", "–", "0.600 ± 0.100", "0.800"]]
+    assert sections._on_one_data_set(found).rows == [
+        ["ridge", "0.800", "1"],
+        ["net", "0.600 ± 0.100", "3"],
+    ]
 
 
 @pytest.mark.slow

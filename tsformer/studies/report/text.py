@@ -351,7 +351,7 @@ def _against(statistics: Statistics, baseline: str) -> list[str]:
         f"Score lower than {baseline}": (table["difference"] < 0) & (lead < 0),
     }
     # Wilcoxon's test is of ranks: one large loss may outweigh many small gains in the mean.
-    groups[f"Differ from {baseline}, but mean score and most data sets point opposite ways"] = ~(
+    groups[f"Differ from {baseline}, but mean score and most data sets do not agree which way"] = ~(
         pd.concat(groups.values(), axis=1).any(axis=1)
     )
     clear = table["p_holm"] < _ALPHA
