@@ -105,6 +105,11 @@ def test_only_classifiers_are_suggested() -> None:
     assert "RandomForestRegressor" not in str(raised.value)
 
 
+def test_a_module_without_any_classifier_says_so() -> None:
+    with pytest.raises(ValueError, match=r"^math\.Mine: math has no class 'Mine', nor any other"):
+        load_class("math.Mine")
+
+
 def test_a_module_that_lacks_a_library_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,10 @@ def load_class(estimator: str) -> type[Any]:
     found = getattr(module, name, None)
     if found is None:
         classes = [each for each in dir(module) if _is_classifier(getattr(module, each, None))]
+        if not classes:
+            raise ValueError(
+                f"{estimator}: {home} has no class {name!r}, nor any other with fit and predict"
+            )
         raise ValueError(unknown(f"class of {home}", name, classes))
     if not _fits_and_predicts(found):
         raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
