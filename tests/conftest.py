@@ -1,4 +1,4 @@
-"""What all tests share: one thread, and real problems from the archive where they are at hand."""
+"""What all tests share: one thread, no GPU, and real problems where the archive is at hand."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ NEEDS_ARCHIVE = "needs the UCR and UEA archives: set TSFORMER_DATA to the folder
 
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
+    if "cuda" not in config.option.markexpr:
+        # They compare bit for bit with what was computed on a CPU, in other processes too. What
+        # must hold on a GPU has tests of its own: `-m cuda`, or `make gpu`.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     if (
         "TSFORMER_DATA" in os.environ
     ):  # tests change the working folder; a relative name would be lost

@@ -4,9 +4,11 @@
 
 It needs torch, NumPy, pandas and scikit-learn; what needs more is skipped, and the page says so.
 First come the checks of `checks.py`, which the tests marked `cuda` call too, then the speed of
-training, of several members at once, and the share of the peak of matrix products. Each part runs
+training, of several members at once, the share of the peak of matrix products, and whole fits of
+real problems, which it reads where `tsformer.load_dataset` finds them. Each part runs
 in a process of its own, has a limit of its own, and writes each row to ``<part>.jsonl`` as soon as
-it is measured: what a run that was cut off or killed has written is kept, and ``page.md`` shows it.
+it is measured: what a run that was cut off or killed has written is kept, and ``page.md`` shows it,
+with ``--commit`` docs/gpu_measurements.md.
 
 On a machine without a GPU, ``--device cpu --tiny`` rehearses all of it.
 """
@@ -33,7 +35,14 @@ Row = dict[str, Any]
 
 #: Part -> the most seconds it may take, the most important ones first. What one leaves, the next
 #: may use.
-PARTS = {"machine": 40, "checks": 240, "training": 160, "members": 70, "matmul": 40}
+PARTS = {
+    "machine": 40,
+    "checks": 240,
+    "training": 160,
+    "members": 70,
+    "matmul": 40,
+    "problems": 120,
+}
 #: Exit status of a process whose device answers no more; what is left goes on in a new one.
 POISONED = 75
 #: Seconds at the end in which the page is written.
@@ -127,12 +136,13 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
         return machine_rows(device)
     if part == "checks":
         return check_rows(device, done, options.checks)
-    from experiments.gpu import speed
+    from experiments.gpu import problems, speed
 
     rows: dict[str, Callable[..., Iterator[Row]]] = {
         "training": speed.training_rows,
         "members": speed.member_rows,
         "matmul": speed.matmul_rows,
+        "problems": problems.problem_rows,
     }
     return rows[part](device, tiny=options.tiny)
 
@@ -264,9 +274,8 @@ class Run:
         temporary.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
         temporary.replace(options.folder / "run.json")
         text = page(options.folder)
-        (options.folder / "page.md").write_text(text, encoding="utf-8")
-        if options.out == COMMITTED:
-            DOCS_PAGE.write_text(text, encoding="utf-8")
+        path = DOCS_PAGE if options.out == COMMITTED else options.folder / "page.md"
+        path.write_text(text, encoding="utf-8")
 
     def succeeded(self) -> bool:
         if any(state["outcome"] != "done" for state in self.parts.values()):
@@ -311,7 +320,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Killed:
         print(f"killed; what was measured is in {options.folder}", flush=True)
         return 1
-    print(f"written to {options.folder}; see page.md there", flush=True)
+    page = DOCS_PAGE if options.out == COMMITTED else options.folder / "page.md"
+    print(f"written to {options.folder}; see {page}", flush=True)
     return 0 if run.succeeded() else 1
 
 

@@ -27,6 +27,7 @@ from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.estimators.base import automatic_epochs
 from tsformer.training import TrainingPlan
+from tsformer.training.ensemble import one_at_a_time
 from tsformer.training.memory import batch_for
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
@@ -45,7 +46,8 @@ CASES = (
 TINY = (Case(12, 2, 20, epochs=5, batch=6), Case(8, 1, 30, epochs=5, batch=4))
 #: Epochs at the start that do not count.
 _WARM_UP = 4
-MEMBERS = (1, 5, 20)
+#: Members and `compile`: without CUDA graphs, several are trained as one.
+MEMBERS = ((1, "auto"), (5, "auto"), (20, "auto"), (1, False), (5, False))
 #: Where a wide model should reach a quarter of the peak: width, steps, series, layers.
 WIDE = (256, 896, 32, 2)
 PLAIN = "plain loop"
@@ -60,16 +62,17 @@ def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
         for precision in ("bfloat16", "float32"):
             found[f"{stem} stem, {precision}"] = base, {"precision": precision}
         if device.type == "cuda":
-            graphs = {"precision": "bfloat16", "compile": "cuda-graphs"}
-            found[f"{stem} stem, bfloat16, CUDA graphs"] = base, graphs
+            one = {"precision": "bfloat16", "compile": False}
+            found[f"{stem} stem, bfloat16, without CUDA graphs"] = base, one
     return found
 
 
 def epoch_seconds(model: Any) -> list[float]:
-    """Return the seconds of each epoch of a fitted model."""
+    """Return the seconds of each epoch of a fitted model, those of its members together."""
     if hasattr(model, "seconds"):
         return list(model.seconds)
-    return [row["seconds"] for row in model.history_]
+    # Members that are trained as one have each its share of the seconds.
+    return [sum(row["seconds"] for row in rows) for rows in zip(*model.histories_, strict=True)]
 
 
 def measured(case: Case, device: torch.device, make: Callable[[], Any]) -> Row:
@@ -109,17 +112,25 @@ def member_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
     """Yield the seconds of an epoch of so many members, and the ratio to one."""
     case = TINY[0] if tiny else CASES[1]
     alone = None
-    for n in MEMBERS[:2] if tiny else MEMBERS:
+    for n, compile in MEMBERS[:2] if tiny else MEMBERS:
 
-        def make(n: int = n) -> Any:
+        def make(n: int = n, compile: bool | str = compile) -> Any:
             method: Any = METHODS["tsformer"](case, device.type)
-            return method.set_params(n_estimators=n)
+            return method.set_params(n_estimators=n, compile=compile)
 
         row = _or_error(lambda make=make: measured(case, device, make))
         alone = row.get("seconds") if n == 1 else alone
         if alone and "seconds" in row:
             row["times_one"] = row["seconds"] / alone
-        yield {"members": n, **row}
+        plan = TrainingPlan(
+            n_epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0, device=device,
+            compile=compile, seed=0,
+        )  # fmt: skip
+        if n == 1:
+            how = "in CUDA graphs" if plan.graphed else "one kernel at a time"
+        else:
+            how = "one after another" if one_at_a_time(plan, n) else "as one"
+        yield {"members": n, "how": how, **row}
 
 
 def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:

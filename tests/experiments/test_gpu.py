@@ -10,14 +10,16 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import torch
 from marks import ONE_OF_EACH_HOOK
 
-from experiments.gpu import checks, run, speed
+from experiments.gpu import checks, problems, run, speed
 from experiments.gpu.checks import CHECKS, NotHere
+from tsformer.data.archive import DatasetError
 
 CPU = torch.device("cpu")
 SCRIPT = Path(run.__file__)
@@ -261,3 +263,24 @@ def test_each_part_is_asked_to_write_where_the_whole_writes(argv):
         for name in ("folder", "device", "tiny", "checks"):
             assert getattr(own, name) == getattr(options, name)
     assert (options.folder == run.COMMITTED / "gpu") == (argv == ["--commit"])
+
+
+def test_fits_of_real_problems(monkeypatch, tmp_path):
+    (row,) = problems.problem_rows(CPU, tiny=True)
+    assert (row["dataset"], row["device"], row["n_test"]) == ("BasicMotions", "cpu", 40)
+    assert 0 <= row["accuracy"] <= 1
+    assert row["fit_seconds"] > row["predict_seconds"] > 0
+
+    def nowhere(name, split):
+        raise DatasetError(f"there is no {name}\nanywhere")
+
+    monkeypatch.setattr(problems, "load_dataset", nowhere)
+    rows = list(problems.problem_rows(CPU, tiny=False))
+    assert [row["dataset"] for row in rows] == list(problems.PROBLEMS)
+    assert rows[0]["error"] == "DatasetError: there is no NATOPS"
+
+
+def test_an_epoch_of_members_is_all_of_them():
+    """Members that train as one have each its share of the seconds."""
+    of_each = [[{"seconds": 1.0}, {"seconds": 3.0}], [{"seconds": 2.0}, {"seconds": 4.0}]]
+    assert speed.epoch_seconds(SimpleNamespace(histories_=of_each)) == [3.0, 7.0]

@@ -30,7 +30,7 @@ def speed(case: str, method: str, seconds: float) -> dict:
 
 
 def test_what_was_asked_for_is_reached_or_missed(tmp_path):
-    parts = ("machine", "checks", "training", "members", "matmul")
+    parts = ("machine", "checks", "training", "members", "matmul", "problems")
     state = {part: {"outcome": "done", "seconds": 1.0} for part in parts}
     state["matmul"]["outcome"] = "cut off"
     run = {"outcome": "killed", "tiny": False, "parts": state}
@@ -50,15 +50,27 @@ def test_what_was_asked_for_is_reached_or_missed(tmp_path):
     training += [{"method": "conv stem, float32", **failed}]
     write(tmp_path, "training", training)
     members = [
-        {"members": 1, "seconds": 0.1, "times_one": 1.0},
-        {"members": 5, "seconds": 0.14, "times_one": 1.4},
-        {"members": 20, "error": "OutOfMemoryError: 20 do not fit"},
+        {"members": 1, "how": "in CUDA graphs", "seconds": 0.1, "times_one": 1.0},
+        {"members": 5, "how": "one after another", "seconds": 0.5, "times_one": 5.0},
+        {"members": 5, "how": "as one", "seconds": 0.14, "times_one": 1.4},
+        {"members": 20, "how": "as one", "error": "OutOfMemoryError: 20 do not fit"},
     ]
     write(tmp_path, "members", members)
     matmul = [{"what": gpu_page.WIDE, "tflops": 80.0, "share": 0.2}]
     write(tmp_path, "matmul", matmul)
+    fits = [
+        {"dataset": "A", "device": "cuda", "fit": "one model", "accuracy": 0.9, "fit_seconds": 2.0},
+        {"dataset": "B", "device": "cuda", "fit": "one model", "accuracy": 0.8, "fit_seconds": 4.0},
+        {"dataset": "A", "device": "cpu", "fit": "one model", "accuracy": 0.7, "fit_seconds": 9.0},
+        {"dataset": "B", "device": "cpu", "fit": "one model", "error": "ImportError: no sktime"},
+    ]
+    write(tmp_path, "problems", fits)
     page = gpu_page.page(tmp_path)
     for what in (
+        "| problem | one model | one model, on the processor |",
+        "| A | 0.900 in 2.0 s | 0.700 in 9.0 s |",
+        "| B | 0.800 in 4.0 s | – |",
+        "| B | ImportError: no sktime |",
         "was killed before its end",
         "| matmul | cut off | 1 |",
         "NVIDIA H100",
@@ -73,4 +85,5 @@ def test_what_was_asked_for_is_reached_or_missed(tmp_path):
     ):
         assert what in page, what
     assert "a: one |" not in page
+    assert "mean of" not in page, "one problem alone has all fits"
     assert "OutOfMemoryError: 20 do not fit" in page

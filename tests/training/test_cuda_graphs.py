@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -9,10 +10,11 @@ import torch
 from small_problem import cross_entropy, equal, make_model, make_panel, make_plan, weights_of
 
 from tsformer.data.batching import shuffled
-from tsformer.data.panel import same_device
+from tsformer.data.panel import Panel, same_device
 from tsformer.training import train
-from tsformer.training.cuda_graphs import GraphedStep, step_class
+from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.optimizer import make_optimizer, set_learning_rate
+from tsformer.training.pretrained import Pretrained
 from tsformer.training.step import TrainingStep
 
 
@@ -28,12 +30,17 @@ class Replayed(GraphedStep):
     def _on_side_stream(self, step):
         return step()
 
+    watched = 0
+
+    def _watched(self, step):
+        self.watched += 1
+        return step()
+
 
 def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[float], TrainingStep]:
     model, (panel, targets), plan = make_model(), make_panel(50, ragged=ragged), make_plan()
-    panel = (
-        panel.with_mask() if kind is TrainingStep else panel
-    )  # so that both draw the same dropout
+    if kind is TrainingStep:  # so that both draw the same dropout
+        panel = _of_one_length(panel.with_mask())
     torch.manual_seed(0)
     step = kind(
         model.train(), make_optimizer(model, plan), panel, targets, None, cross_entropy, plan
@@ -52,10 +59,76 @@ def test_replayed_steps_are_the_steps(ragged):
     assert losses == again
     assert equal(plain, replayed)
     assert step.captured == len(step._graphs) <= 8
+    assert 1 <= step.watched <= len(step._graphs), "before the first capture"
     assert all(step._steps[shape] == 3 for shape in step._graphs), "three plain steps come first"
     assert sum(step._steps.values()) < len(losses), "and the others are replayed"
-    if not ragged:  # 50 series: batches of three and of four
-        assert set(step._graphs) == {(3, 12), (4, 12)}
+    # 50 series: batches of three and of four, all padded to the longest series
+    assert set(step._graphs) == {(3, 12), (4, 12)}
+
+
+def test_one_long_series_does_not_lengthen_all_batches():
+    panel, _ = make_panel(40, ragged=True)
+    lengths = torch.full_like(panel.lengths, 2)
+    lengths[0] = 12
+    panel = Panel(panel.values, lengths).with_mask()
+    assert _of_one_length(panel) is panel
+    lengths = torch.full_like(panel.lengths, 4)
+    padded = _of_one_length(Panel(panel.values, lengths).with_mask())
+    assert padded.lengths.tolist() == [12] * 40
+    assert padded.take(torch.arange(3))[1].sum(dim=1).tolist() == [4] * 3, "the mask stays"
+
+
+class OutOfMemory(Replayed):
+    """There is no memory for a graph."""
+
+    def _capture(self, step):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB.")
+
+
+class Waits(Replayed):
+    """The step before the first capture waits for the device."""
+
+    def _watched(self, step):
+        self._give_up("they wait")
+        return step()
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(OutOfMemory, "there is no memory for another graph"), (Waits, "they wait")],
+)
+def test_what_cannot_be_captured_takes_plain_steps(kind, reason):
+    plain, losses, _ = steps_of(TrainingStep, ragged=True)
+    with pytest.warns(UserWarning, match=f"not captured in CUDA graphs.*{reason}") as caught:
+        weights, again, step = steps_of(kind, ragged=True)
+    assert len(caught) == 1
+    assert losses == again
+    assert equal(plain, weights)
+    assert not step._graphs
+
+
+def test_batches_that_go_in_pieces_are_not_captured(monkeypatch):
+    real = TrainingStep._gradients
+
+    def narrow(self, index, *args):
+        if len(index) > 2 and self.most_at_once is None:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return real(self, index, *args)
+
+    monkeypatch.setattr(TrainingStep, "_gradients", narrow)
+    with pytest.warns(UserWarning, match="goes through the blocks in pieces"):
+        *_, step = steps_of(Replayed, ragged=False)
+    assert not step._graphs
+
+
+def test_auto_captures_where_it_can():
+    cuda = torch.device("cuda")
+    frozen = Pretrained(frozenset(), n_epochs_frozen=1)
+    assert make_plan(compile="auto", device=cuda).graphed
+    assert not make_plan(compile="auto").graphed, "on a CPU"
+    assert not make_plan(compile="auto", device=cuda, pretrained=frozen).graphed
+    assert not make_plan(compile=False, device=cuda).graphed
+    assert not make_plan(compile=True, device=cuda).graphed
 
 
 def test_a_captured_step_has_a_mask_of_its_own():
@@ -73,16 +146,19 @@ def test_a_device_without_a_number_is_the_current_one():
     assert not same_device(device("cpu"), device("cuda"))
 
 
+@pytest.mark.parametrize("compile", ["auto", "cuda-graphs"])
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_warning_says_why_steps_are_not_captured(size):
+def test_a_warning_says_why_steps_are_not_captured(size, compile):
     """The data are on the CPU, as if they did not fit on the GPU."""
     model, (panel, targets) = make_model(), make_panel()
     cuda = torch.device("cuda")
-    plan = SimpleNamespace(compile="cuda-graphs", device=cuda, augmentation=None)
+    plan = SimpleNamespace(compile=compile, graphed=True, device=cuda, augmentation=None)
     ranks = SimpleNamespace(size=size, rank=0, wrap=lambda model, device: model)
     why = "are sent batch by batch" if size == 1 else "several processes"
-    with pytest.warns(UserWarning, match=f"not captured in CUDA graphs: .*{why}"):
+    with warnings.catch_warnings(record=True) as caught:
         kind = step_class(plan, panel, ranks)
+    said = [str(each.message) for each in caught]
+    assert not said if compile == "auto" else why in said[0]
     step = kind(model, None, panel, targets, None, cross_entropy, plan, ranks)
     assert type(step) is TrainingStep
     assert step.may_cut == (size == 1)

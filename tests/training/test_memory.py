@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+import weakref
+from unittest import mock
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 from tsformer.training import forward
 from tsformer.training.distributed import Ranks
-from tsformer.training.memory import batch_for, is_out_of_memory
+from tsformer.training.memory import batch_for, catch_oom, in_halves, is_out_of_memory
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
 
@@ -153,3 +155,41 @@ def test_data_that_stay_on_the_host_train_alike(monkeypatch):
         fit(model, *make_panel(ragged=True), make_plan())
         ends.append(weights_of(model))
     assert equal(*ends)
+
+
+def test_what_the_frames_of_the_error_held_is_free_before_the_block_is_left():
+    """Only then does emptying the allocator's cache give anything back."""
+
+    class Large:
+        pass
+
+    seen = []
+
+    def fails():
+        large = Large()
+        seen.append(weakref.ref(large))
+        raise torch.OutOfMemoryError(
+            "Tried to allocate 2.00 MiB. If reserved but unallocated memory"
+        )
+
+    def emptied():
+        seen.append(seen[0]() is None)
+
+    with (
+        mock.patch.object(torch.cuda, "is_available", return_value=True),
+        mock.patch.object(torch.cuda, "empty_cache", emptied),
+        catch_oom() as ran_out,
+    ):
+        fails()
+    assert seen[1:] == [True]
+    assert ran_out.reason == "Tried to allocate 2.00 MiB."
+
+
+def test_the_error_says_what_was_asked_for():
+    def never(part):
+        raise torch.OutOfMemoryError("Tried to allocate 9.00 GiB.")
+
+    with pytest.raises(
+        MemoryError, match=r"one series does not .* \(Tried to allocate 9.00 GiB.\)"
+    ):
+        list(in_halves(never, torch.arange(2), torch.device("cpu")))

@@ -60,7 +60,7 @@ from tsformer.training import (
     TrainingPlan,
     Validation,
 )
-from tsformer.training.ensemble import train_ensemble
+from tsformer.training.ensemble import one_at_a_time, train_ensemble
 from tsformer.training.memory import MANY_SERIES, batch_for
 from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.pretrained import Pretrained
@@ -645,7 +645,8 @@ class TransformerEstimator(SeriesEstimator):
         callbacks = [list(self.callbacks or ()) for _ in range(self.n_estimators)]
         if self.verbose:
             # Vectorized members advance together: one bar is enough.
-            for own in callbacks[:1] if plan.device.type == "cuda" else callbacks:
+            in_turn = one_at_a_time(plan, self.n_estimators)
+            for own in callbacks if in_turn else callbacks[:1]:
                 own.append(ProgressBar())
         return callbacks
 

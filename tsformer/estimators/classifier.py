@@ -189,9 +189,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Number of ensemble members, whose probabilities are averaged. They differ in the seed of
         their initial weights, shuffling, dropout and augmentation; the first is the model of
         ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops on
-        its own. On a GPU those that are alike are trained as one vectorized model, unless
-        `callbacks`, `compile` or `checkpoint_dir` is used: these follow a single training run, so
-        members are then trained one after another, with a warning.
+        its own. On a GPU 20 members or more that are alike are trained as one vectorized model,
+        unless `callbacks`, `compile` or `checkpoint_dir` is used: these follow a single training
+        run, so members are then trained one after another, with a warning.
     members : {"alike", "varied"}, default="alike"
         Whether members also differ in their recipe, so that their mistakes do. With "varied" every
         second member is trained without augmentation, and every other pair with the encoding
@@ -207,8 +207,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
         "auto" uses bfloat16 autocast on CUDA devices that support it, and float32 elsewhere.
-    compile : bool or "cuda-graphs", default=False
-        True trains with `torch.compile`; "cuda-graphs" captures whole optimizer steps on a GPU.
+    compile : {"auto", "cuda-graphs", True, False}, default="auto"
+        "cuda-graphs" captures whole optimizer steps and replays them, which on a GPU takes a small
+        part of the time; "auto" does so on CUDA devices where it can be done. True trains with
+        `torch.compile`, False takes the steps one kernel at a time.
     checkpoint_dir : str or Path, optional
         Folder for checkpoints of a running fit. Each file belongs to one training run, identified
         by its data, parameters and seed.

@@ -85,7 +85,7 @@ class ClassifierParameters(NamedParameters):
         warm_start: bool = False,
         device: str | torch.device = "auto",
         precision: str = "auto",
-        compile: bool | str = False,
+        compile: bool | str = "auto",
         checkpoint_dir: str | Path | None = None,
         checkpoint_minutes: float = 10.0,
         resume: bool = False,
@@ -263,7 +263,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "members": MEMBERS,
     "warm_start": (True, False),
     "precision": PRECISIONS,
-    "compile": (True, False, "cuda-graphs"),
+    "compile": ("auto", True, False, "cuda-graphs"),
     "resume": (True, False),
 }
 

@@ -115,7 +115,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         warm_start: bool = False,
         device: str | torch.device = "auto",
         precision: str = "auto",
-        compile: bool | str = False,
+        compile: bool | str = "auto",
         checkpoint_dir: str | Path | None = None,
         checkpoint_minutes: float = 10.0,
         resume: bool = False,

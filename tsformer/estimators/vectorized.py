@@ -26,8 +26,9 @@ def fit_vectorized(
 ) -> None:
     """Fit each estimator as its own `fit` would; on a GPU, train their models as one.
 
-    Several seeds of one configuration then cost little more than a single seed. If each holds out
-    its own part of the data for early stopping, they are fitted one after another.
+    From 20 seeds of one configuration on, which then cost little more than a single seed; fewer
+    are trained one after another in CUDA graphs. So are all if each holds out its own part of the
+    data for early stopping.
 
     Parameters
     ----------

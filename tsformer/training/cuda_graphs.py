@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +15,7 @@ from torch import Tensor
 from tsformer.data.panel import Panel, same_device
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.training.distributed import Ranks
+from tsformer.training.memory import catch_oom, is_out_of_memory
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import TrainingStep, clip_and_update
 
@@ -20,6 +24,8 @@ __all__ = ["GraphedStep", "step_class"]
 #: Steps of each shape that first run one kernel at a time: libraries initialise themselves in them,
 #: and the optimizer creates its state.
 _STEPS_BEFORE = 3
+#: Most steps of series, with padding to the longest, for each step that there is.
+_MOST_PADDING = 4
 #: Most shapes to capture, since each graph keeps its memory; series of many lengths have more.
 _MOST_SHAPES = 8
 
@@ -32,25 +38,33 @@ class GraphedStep(TrainingStep):
     The panel and the targets must be on the device, and the optimizer "capturable", with its
     learning rate in a tensor. Parameters are those of `TrainingStep`.
 
-    This was written without a GPU at hand: the bookkeeping is tested, the speed-up not measured.
+    A model that waits for the device, as one with ``.item()`` in its forward pass does, cannot be
+    recorded. It takes plain steps, with a warning, and so does one for whose graphs memory runs
+    out, or whose batches go in pieces.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         assert isinstance(self.panel, Panel)  # `step_class` sees to it
-        self.panel = self.panel.with_mask()  # a captured step cannot reread the host
+        self.panel = _of_one_length(self.panel.with_mask())  # a step cannot reread the host
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
+        self._captures = True
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
+        def plain() -> Tensor:
+            return TrainingStep.__call__(self, index, rows, number=number)
+
+        # A piece is computed twice with the same draws, which a captured step cannot repeat.
+        if not self._captures or self.most_at_once is not None:
+            return plain()
         shape = len(index), int(self.panel.lengths[index].max())
         if shape not in self._graphs:
             before = self._steps.get(shape, 0)
             if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
                 self._steps[shape] = before + 1
-                return self._on_side_stream(
-                    lambda: TrainingStep.__call__(self, index, rows, number=number)
-                )
+                last = before == _STEPS_BEFORE - 1 and not self._graphs
+                return self._on_side_stream(lambda: self._watched(plain) if last else plain())
             held = rows.clone()
 
             def step() -> Tensor:
@@ -58,7 +72,11 @@ class GraphedStep(TrainingStep):
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
 
-            self._graphs[shape] = held, self._capture(step)
+            with catch_oom() as ran_out:
+                self._graphs[shape] = held, self._capture(step)
+            if ran_out:
+                self._give_up("there is no memory for another graph")
+                return plain()
         held, replay = self._graphs[shape]
         held.copy_(rows)
         return replay()
@@ -66,8 +84,18 @@ class GraphedStep(TrainingStep):
     def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Record the step without taking it; return a function that takes it."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            total = step()
+        side = _side_stream(self.plan.device)
+        try:
+            # Other threads, of other fits or of a tracking server, may use the device meanwhile.
+            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+                total = step()
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise RuntimeError(
+                f"a training step cannot be captured in a CUDA graph: {error}. Set compile=False "
+                "to take it one kernel at a time"
+            ) from error
 
         def replay() -> Tensor:
             graph.replay()
@@ -76,18 +104,71 @@ class GraphedStep(TrainingStep):
         return replay
 
     def _on_side_stream(self, step: Callable[[], Tensor]) -> Tensor:
-        """Take the step on a side stream, as capturing requires of the steps before it."""
-        side = torch.cuda.Stream()
+        """Take the step on the stream of the captures, as they require of the steps before."""
+        side = _side_stream(self.plan.device)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             total = step()
         torch.cuda.current_stream().wait_stream(side)
         return total
 
+    def _watched(self, step: Callable[[], Tensor]) -> Tensor:
+        """Take the step, and capture none if it has waited for the device."""
+        with warnings.catch_warnings(record=True) as seen, _sync_debug_mode("warn"):
+            warnings.simplefilter("always")
+            total = step()
+        waited = [each for each in seen if _WAITS in str(each.message)]
+        for each in seen:
+            if _WAITS not in str(each.message) and _PROTOTYPE not in str(each.message):
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        if waited:
+            where = f"{waited[0].filename}:{waited[0].lineno}"
+            self._give_up(f"they wait for the device, as .item() does ({where})")
+        return total
+
+    def _give_up(self, reason: str) -> None:
+        self._captures = False
+        warnings.warn(_NOT_CAPTURED + reason, stacklevel=2)
+
+
+def _of_one_length(panel: Panel) -> Panel:
+    """Pad all batches to the longest series, unless that multiplies the work.
+
+    Batches of one shape share a graph, and their steps, whatever their length, wait for launches.
+    """
+    longest = panel.values.shape[1]
+    if len(panel) * longest > _MOST_PADDING * int(panel.lengths.sum()):
+        return panel
+    return replace(panel, lengths=torch.full_like(panel.lengths, longest))
+
+
+#: What torch warns of in its debug mode, where something waits, and of the mode itself.
+_WAITS, _PROTOTYPE = "called a synchronizing CUDA operation", "Synchronization debug mode is"
+_NOT_CAPTURED = "steps are not captured in CUDA graphs, which would be faster: "
+
+
+@functools.cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the one stream of a device on which steps are captured.
+
+    Libraries keep a workspace for each stream that they were used on, of 32 MiB and more.
+    """
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _sync_debug_mode(mode: str) -> Iterator[None]:
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode(mode)
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
     """Return the kind of step that the plan asks for; warn if steps cannot be captured here."""
-    if plan.compile != "cuda-graphs":
+    if not plan.graphed:
         return TrainingStep
     if ranks.size > 1:
         reason = "several processes share each of them"
@@ -95,5 +176,6 @@ def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[Traini
         reason = f"the data do not fit on {plan.device} and are sent batch by batch"
     else:
         return GraphedStep
-    warnings.warn(f"steps are not captured in CUDA graphs: {reason}", stacklevel=2)
+    if plan.compile != "auto":
+        warnings.warn(_NOT_CAPTURED + reason, stacklevel=2)
     return TrainingStep

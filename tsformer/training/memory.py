@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -73,10 +74,17 @@ def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
 
 
 class _RanOut:
-    """True once the block has run out of memory."""
+    """True once the block has run out of memory.
+
+    Attributes
+    ----------
+    reason : str
+        What the error said: how much was asked for, and how much there was.
+    """
 
     def __init__(self) -> None:
         self.of_memory = False
+        self.reason = ""
 
     def __bool__(self) -> bool:
         return self.of_memory
@@ -92,7 +100,9 @@ def catch_oom() -> Iterator[_RanOut]:
         if not is_out_of_memory(error):
             raise
         ran_out.of_memory = True
-    # Here the error is gone, and with it the tensors that its traceback held.
+        ran_out.reason = str(error).partition(" If reserved but unallocated")[0]
+        # Until the caller's block is left the error lives, and with it the tensors of its frames.
+        traceback.clear_frames(error.__traceback__)
     if ran_out and torch.cuda.is_available():
         torch.cuda.empty_cache()
 
@@ -141,5 +151,5 @@ def in_halves(
             steps = "" if lengths is None else f" of {int(lengths[part])} steps"
             raise MemoryError(
                 f"one series{steps} does not fit into the memory of {device}; use a stem with a "
-                "larger stride, which makes fewer tokens of it"
+                f"larger stride, which makes fewer tokens of it ({ran_out.reason})"
             )

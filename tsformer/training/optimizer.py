@@ -15,7 +15,7 @@ __all__ = ["decay_groups", "make_optimizer", "set_learning_rate"]
 
 def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
     """Return fused AdamW over the groups of `decay_groups`."""
-    graphed = plan.compile == "cuda-graphs"
+    graphed = plan.graphed
     optimizer = torch.optim.AdamW(
         decay_groups(model, plan.pretrained),
         # A captured step rereads its learning rate only from a tensor.

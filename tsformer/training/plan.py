@@ -47,9 +47,10 @@ class TrainingPlan:
         Where the model and the data are.
     bfloat16 : bool, default=False
         Whether the forward pass runs in bf16 autocast.
-    compile : bool or "cuda-graphs", default=False
+    compile : bool, "cuda-graphs" or "auto", default=False
         Whether the model is compiled with `torch.compile` for training; or "cuda-graphs": whole
-        steps are captured once for each batch shape and then replayed, on a GPU.
+        steps are captured once for each batch shape and then replayed, on a GPU. "auto" does that
+        where it can be done, and nothing elsewhere.
     seed : int
         Determines the order of the batches, and dropout.
     checkpoint_dir : Path, optional
@@ -93,6 +94,14 @@ class TrainingPlan:
                 "compile='cuda-graphs' captures steps in which all parameters are trained; with "
                 "frozen ones choose True or False"
             )
+
+    @property
+    def graphed(self) -> bool:
+        """Whether steps are to be captured in CUDA graphs, if the data are on the device."""
+        if self.compile != "auto":
+            return self.compile == "cuda-graphs"
+        frozen = self.pretrained is not None and self.pretrained.n_epochs_frozen > 0
+        return self.device.type == "cuda" and not frozen
 
     def frozen(self, epoch: int) -> frozenset[str]:
         """Return the names of the parameters that are frozen in an epoch, counted from 0."""

@@ -120,7 +120,7 @@ class TrainingStep:
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
-            self._halve(len(rows))
+            self._halve(len(rows), ran_out.reason)
 
     def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Leave the gradient of the batch's mean loss in the parameters."""
@@ -200,13 +200,13 @@ class TrainingStep:
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.plan.bfloat16)
 
-    def _halve(self, size: int) -> None:
+    def _halve(self, size: int, reason: str) -> None:
         now = size if self.most_at_once is None else min(self.most_at_once, size)
         if now == 1 or not self.may_cut:
             raise MemoryError(
                 f"a batch of {size} series does not fit into the memory of {self.plan.device}, "
                 f"{'nor does one series' if now == 1 else 'and cannot be cut here'}; choose "
-                "a smaller batch_size, a smaller model or a stem with a larger stride"
+                f"a smaller batch_size, a smaller model or a stem with a larger stride ({reason})"
             )
         if self.most_at_once is None:
             warnings.warn(

@@ -50,6 +50,14 @@ def test_the_transformer_shares_its_fits_with_its_encoding() -> None:
     assert default.key("A", "tsformer", 0) == Study(("A",), ("lspe",)).key("A", "lspe", 0)
 
 
+@pytest.mark.parametrize("compile", ["auto", False])
+def test_steps_in_cuda_graphs_are_the_same_fits(compile):
+    """They are what fits with the default of then, False, are called now."""
+    study = Study(("A",), ("lspe",), parameters={"compile": compile})
+    assert study.hash_of() == Study(("A",), ("lspe",)).hash_of()
+    assert study.hash_of() != Study(("A",), ("lspe",), parameters={"compile": True}).hash_of()
+
+
 def test_the_parameters_of_the_study_are_those_of_its_transformers() -> None:
     shared = study(parameters={"d_model": 16, "n_layers": 1}, vary={"stem": ["linear", "conv"]})
     assert shared.parameters_of("stem=conv", "tsformer") == {

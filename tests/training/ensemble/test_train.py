@@ -20,7 +20,7 @@ from torch import nn
 
 from tsformer.encodings import PositionalEncoding, unregister
 from tsformer.training import Callback, History, NonFiniteLossError, forward
-from tsformer.training.ensemble.train import train_ensemble
+from tsformer.training.ensemble.train import one_at_a_time, train_ensemble
 
 
 @pytest.fixture
@@ -97,6 +97,14 @@ def test_lists_of_different_lengths_are_refused():
     panel, targets = make_panel()
     with pytest.raises(ValueError, match=r"got \{'models': 2, 'plans': 1, 'callbacks': 2"):
         train_ensemble(make_members(), panel, targets, cross_entropy, [make_plan()])
+
+
+def test_on_a_gpu_few_members_train_in_turn_and_many_as_one():
+    cuda = torch.device("cuda")
+    graphs, plain = make_plan(device=cuda, compile="auto"), make_plan(device=cuda)
+    assert [one_at_a_time(graphs, n) for n in (1, 19, 20)] == [True, True, False]
+    assert [one_at_a_time(plain, n) for n in (1, 2)] == [True, False]
+    assert one_at_a_time(make_plan(compile="auto"), 100), "on a CPU"
 
 
 # Processes

@@ -26,6 +26,7 @@ from torch import nn
 
 from tsformer.data.panel import Panel
 from tsformer.encodings import names
+from tsformer.model.norms import MaskedBatchNorm, PooledBatchNorm
 from tsformer.training import (
     Callback,
     History,
@@ -236,3 +237,14 @@ def test_training_continues():
     for _ in range(2):
         fit(models, panel, targets, histories=histories, vectorized=True)
     assert [[row["epoch"] for row in history] for history in histories] == [[*range(1, 9)]] * 2
+
+
+@pytest.mark.parametrize("norm", [MaskedBatchNorm, PooledBatchNorm])
+def test_batch_norms_are_computed_in_float32(norm):
+    """On a GPU torch has no gradient of a batch norm of 16-bit features under vmap."""
+    x = torch.randn(2, 6, 4, 5)[..., slice(None) if norm is MaskedBatchNorm else 0]
+    with ModelStack([norm(4) for _ in range(2)]) as stack:
+        outputs = stack((x.bfloat16(), None), range(2))
+        expected = stack((x.bfloat16().float(), None), range(2))
+    assert outputs.dtype == torch.float32
+    torch.testing.assert_close(outputs, expected)

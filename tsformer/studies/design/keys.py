@@ -108,6 +108,8 @@ def configuration_hash(parameters: Mapping[str, Any]) -> str:
         if name in _FIRST or value != _BEFORE[name]
     }
     counted["batch_size"] = _BATCH_SIZE.get(counted["batch_size"], counted["batch_size"])
+    if counted["compile"] == "auto":
+        counted["compile"] = False  # the default before there was the choice, and the same recipe
     if counted["stem"] != "conv" and counted["scaling"] == "auto":
         counted["scaling"] = "channel"  # which it then is
     if counted["stem"] == "conv":

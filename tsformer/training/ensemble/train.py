@@ -19,7 +19,10 @@ from tsformer.training.run import NonFiniteLossError, TrainingRun, mark_interrup
 from tsformer.training.step import Loss
 from tsformer.training.validation import Validation
 
-__all__ = ["train_ensemble"]
+__all__ = ["one_at_a_time", "train_ensemble"]
+
+#: From so many models on, all as one take less time than one after another in CUDA graphs.
+_ENOUGH = 20
 
 
 def train_ensemble(
@@ -39,10 +42,11 @@ def train_ensemble(
     """Train several models in place, on the same series.
 
     On a GPU, models that differ only in their weights and seeds train as one: their parameters
-    have a leading member axis, and a step of all takes little longer than a step of one. On a CPU,
-    which has no idle units to fill, they train one after another, or in `n_jobs` processes. Either
-    way each has the batches that it would have alone, and without random draws ends as it would
-    alone, up to rounding.
+    have a leading member axis, and a step of all takes little longer than a step of one. Where
+    steps are captured in CUDA graphs, which takes a small part of that time, fewer than 20 train
+    one after another. On a CPU, which has no idle units to fill, they train one after another, or
+    in `n_jobs` processes. Either way each has the batches that it would have alone, and without
+    random draws ends as it would alone, up to rounding.
 
     Parameters
     ----------
@@ -59,8 +63,8 @@ def train_ensemble(
     n_jobs : int, optional
         Processes on a CPU, each with an equal share of the threads; None means 1, -1 one per core.
     vectorized : bool, optional
-        Whether to train as one. By default on a GPU if nothing prevents it; a warning says what
-        does.
+        Whether to train as one. By default as `one_at_a_time` says, if nothing prevents it; a
+        warning says what does.
 
     Returns
     -------
@@ -108,7 +112,7 @@ def train_ensemble(
         for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
     ]
     on_gpu = plans[0].device.type == "cuda"
-    if vectorized or (vectorized is None and on_gpu and len(models) > 1):
+    if vectorized or (vectorized is None and not one_at_a_time(plans[0], len(models))):
         reason = why_not_vectorizable(runs, panel)
         if reason is None:
             return train_vectorized(runs, panel, targets, weights)
@@ -126,6 +130,15 @@ def train_ensemble(
             "of themselves that are lost; use n_jobs=1 with callbacks, including verbose=1"
         )
     return _in_processes(runs, panel, targets, weights, n_processes)
+
+
+def one_at_a_time(plan: TrainingPlan, n_models: int) -> bool:
+    """Whether models train one after another, or in processes, and not as one.
+
+    A step of all models as one takes about as long as twenty steps that are replayed from a CUDA
+    graph: `experiments/gpu/run.py` measures both.
+    """
+    return plan.device.type != "cuda" or n_models < (_ENOUGH if plan.graphed else 2)
 
 
 def _in_turn(

@@ -164,7 +164,7 @@ class _VectorizedLoop:
                 sums = self._gradients(shares, number)
             if not ran_out:
                 break
-            self._halve(shares)
+            self._halve(shares, ran_out.reason)
         for (members, _, _), own in zip(shares, sums, strict=True):
             if len(members) == len(totals):
                 totals += own
@@ -212,13 +212,13 @@ class _VectorizedLoop:
                 parts.append((some, index[own], rows[own]))
         return parts
 
-    def _halve(self, shares: Sequence[Share]) -> None:
+    def _halve(self, shares: Sequence[Share], reason: str) -> None:
         now = max(len(members) for members, _, _ in shares)
         if now == 1:
             raise MemoryError(
                 f"a batch of {len(shares[0][1])} series of one member does not fit into the memory "
                 f"of {self.plan.device}; choose a smaller batch_size, a smaller model or a stem "
-                "with a larger stride"
+                f"with a larger stride ({reason})"
             )
         if self.most_at_once == len(self.runs):
             warnings.warn(
@@ -388,7 +388,7 @@ def why_not_vectorizable(runs: Sequence[TrainingRun], panel: AnyPanel) -> str | 
         return "a callback follows one training run at a time, and some are shared"
     if plan.checkpoint_dir is not None:
         return "a checkpoint holds one training run"
-    if plan.compile:
+    if plan.compile not in (False, "auto"):
         return f"compile={plan.compile!r} applies to one model"
     if Ranks.current().size > 1:
         return "several processes share each of them"

@@ -37,6 +37,17 @@ def _attention(
     return out
 
 
+def _batch_norm(
+    x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, *args: Any, **kwargs: Any
+) -> Tensor:
+    """Compute `batch_norm` in float32: its gradient under vmap on a GPU takes no 16-bit features.
+
+    Outside of vmap a GPU's fused norm mixes the two types.
+    """
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    return F.batch_norm(x, running_mean, running_var, *args, **kwargs)
+
+
 def _lerp_(start: Tensor, end: Tensor, part: float) -> Tensor:
     """Compute `Tensor.lerp_`, for which vmap has no rule, with a weight between 0 and 1/2."""
     return start.add_((end - start) * part)
@@ -120,6 +131,7 @@ def _leading(x: Tensor, dim: int | None, size: int) -> Tensor:
 
 
 _RULES: dict[Any, Any] = {
+    F.batch_norm: _batch_norm,
     F.scaled_dot_product_attention: _attention,
     Tensor.lerp_: _lerp_,
     Tensor.view: _view,
