@@ -198,3 +198,25 @@ def test_parts_of_a_train_split_are_told_by_the_rows(sizes: list[str] | None, wh
     if sizes is not None:
         rows = rows.assign(train_size=sizes)
     assert has_whole_split(VariantScores("", rows, rows)) is whole
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"seed": 1, "score": float("nan")}, "the score of 'a' on 'd0', seed 1, is nan"),
+        ({"seed": 0, "score": 0.5}, "two scores of 'a' on 'd0' for seed 0"),
+    ],
+)
+def test_scores_on_one_data_set_are_checked_too(second: dict[str, float], message: str) -> None:
+    rows = results({"a": [0.9], "b": [0.8]})
+    rows = pd.concat([rows, pd.DataFrame([{"dataset": "d0", "method": "a", **second}])])
+    study = StudyScores(rows, Path("scores.csv"), ours=False)
+    with pytest.raises(ValueError, match=message):
+        analyse(study)
+
+
+def test_percentages_are_not_set_beside_published_shares(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"from 0 to 1, and the score of 'none' on 'd0' is 50;"):
+        found(tmp_path, {"none": [50.0] * N, "rope": [60.0] * N}, {"HC2": WHOLE})
+    (alone,) = analyse(read_study(tmp_path / "scores.csv"))
+    assert alone.statistics is not None

@@ -105,6 +105,19 @@ def test_a_fit_that_was_held_up_does_not_make_its_method_dear() -> None:
     assert costs(rows, compare_methods(rows))["fit_seconds"].tolist() == [2.0, 2.0]
 
 
+def test_costs_are_means_over_the_same_data_sets() -> None:
+    rows = scores({"rope": [0.1] * 6})
+    seconds = rows["dataset"].map(
+        {name: 10.0**i for i, name in enumerate(rows["dataset"].unique())}
+    )
+    dear = rows["dataset"] == rows["dataset"].unique()[-1]
+    unknown = seconds.mask(dear & (rows["method"] == "rope"))
+    table = costs(rows.assign(fit_seconds=unknown), compare_methods(rows)).set_index("method")
+    assert table["fit_seconds"].nunique() == 1, "the dearest of one alone makes no mean"
+    never = seconds.mask(dear == (rows["method"] == "rope"))
+    assert "fit_seconds" not in costs(rows.assign(fit_seconds=never), compare_methods(rows))
+
+
 def test_predictions_cost_too() -> None:
     rows = scores({"1nn-dtw": [0.1] * 6})
     seconds = {"none": 0.5, "1nn-dtw": 80.0}

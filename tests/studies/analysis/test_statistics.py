@@ -41,6 +41,17 @@ def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
     assert few.significant().empty, "two data sets show nothing"
 
 
+def test_a_difference_as_large_as_the_region_is_within_it():
+    """One series in a hundred: in floats some such differences are above .01, others below."""
+    counts = [91, 35, 58, 57, 29, 7, 83, 99, 66, 14, 42, 73]
+    apart = [n / 100 - (n - 1) / 100 for n in counts]
+    assert min(apart) < 0.01 < max(apart)
+    scores = {"a": [n / 100 for n in counts], "b": [(n - 1) / 100 for n in counts]}
+    pair = compare_methods(results(scores)).pairs.iloc[0]
+    assert pair["p_same"] > 0.99
+    assert compare_methods(results(scores), rope=0.009).pairs.iloc[0]["p_better"] > 0.99
+
+
 def test_holm_by_hand():
     np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.03])), [0.06, 0.03, 0.06])
     np.testing.assert_allclose(holm(np.array([0.9, 0.8])), [1.0, 1.0])

@@ -16,6 +16,8 @@ pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
+from matplotlib.figure import Figure
+
 from tsformer.studies.analysis.analyse import Findings, analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
@@ -352,6 +354,29 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     assert "significant" not in said
 
 
+def test_on_one_data_set_what_is_not_compared_is_named(tmp_path: Path) -> None:
+    rows = results()
+    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")]
+    rows = rows[rows["dataset"].isin(DATASETS[:3])]
+    rows = rows[(rows["encoding"] == "none") | (rows["dataset"] == DATASETS[0])]
+    said = write_report(folder_of(tmp_path, rows)).markdown.read_text()
+    assert f"On {DATASETS[0]}, rope has the highest mean score" in said
+    lacks = "paired differences on one data set; nothing is tested; left out, because"
+    assert f"{lacks} some method has no score: {DATASETS[1]}, {DATASETS[2]}." in said
+    assert "Not compared, because no fit is available: alibi." in said
+
+
+def test_fits_of_others_that_are_not_paired_have_no_difference(tmp_path: Path) -> None:
+    rows = [("own", "a", seed, 0.8) for seed in (0, 1)] + [
+        ("own", "b", seed, 0.7) for seed in (2, 3)
+    ]
+    columns = ["dataset", "method", "seed", "score"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "results.csv", index=False)
+    said = write_report(tmp_path / "results.csv").markdown.read_text()
+    assert "- No fit of a is paired with one of b: no draw has both." in said
+    assert "nan" not in said
+
+
 def test_with_one_split_nothing_is_said_of_several() -> None:
     rows = pd.DataFrame({"method": list("aabb"), "score": [0.4, 0.5, 0.1, 0.2]})
     rows = rows.assign(dataset="own", seed=[0, 1] * 2, resample=0)
@@ -614,3 +639,23 @@ def test_a_point_of_a_curve_is_over_the_draws_of_every_method(
     assert len(drawn) == 2
     assert all(set(rows["seed"]) == {0} for rows in drawn)
     assert all(len(rows) == 5 * 2 * len(SIZES) for rows in drawn)
+
+
+@pytest.mark.slow
+def test_a_method_that_was_left_out_takes_no_panel_from_the_others(
+    with_sizes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pd.read_csv(with_sizes / "results.csv")
+    rows[(rows["encoding"] == "none") | (rows["dataset"] != DATASETS[3])].to_csv(
+        tmp_path / "results.csv", index=False
+    )
+    design = json.loads((with_sizes / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(design))
+    drawn = []
+    monkeypatch.setattr(
+        sections, "plot_learning_curves", lambda rows, **_: drawn.append(rows) or Figure()
+    )
+    sections.learning_curves(read_study(tmp_path))
+    alone = drawn[-1][drawn[-1]["dataset"] == DATASETS[3]]
+    assert set(alone["method"]) == {"none"}
+    assert set(alone["train_size"]) == set(SIZES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.run import problem, worker
 from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking.claims import Claims
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
@@ -447,8 +449,15 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
     again = compare(study, **where).results
     assert again["run_id"].tolist() == first["run_id"].tolist()
     write(1)
-    with pytest.raises(ValueError, match=r"the series of Changes have changed since .* in another"):
+    changed = r"the series of Changes here are not those that .* in another --experiment"
+    with pytest.raises(ValueError, match=changed):
         compare(study, **where)
+    # A driver on another machine may have made the fit since this one began.
+    store = prepare_store(where["tracking_uri"], where["experiment"])
+    for trial in study.trials():
+        result = worker.run_task(worker.Task(trial, study, Claims(store, "another call"), ""))
+        assert result.row is None
+        assert re.search(changed, result.error)
 
 
 def test_a_compilation_that_fails_is_no_failure_of_the_fit(

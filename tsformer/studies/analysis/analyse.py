@@ -16,7 +16,12 @@ from tsformer.studies.analysis.scores import (
     has_whole_split,
     variant_scores,
 )
-from tsformer.studies.analysis.statistics import Statistics, compare_methods, mean_scores
+from tsformer.studies.analysis.statistics import (
+    Statistics,
+    check_scores,
+    compare_methods,
+    mean_scores,
+)
 
 __all__ = ["Findings", "analyse", "default_baseline"]
 
@@ -71,7 +76,10 @@ class Findings:
     @property
     def left_out(self) -> list[str]:
         """Data sets that lack some method's score, in their order."""
-        compared = [] if self.statistics is None else list(self.statistics.scores.index)
+        if self.statistics is not None:
+            compared = list(self.statistics.scores.index)
+        else:
+            compared = list(self.used["dataset"].unique()) if self.on_one_data_set else []
         return [name for name in self.rows["dataset"].unique() if name not in compared]
 
     @property
@@ -121,8 +129,8 @@ def analyse(
     ------
     ValueError
         If there is no method `baseline`, or it is a published one that lacks a data set of each
-        variant; if a score is missing or duplicated, or `rope` is not positive; if the scores of
-        an ensemble's parts cannot be read.
+        variant; if a score is missing or duplicated, or no share where there are published ones,
+        which are; if `rope` is not positive; if the scores of an ensemble's parts cannot be read.
     ImportError
         If the extra `statistics` is missing.
     """
@@ -132,6 +140,8 @@ def analyse(
     if baseline is not None and baseline not in methods:
         raise ValueError(unknown("method", baseline, methods))
     others = None if study.published is None else study.published.rows
+    if others is not None and len(others):
+        _check_shares(study.rows)
     findings = [
         _analyse_variant(variant, others if has_whole_split(variant) else None, baseline, rope)
         for variant in variant_scores(study)
@@ -146,10 +156,23 @@ def analyse(
     return findings
 
 
+def _check_shares(rows: pd.DataFrame) -> None:
+    """Raise ValueError for scores that are no accuracies between 0 and 1."""
+    beyond = rows[(rows["score"] < 0) | (rows["score"] > 1)]
+    if len(beyond):
+        row = beyond.iloc[0]
+        raise ValueError(
+            "published scores are accuracies from 0 to 1, and the score of "
+            f"{row['method']!r} on {row['dataset']!r} is {row['score']:g}; divide percentages by "
+            "100, or leave the published ones out"
+        )
+
+
 def _analyse_variant(
     variant: VariantScores, published: pd.DataFrame | None, baseline: str | None, rope: float
 ) -> Findings:
     label, rows, used = variant.label, variant.rows, variant.used
+    check_scores(used)
     n_methods = rows["method"].nunique()
     counts = used.groupby("dataset")["method"].nunique()
     common = counts.index[counts == n_methods]

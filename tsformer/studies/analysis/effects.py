@@ -207,7 +207,8 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     DataFrame
         One row per method, by mean rank: `method`, `score` and `rank`, means over data sets; for
         each of `COSTS` that the rows have, the mean over data sets of the median over seeds, which
-        a fit that was held up does not shift; and in `front_fit_seconds` and the like, though not
+        a fit that was held up does not shift, over those data sets on which all methods with this
+        cost have it; and in `front_fit_seconds` and the like, though not
         for memory, whether the method is on the Pareto front: no other method costs as little,
         scores as high, and is better in one of the two. A method without fits, a published one, has
         NaN for its costs and is on no front.
@@ -224,7 +225,11 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     for cost in COSTS:
         if cost not in rows.columns or rows[cost].isna().all():
             continue
-        means = rows.groupby(["method", "dataset"])[cost].median().groupby("method").mean()
+        medians = rows.groupby(["method", "dataset"])[cost].median().unstack("dataset")
+        # A mean over other data sets is of other costs.
+        means = medians.dropna(how="all").dropna(axis=1).mean(axis=1)
+        if means.isna().all():  # there is no such data set
+            continue
         table[cost] = means.reindex(names).to_numpy(dtype=float)
         if cost not in _WITHOUT_FRONT:
             table[f"front_{cost}"] = _front(table[cost].to_numpy(), table["score"].to_numpy())

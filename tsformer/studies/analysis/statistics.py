@@ -14,7 +14,15 @@ from tsformer._optional import require
 from tsformer.studies.analysis.scores import repeat_columns
 from tsformer.studies.analysis.signed_rank import signed_rank_p
 
-__all__ = ["Statistics", "compare_methods", "holm", "mean_ranks", "mean_scores", "p_text"]
+__all__ = [
+    "Statistics",
+    "check_scores",
+    "compare_methods",
+    "holm",
+    "mean_ranks",
+    "mean_scores",
+    "p_text",
+]
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Draws of the Bayesian test: its probabilities are then accurate to about 0.01.
@@ -145,7 +153,7 @@ def compare_methods(
     >>> found.pairs[["wins", "ties", "loses"]].to_numpy().tolist()
     [[3, 0, 0]]
     """
-    _check(results)
+    check_scores(results)
     if not rope > 0:
         raise ValueError(
             f"rope must be a float > 0, such as 0.01 for one percentage point; got {rope!r}"
@@ -200,7 +208,8 @@ def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return corrected
 
 
-def _check(results: pd.DataFrame) -> None:
+def check_scores(results: pd.DataFrame) -> None:
+    """Raise ValueError if scores of one variant lack a column or are missing or duplicated."""
     for name in _COLUMNS:
         if name not in results.columns:
             raise ValueError(unknown("column of the results", name, results.columns))
@@ -234,8 +243,9 @@ def _pair(
     baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
     first, second = scores[better].to_numpy(), scores[worse].to_numpy()
     apart = (first - second).round(9)  # equal differences are ties, too
+    # A difference of exactly the region's half-width, as of one series in a hundred, is within it.
     p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
-        first, second, rope, nsamples=_DRAWS, random_state=random_state
+        apart, np.zeros_like(apart), rope + 1e-9, nsamples=_DRAWS, random_state=random_state
     )
     return {
         "better": better,

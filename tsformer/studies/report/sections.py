@@ -22,6 +22,7 @@ from tsformer.studies.analysis.plots import (
 )
 from tsformer.studies.analysis.scores import (
     StudyScores,
+    complete,
     distinct_fits,
     labels,
     n_splits,
@@ -61,8 +62,13 @@ def learning_curves(scores: StudyScores) -> list[Block]:
     """Return figures of scores against the number of training series, if the study has sizes."""
     if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
         return []
-    # Of an unfinished study, a point is over the draws that every method has at that size.
-    rows = pd.concat([variant.used for variant in variant_scores(scores)])
+    # Of an unfinished study, a point is over the draws that have every method which has fits on
+    # that data set: one that was left out there takes no panel from the others.
+    rows = pd.concat(
+        complete(own) if scores.ours else own
+        for variant in variant_scores(scores)
+        for _, own in variant.rows.groupby("dataset", sort=False)
+    )
     if rows.empty:
         return []
     others = [name for name in scores.varied if name != "train_size"]

@@ -96,6 +96,9 @@ def asked(study: StudyScores, findings: list[Findings], baseline: str | None) ->
     expected = _expected(study)
     if expected is None:
         return f"{text} {len(rows)} fits."
+    names = [*study.design["encodings"], *study.design.get("methods", {})] if study.design else []
+    if nowhere := [name for name in names if name not in set(rows["method"])]:
+        text += f" Not compared, because no fit is available: {_names(nowhere)}."
     if len(rows) < expected:
         without = {"failed": study.failed, "skipped": study.n_skipped}
         counted = [f"{n} {what}" for what, n in without.items() if n]
@@ -140,6 +143,8 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
                 if each.on_one_data_set
                 else f"not compared; {each.obstacle}"
             )
+            if each.on_one_data_set:
+                what += _without_all(each)
             known.append(f"{label}{what}." if label else f"{what[0].upper()}{what[1:]}.")
             continue
         text = f"{label}compared over {len(each.statistics.scores)} data sets"
@@ -148,9 +153,7 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
                 f", using the {len(each.used)} of {len(each.rows)} fits whose data set and seed "
                 "every method has"
             )
-        if each.left_out:
-            text += f"; left out, because some method has no score: {_names(each.left_out)}"
-        known.append(f"{text}.")
+        known.append(f"{text}{_without_all(each)}.")
     known += published(study, findings)
     if all(each.statistics is None for each in findings):
         return known
@@ -286,11 +289,21 @@ def _paired(used: pd.DataFrame) -> list[str]:
     for other in others:
         once = ~fits[[best, other]].duplicated()
         apart = (scores[best] - scores[other])[once].dropna().round(9)
+        if apart.empty:  # only of others, whose fits need not be paired
+            said.append(f"No fit of {best} is paired with one of {other}: no draw has both.")
+            continue
         said.append(
             f"{best} is {apart.mean():.3f} ahead of {other}: higher in {int((apart > 0).sum())} of "
             f"{_counted(len(apart), 'paired fit')}, equal in {int((apart == 0).sum())}."
         )
     return said
+
+
+def _without_all(found: Findings) -> str:
+    """Return which data sets were left out, with what goes before it in a sentence."""
+    if not found.left_out:
+        return ""
+    return f"; left out, because some method has no score: {_names(found.left_out)}"
 
 
 def _ranks(statistics: Statistics) -> str:
@@ -386,7 +399,7 @@ def _effect(effects: pd.DataFrame, covariate: str) -> str:
     if rows["p"].isna().all():
         return (
             f"Nothing can be said about gains and {words}: it is known for fewer than "
-            f"{FEWEST_CORRELATED} data sets, or no gain varies."
+            f"{FEWEST_CORRELATED} data sets, or is the same for all, or no gain varies."
         )
     clear = rows[rows["p_holm"] < _ALPHA]
     if clear.empty:

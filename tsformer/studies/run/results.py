@@ -12,8 +12,7 @@ import pandas as pd
 
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.run.problem import series_digest
-from tsformer.studies.run.trial import COUNTS, SERIES, columns, describe, read_back
+from tsformer.studies.run.trial import COUNTS, columns, describe, other_series, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
 from tsformer.tracking.claims import Claims
@@ -107,14 +106,8 @@ class ResultStore:
 
     def _refuse_other_series(self, trial: Trial, run: Any) -> None:
         """Raise ValueError if a data set has other series now than when a fit was made."""
-        then = run.data.tags.get(SERIES)  # runs of earlier versions have none
-        if then is not None and then != series_digest(trial.dataset):
-            raise ValueError(
-                f"the series of {trial.dataset} have changed since {trial} was fitted in run "
-                f"{run.info.run_id} of {without_credentials(self.store.uri)}, whose score is not "
-                "one of these series: give the data set another name, or compare in another "
-                "--experiment"
-            )
+        if said := other_series(trial, run, self.store):
+            raise ValueError(said)
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""

@@ -26,6 +26,7 @@ from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import RunEnded
 from tsformer.tracking.scores import classification_scores, label_scores
@@ -42,6 +43,7 @@ __all__ = [
     "fit_trial",
     "fit_trials",
     "name_column",
+    "other_series",
     "plain",
     "read_back",
     "start_run",
@@ -96,6 +98,18 @@ def columns(study: Study) -> list[str]:
 def name_column(study: Study) -> str:
     """Return the column with the names of what is compared."""
     return "method" if study.methods else "encoding"
+
+
+def other_series(trial: Trial, run: Any, store: RunStore) -> str:
+    """Return how the series of a finished fit differ from those of today; empty if not at all."""
+    then = run.data.tags.get(SERIES)  # runs of earlier versions have none
+    if then is None or then == series_digest(trial.dataset):
+        return ""
+    return (
+        f"the series of {trial.dataset} here are not those that {trial} was fitted with in run "
+        f"{run.info.run_id} of {without_credentials(store.uri)}, whose score is not one of these "
+        "series: give the data set another name, or compare in another --experiment"
+    )
 
 
 def start_run(

@@ -22,6 +22,7 @@ from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import (
     fit_trial,
     fit_trials,
+    other_series,
     read_back,
     start_run,
     warm_up,
@@ -278,6 +279,9 @@ def _look_up(task: Task) -> tuple[TrialResult | None, float]:
     try:
         known = task.claims.look_up(task.key)
         if known.finished is not None:
+            # Of a driver on another machine, while this one ran.
+            if said := other_series(task.trial, known.finished, task.claims.store):
+                return TrialResult(task.trial, None, said), known.lease_seconds
             row = read_back(task.trial, task.study, known.finished)
             return TrialResult(task.trial, row), known.lease_seconds
     except Exception:  # the store is unreachable: fit anyway; the run that cannot be created warns
