@@ -14,6 +14,7 @@ from tsformer.data.panel import Panel, same_device
 from tsformer.training import train
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.optimizer import make_optimizer, set_learning_rate
+from tsformer.training.plan import TrainingPlan
 from tsformer.training.pretrained import Pretrained
 from tsformer.training.step import TrainingStep
 
@@ -167,3 +168,13 @@ def test_a_warning_says_why_steps_are_not_captured(size, compile):
 def test_on_a_cpu_it_is_refused():
     with pytest.raises(ValueError, match=r"cuda-graphs.* needs a CUDA device; got cpu"):
         train(make_model(), *make_panel(), cross_entropy, make_plan(compile="cuda-graphs"))
+
+
+@pytest.mark.parametrize("graphed", [True, False])
+def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed, monkeypatch):
+    monkeypatch.setattr(TrainingPlan, "graphed", graphed)
+    optimizer = make_optimizer(make_model(), make_plan(compile="auto"))
+    set_learning_rate(optimizer, 0.5)
+    for group in optimizer.param_groups:
+        assert isinstance(group["lr"], torch.Tensor) == group["capturable"] == graphed
+        assert float(group["lr"]) == 0.5
