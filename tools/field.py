@@ -31,8 +31,6 @@ from tsformer.studies.report.render import markdown_table
 __all__ = ["RESULTS", "costs_and_scores", "picture", "table"]
 
 RESULTS = COMMITTED / "default_against_the_field/results.csv"
-#: A method of the same study under two of its three seeds, to which the report would reduce all.
-FEWER_SEEDS = COMMITTED / "resnet_fewer_seeds.csv"
 DEFAULT = "tsformer"
 #: Our own methods, and the accuracies of the first scoring of the same problems.
 OURS = (DEFAULT, "ensemble", "random-convolutions")
@@ -62,7 +60,7 @@ PLACES = {"multirocket": BELOW, DEFAULT: BELOW, "resnet": BELOW, HYDRA: BESIDE}
 
 
 def untouched(results: Path) -> pd.DataFrame:
-    """Return the fits on the problems on which nothing was chosen, FEWER_SEEDS included."""
+    """Return the fits on the problems on which nothing was chosen."""
     if not results.is_file():
         raise SystemExit(
             f"there is no {results}: run `tsformer compare --study "
@@ -70,8 +68,6 @@ def untouched(results: Path) -> pd.DataFrame:
             "--results"
         )
     fits = pd.read_csv(results)
-    if results == RESULTS:
-        fits = pd.concat([fits, pd.read_csv(FEWER_SEEDS)])
     return fits[~fits["dataset"].isin(DEVELOPMENT)]
 
 

@@ -49,20 +49,6 @@ def test_each_method_is_compared_where_it_was_fitted_and_nothing_was_chosen(resu
     ]
 
 
-def test_what_has_fewer_seeds_is_in_a_file_of_its_own(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = results.with_name("alone.csv")
-    head, *rows = ROWS.splitlines()
-    alone.write_text("\n".join([head, *(row for row in rows if "resnet" in row)]))
-    expected = field.table(results, results.with_name("published"))
-    results.write_text("\n".join([head, *(row for row in rows if "resnet" not in row)]))
-    assert "ResNet" not in field.table(results, results.with_name("published"))
-    monkeypatch.setattr(field, "RESULTS", results)
-    monkeypatch.setattr(field, "FEWER_SEEDS", alone)
-    assert field.table(results, results.with_name("published")) == expected
-
-
 def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> None:
     points = field.costs_and_scores(results)
     assert points["problems"].unique().tolist() == [1]

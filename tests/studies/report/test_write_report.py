@@ -249,7 +249,7 @@ def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
     gone |= (rows["dataset"] == "CBF") & (rows["encoding"] == "rope") & (rows["seed"] == 1)
     said = write_report(folder_of(tmp_path, rows[~gone])).markdown.read_text()
     assert "57 of 120 fits are available: this study is not finished." in said
-    assert "compared over 9 data sets, using the 51 of 57 fits" in said
+    assert "Compared over 9 data sets, using the 51 of 57 fits" in said
     assert "left out, because some method has no score: UMD." in said
     assert re.search(r"^\| UMD \|.* – \|", said, flags=re.M), "shown, though not compared"
 

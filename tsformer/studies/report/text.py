@@ -153,7 +153,8 @@ def protocol(study: StudyScores, findings: list[Findings]) -> list[str]:
                 f", using the {len(each.used)} of {len(each.rows)} fits whose data set and seed "
                 "every method has"
             )
-        known.append(f"{text}{_without_all(each)}.")
+        text += _without_all(each)
+        known.append(f"{text}." if label else f"{text[0].upper()}{text[1:]}.")
     known += published(study, findings)
     if all(each.statistics is None for each in findings):
         return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_chances", "plot_critical_difference", "plot_pairs"]
 
+#: Least gap between two bars of one height, of the range of mean ranks.
+_GAP = 0.05
 #: Degrees by which names below a matrix are turned.
 _SLANT = 40
 
@@ -80,12 +82,38 @@ def plot_critical_difference(
         text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # a single stroke of constant width
+    _part_bars(drawn, _GAP * float(np.ptp(statistics.ranks)))
+    ax.relim()
+    ax.autoscale_view()
     title = (
         f"mean rank over {len(statistics.scores)} data sets; methods with a dot on one bar are not "
         f"shown to differ (Wilcoxon, Holm, {alpha:g})"
     )
     ax.set_title(wrapped(title, 5.4, 9), fontsize=9)
     return figure_of(ax)
+
+
+def _part_bars(drawn: dict[str, Any], gap: float) -> None:
+    """Give bars of one height a gap between them, or a height of their own below.
+
+    The library lets one begin right behind the end of another: they look like one bar, of all
+    their methods.
+    """
+    heights: list[float] = []  # where the last bar of each height ends
+    before = len({bar.get_ydata()[0] for (bar,) in drawn["crossbars"]})
+    for (bar,) in drawn["crossbars"]:  # ordered by where they begin
+        first, *_, last = bar.get_xdata()
+        fits = (i for i, end in enumerate(heights) if first - end >= gap)
+        height = next(fits, len(heights))
+        heights[height : height + 1] = [last]
+        bar.set_ydata([-height - 1.0] * len(bar.get_xdata()))
+    lower = len(heights) - before
+    for elbow in drawn["elbows"]:
+        y, _, top = elbow.get_ydata()
+        elbow.set_ydata([y - lower, y - lower, top])
+    for label in drawn["labels"]:
+        x, y = label.get_position()
+        label.set_position((x, y - lower))
 
 
 def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None) -> Figure:
