@@ -2,7 +2,8 @@
 
 The problems are some of those that recipes were developed on, so that nothing is scored here that
 is scored once elsewhere. They are read as `load_dataset` reads them; what it does not find has a
-row that says so. Fits on the GPU come first: what is cut off is the processor they are compared to.
+row that says so. The default on the GPU comes first, and next what it is compared to, the default
+on the processor: what is cut off are members, and steps without CUDA graphs.
 """
 
 from __future__ import annotations

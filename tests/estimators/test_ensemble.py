@@ -21,7 +21,7 @@ from tsformer import (
 )
 from tsformer.encodings import PositionalEncoding
 from tsformer.estimators import ensemble, time_limit
-from tsformer.training import Callback, History, NonFiniteLossError
+from tsformer.training import Callback, History, NonFiniteLossError, TrainingPlan
 
 RNG = np.random.default_rng(0)
 Y = np.array(["no", "yes"])[np.arange(12) % 2]
@@ -529,6 +529,25 @@ def test_only_a_few_steps_are_measured_where_twenty_take_too_long(at_most, serie
     job = TSTransformerClassifier(**SMALL)._prepare(np.tile(X, (40, 1, 1)), np.tile(Y, 40))
     assert time_limit.epoch_seconds(job, None, at_most=at_most) == pytest.approx(3.0)
     assert trained == series
+
+
+@pytest.mark.parametrize(("graphed", "epochs"), [(False, [2, 2]), (True, [5, 3])])
+def test_steps_are_measured_until_they_are_replayed(graphed, epochs, monkeypatch):
+    """In CUDA graphs two batch sizes have three plain steps each, and one that is captured."""
+    trained = []
+
+    def train(model, panel, targets, loss, plan, **kwargs):
+        trained.append(plan.n_epochs)
+        history = History()
+        history += [{"seconds": 1.0 + 9.0 * (epoch < 2)} for epoch in range(plan.n_epochs)]
+        return history
+
+    monkeypatch.setattr(time_limit, "train", train)
+    monkeypatch.setattr(TrainingPlan, "graphed", graphed)
+    job = TSTransformerClassifier(**SMALL)._prepare(np.tile(X, (40, 1, 1)), np.tile(Y, 40))
+    seconds = time_limit.epoch_seconds(job, None, at_most=1e9)
+    assert trained == epochs
+    assert seconds == pytest.approx(30 * (1.0 if graphed else 10.0) / 20)
 
 
 @pytest.mark.slow

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from small_problem import cross_entropy, equal, make_model, make_panel, make_plan, weights_of
 
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, same_device
-from tsformer.training import train
+from tsformer.training import cuda_graphs, train
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.optimizer import make_optimizer, set_learning_rate
 from tsformer.training.plan import TrainingPlan
@@ -178,3 +180,105 @@ def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed, monkeypa
     for group in optimizer.param_groups:
         assert isinstance(group["lr"], torch.Tensor) == group["capturable"] == graphed
         assert float(group["lr"]) == 0.5
+
+
+def test_graphs_make_room_before_a_batch_is_cut(monkeypatch):
+    """A graph keeps its memory, so that a batch of another shape has less."""
+    plain, losses, _ = steps_of(TrainingStep, ragged=False)
+    real = TrainingStep._gradients
+    steps = []
+
+    def beside_graphs(self, *args):
+        steps.append(self)
+        if isinstance(self, GraphedStep) and self._graphs and not self._replaying:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return real(self, *args)
+
+    class Full(Replayed):
+        _replaying = False
+
+        def _capture(self, step):
+            def replay():
+                self._replaying = True
+                total = step()
+                self._replaying = False
+                return total
+
+            return replay
+
+    monkeypatch.setattr(TrainingStep, "_gradients", beside_graphs)
+    with pytest.warns(UserWarning, match="no memory for other steps beside the graphs") as caught:
+        weights, again, step = steps_of(Full, ragged=False)
+    assert len(caught) == 1
+    assert step.most_at_once is None, "no batch was cut"
+    assert not step._graphs
+    assert losses == again
+    assert equal(plain, weights)
+
+
+def watched(step, monkeypatch) -> tuple[GraphedStep, list[str]]:
+    """Let a step be watched as on a GPU, where torch warns of its debug mode first."""
+
+    @contextmanager
+    def mode(_):
+        warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=2)
+        yield
+
+    monkeypatch.setattr(cuda_graphs, "_sync_debug_mode", mode)
+    *_, graphed = steps_of(Replayed, ragged=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert GraphedStep._watched(graphed, step) == "total"
+    return graphed, [str(each.message) for each in caught]
+
+
+def quiet() -> str:
+    return "total"
+
+
+def waits() -> str:
+    warnings.warn("called a synchronizing CUDA operation (Triggered ...)", stacklevel=1)
+    return "total"
+
+
+def draws() -> str:
+    torch.rand(1)
+    return "total"
+
+
+def draws_with_numpy() -> str:
+    np.random.rand()  # noqa: NPY002
+    return "total"
+
+
+def warns() -> str:
+    warnings.warn("of something else", stacklevel=1)
+    return "total"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (quiet, []),
+        (waits, ["they wait for the device, as .item() does (" + __file__]),
+        (draws, ["they draw random numbers on the CPU"]),
+        (draws_with_numpy, ["they draw random numbers on the CPU"]),
+        (warns, ["of something else"]),
+    ],
+)
+def test_what_a_graph_would_not_repeat_is_seen(step, said, monkeypatch):
+    graphed, found = watched(step, monkeypatch)
+    assert len(found) == len(said)
+    assert all(what in each for what, each in zip(said, found, strict=True))
+    assert graphed._captures == (step in (quiet, warns))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as pytest -W error: torch's own warning is nobody's
+        if step is quiet:
+            watched(step, monkeypatch)
+
+
+def test_more_shapes_than_graphs_are_said(monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "_MOST_SHAPES", 1)
+    with pytest.warns(UserWarning, match="more than 1 shapes of batches") as caught:
+        *_, step = steps_of(Replayed, ragged=False)
+    assert len(caught) == len(step._graphs) == 1

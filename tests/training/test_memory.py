@@ -182,7 +182,7 @@ def test_what_the_frames_of_the_error_held_is_free_before_the_block_is_left():
     ):
         fails()
     assert seen[1:] == [True]
-    assert ran_out.reason == "Tried to allocate 2.00 MiB."
+    assert ran_out.reason == " (Tried to allocate 2.00 MiB.)"
 
 
 def test_the_error_says_what_was_asked_for():

@@ -56,7 +56,9 @@ class PositionalEncoding(nn.Module):
     Positions `t`, of shape ``[1 | B, N]``, are points in time and not indices: floats, 1 apart in a
     regular series and non-decreasing in any other. Padded tokens are zero in `x` and `v`, and
     repeat the last valid time of their series. Compute from `t` in float32 even under autocast:
-    bfloat16 can represent only 769 of the integers up to 4095.
+    bfloat16 can represent only 769 of the integers up to 4095. Draw random numbers on the device of
+    `x`, and keep no count of the calls in Python: on a GPU a step may be recorded in a CUDA graph,
+    which repeats what was computed on the device and nothing else.
 
     Attributes
     ----------

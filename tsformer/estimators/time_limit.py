@@ -36,6 +36,8 @@ _LONGER_BY = 8
 #: Optimizer steps that are measured: an epoch, or that part of a long one; and those that tell
 #: whether there is time for so many.
 _STEPS, _FIRST_STEPS = 20, 3
+#: Steps of two batch sizes until both are captured in CUDA graphs.
+_STEPS_CAPTURED = 8
 
 
 def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
@@ -43,7 +45,8 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
 
     The copy is trained for twice three optimizer steps and then, if there is time, for 20, or for
     an epoch if that has fewer, on series spread evenly over the data. If there is time this is done
-    again and the quicker one counts, as the first also allocates memory.
+    again and the quicker one counts, as the first also allocates memory; where steps are captured
+    in CUDA graphs, as often as it takes to capture them.
 
     Parameters
     ----------
@@ -67,19 +70,22 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
 
 
 def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = inf) -> float:
-    """Return the seconds of a step in the quicker of two short epochs, or in one if that is long.
+    """Return the seconds of a step in the quickest of a few short epochs, or in one that is long.
 
     These have `n_steps`, or what the data are enough for.
     """
     panel, plan = job.panel, job.plans[0]
     n_series = min(n_steps * plan.batch_size, len(panel))
     rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()
+    n_epochs = 2
+    if plan.graphed:  # in the last of them all steps are replayed
+        n_epochs += ceil(_STEPS_CAPTURED / ceil(n_series / plan.batch_size))
     history = train(
         deepcopy(job.models[0]),
         panel.part(rows),
         job.targets[rows],
         loss,
-        replace(plan, n_epochs=2, n_iter_no_change=None, checkpoint_dir=None, resume=False),
+        replace(plan, n_epochs=n_epochs, n_iter_no_change=None, checkpoint_dir=None, resume=False),
         weights=None if job.weights is None else job.weights[rows],
         callbacks=[_OnceIfLong(at_most)],
     )

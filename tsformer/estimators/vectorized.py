@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.training import train_ensemble
+from tsformer.training.ensemble import one_at_a_time
 
-__all__ = ["fit_vectorized"]
+__all__ = ["fit_vectorized", "trained_as_one"]
 
 # Parameters in which the estimators may differ.
 _OF_EACH = ("callbacks", "random_state")
@@ -26,9 +27,9 @@ def fit_vectorized(
 ) -> None:
     """Fit each estimator as its own `fit` would; on a GPU, train their models as one.
 
-    From 20 seeds of one configuration on, which then cost little more than a single seed; fewer
-    are trained one after another in CUDA graphs. So are all if each holds out its own part of the
-    data for early stopping.
+    Several seeds of one configuration then cost little more than a single seed. If there are fewer
+    than 20, and steps are captured in CUDA graphs, they are trained one after another, which takes
+    less time; and so they are if each holds out its own part of the data for early stopping.
 
     Parameters
     ----------
@@ -88,6 +89,12 @@ def fit_vectorized(
         finally:
             for estimator in estimators:
                 estimator._drop_untrained()
+
+
+def trained_as_one(estimator: TransformerEstimator, n: int) -> bool:
+    """Whether `fit_vectorized` trains so many estimators like this one as one model here."""
+    plan = estimator._training_plan(n_cases=1, n_tokens=1, validated=False, seed=0)
+    return not one_at_a_time(plan, n)
 
 
 def _differing(first: TransformerEstimator, other: TransformerEstimator) -> list[str]:

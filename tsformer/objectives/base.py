@@ -77,7 +77,7 @@ class Objective:
 
     An objective overrides the methods below, `check` only if it is not for series of codes. What it
     draws it draws from torch's generator of the batch's device, which the fit seeds by the number
-    of the step and restores. It must not wait for the device.
+    of the step, or once for steps in CUDA graphs, and restores. It must not wait for the device.
 
     Attributes
     ----------

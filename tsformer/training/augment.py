@@ -29,7 +29,9 @@ def augmented(
 
     What is drawn depends on the seed and the number of the step alone: models that differ in what
     they draw themselves, such as encodings with dropout of their own, see the same series, and a
-    run that is resumed goes on with the draws that it would have had.
+    run that is resumed goes on with the draws that it would have had. A step that is replayed from
+    a CUDA graph draws from the stream of the run in place of that: other series each time, and the
+    same in the same run.
 
     Parameters
     ----------

@@ -83,6 +83,9 @@ class TrainingState:
 class Callback:
     """Base of all callbacks: override what you need.
 
+    On a GPU steps are recorded in CUDA graphs: what a callback changes in the model, other than
+    values of its tensors in place, has an effect with ``compile=False`` only.
+
     Attributes
     ----------
     stateless : bool

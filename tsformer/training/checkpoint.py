@@ -1,4 +1,7 @@
-"""Checkpoints: a training run that was killed resumes, to exactly the weights it would have had."""
+"""Checkpoints: a training run that was killed resumes, to the weights it would have had.
+
+Exactly to these on a CPU; on a GPU sums and, after steps in CUDA graphs, draws are others.
+"""
 
 from __future__ import annotations
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import pickle
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,8 +42,13 @@ class GraphedStep(TrainingStep):
     learning rate in a tensor. Parameters are those of `TrainingStep`.
 
     A model that waits for the device, as one with ``.item()`` in its forward pass does, cannot be
-    recorded. It takes plain steps, with a warning, and so does one for whose graphs memory runs
-    out, or whose batches go in pieces.
+    recorded, and one that draws on the CPU would repeat its draws. They take plain steps, with a
+    warning, and so does one for whose graphs memory runs out, or whose batches go in pieces.
+
+    Raises
+    ------
+    RuntimeError
+        If a step cannot be captured for another reason.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -50,6 +58,7 @@ class GraphedStep(TrainingStep):
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
         self._captures = True
+        self._told = False
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
         def plain() -> Tensor:
@@ -62,6 +71,13 @@ class GraphedStep(TrainingStep):
         if shape not in self._graphs:
             before = self._steps.get(shape, 0)
             if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
+                if before == _STEPS_BEFORE and not self._told:
+                    self._told = True
+                    warnings.warn(
+                        f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
+                        "the others take plain steps",
+                        stacklevel=2,
+                    )
                 self._steps[shape] = before + 1
                 last = before == _STEPS_BEFORE - 1 and not self._graphs
                 return self._on_side_stream(lambda: self._watched(plain) if last else plain())
@@ -84,14 +100,21 @@ class GraphedStep(TrainingStep):
     def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Record the step without taking it; return a function that takes it."""
         graph = torch.cuda.CUDAGraph()
-        side = _side_stream(self.plan.device)
+        device = self.panel.device  # which has a number, where the plan's may be "cuda"
+        before = torch.cuda.current_stream(device)
         try:
             # Other threads, of other fits or of a tracking server, may use the device meanwhile.
-            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+            with (
+                torch.cuda.device(device),
+                torch.cuda.graph(
+                    graph, stream=_side_stream(device), capture_error_mode="thread_local"
+                ),
+            ):
                 total = step()
         except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise
+            torch.cuda.set_stream(before)  # an error at the end of a capture stays on the other
+            if is_out_of_memory(error) or is_out_of_memory(error.__context__ or error):
+                raise torch.OutOfMemoryError(str(error.__context__ or error)) from error
             raise RuntimeError(
                 f"a training step cannot be captured in a CUDA graph: {error}. Set compile=False "
                 "to take it one kernel at a time"
@@ -105,18 +128,21 @@ class GraphedStep(TrainingStep):
 
     def _on_side_stream(self, step: Callable[[], Tensor]) -> Tensor:
         """Take the step on the stream of the captures, as they require of the steps before."""
-        side = _side_stream(self.plan.device)
-        side.wait_stream(torch.cuda.current_stream())
+        device = self.panel.device
+        side, here = _side_stream(device), torch.cuda.current_stream(device)
+        side.wait_stream(here)
         with torch.cuda.stream(side):
             total = step()
-        torch.cuda.current_stream().wait_stream(side)
+        here.wait_stream(side)
         return total
 
     def _watched(self, step: Callable[[], Tensor]) -> Tensor:
         """Take the step, and capture none if it has waited for the device."""
-        with warnings.catch_warnings(record=True) as seen, _sync_debug_mode("warn"):
+        draws = _states_of_the_cpu()
+        with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            total = step()
+            with _sync_debug_mode("warn"):
+                total = step()
         waited = [each for each in seen if _WAITS in str(each.message)]
         for each in seen:
             if _WAITS not in str(each.message) and _PROTOTYPE not in str(each.message):
@@ -124,10 +150,22 @@ class GraphedStep(TrainingStep):
         if waited:
             where = f"{waited[0].filename}:{waited[0].lineno}"
             self._give_up(f"they wait for the device, as .item() does ({where})")
+        elif draws != _states_of_the_cpu():
+            self._give_up("they draw random numbers on the CPU, which a graph would repeat")
         return total
+
+    def _halve(self, size: int, reason: str) -> None:
+        """Make room where the graphs hold it, before the batch is cut."""
+        if self._graphs:
+            self._give_up("there is no memory for other steps beside the graphs")
+        else:
+            super()._halve(size, reason)
 
     def _give_up(self, reason: str) -> None:
         self._captures = False
+        self._graphs.clear()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
         warnings.warn(_NOT_CAPTURED + reason, stacklevel=2)
 
 
@@ -159,11 +197,18 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 @contextmanager
 def _sync_debug_mode(mode: str) -> Iterator[None]:
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode(mode)
     try:
+        torch.cuda.set_sync_debug_mode(mode)
         yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
+
+
+def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
+    """Return what changes with a draw from a global generator of the CPU."""
+    torch_state = torch.default_generator.get_state().numpy().tobytes()
+    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - read, and not drawn from
+    return torch_state, random.getstate(), pickle.dumps(numpy_state)
 
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:

@@ -79,7 +79,8 @@ class _RanOut:
     Attributes
     ----------
     reason : str
-        What the error said: how much was asked for, and how much there was.
+        What the error said, in brackets after a space: how much was asked for, and how much there
+        was. Empty if it said nothing.
     """
 
     def __init__(self) -> None:
@@ -100,7 +101,8 @@ def catch_oom() -> Iterator[_RanOut]:
         if not is_out_of_memory(error):
             raise
         ran_out.of_memory = True
-        ran_out.reason = str(error).partition(" If reserved but unallocated")[0]
+        reason = str(error).partition(" If reserved but unallocated")[0]
+        ran_out.reason = f" ({reason})" if reason else ""
         # Until the caller's block is left the error lives, and with it the tensors of its frames.
         traceback.clear_frames(error.__traceback__)
     if ran_out and torch.cuda.is_available():
@@ -151,5 +153,5 @@ def in_halves(
             steps = "" if lengths is None else f" of {int(lengths[part])} steps"
             raise MemoryError(
                 f"one series{steps} does not fit into the memory of {device}; use a stem with a "
-                f"larger stride, which makes fewer tokens of it ({ran_out.reason})"
+                f"larger stride, which makes fewer tokens of it{ran_out.reason}"
             )

@@ -206,7 +206,7 @@ class TrainingStep:
             raise MemoryError(
                 f"a batch of {size} series does not fit into the memory of {self.plan.device}, "
                 f"{'nor does one series' if now == 1 else 'and cannot be cut here'}; choose "
-                f"a smaller batch_size, a smaller model or a stem with a larger stride ({reason})"
+                f"a smaller batch_size, a smaller model or a stem with a larger stride{reason}"
             )
         if self.most_at_once is None:
             warnings.warn(

@@ -298,3 +298,10 @@ def test_words_on_splits_are_part_of_the_design_but_of_no_key(tmp_path: Path) ->
 def test_what_is_left_out_is_checked(leave_out: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Study(("A", "B"), methods={"1nn-dtw": {}, "minirocket": {}}, leave_out=leave_out)
+
+
+def test_values_that_are_the_same_fits_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"compile='auto' and compile=False, which are the same"):
+        Study(("A",), ("none",), vary={"compile": ["auto", False], "d_model": [8, 16]})
+    # The stem decides whether these differ.
+    Study(("A",), ("none",), vary={"scaling": ["auto", "channel"], "stem": ["linear", "conv"]})

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
+import torch
 
 import tsformer.studies.run.trial as trial_module
+from tsformer.estimators import base
 from tsformer.studies import Study, compare
+from tsformer.studies.run import executors
+from tsformer.studies.run.worker import Task
 from tsformer.tracking import prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -24,7 +28,7 @@ NUMBERS = ["encoding", "seed", "accuracy", "log_loss", "n_epochs", "n_parameters
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tsformer.studies.run.executors._on_gpu", lambda task: True)
+    monkeypatch.setattr("tsformer.studies.run.executors._as_one", lambda task, n: n > 1)
 
 
 @pytest.mark.slow
@@ -44,7 +48,7 @@ def test_the_rows_and_runs_are_those_of_single_fits(
     store = prepare_store(uri, experiment)
     assert statuses(store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tsformer.studies.run.executors._on_gpu", lambda task: False)
+        patch.setattr("tsformer.studies.run.executors._as_one", lambda task, n: False)
         alone = compare(
             STUDY, out=tmp_path / "b", tracking_uri=uri, experiment=f"{experiment}-alone"
         )
@@ -72,3 +76,19 @@ def test_what_cannot_be_fitted_as_one_is_fitted_one_by_one(
     assert all(counts[STUDY.key(*trial), "FINISHED"] == 1 for trial in STUDY.trials())
     # A FAILED run would be the result of another call that runs at the same time.
     assert all(counts[STUDY.key(*trial), "KILLED"] == 1 for trial in STUDY.trials())
+
+
+@pytest.mark.parametrize(
+    ("compile", "n", "as_one"),
+    [("auto", 3, False), ("auto", 20, True), (False, 3, True), (False, 1, False)],
+)
+def test_seeds_are_together_where_they_train_as_one_on_a_gpu(
+    compile: Any, n: int, as_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each has its own seconds, and its row as soon as it is fitted."""
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters={"compile": compile})
+    task = Task(study.trials()[0], study, cast("Any", None), "")
+    assert not executors._as_one(task, n), "on a CPU"
+    monkeypatch.setattr(base, "resolve_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(base, "resolve_precision", lambda *_: True)
+    assert executors._as_one(task, n) == as_one

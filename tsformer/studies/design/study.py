@@ -176,6 +176,7 @@ class Study:
         check_parameters(self.parameters)
         for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
+        _check_that_all_differ(self.vary, self.parameters)
         object.__setattr__(self, "_methods", read_methods(self.methods, self.parameters))
         methods = {name: dict(said) for name, said in self.methods.items()}
         object.__setattr__(self, "methods", methods)
@@ -488,6 +489,25 @@ def _varied(
         for value in values:
             _check_once(f"vary, at {name!r},", value, values)
     return {name: tuple(values) for name, values in vary.items()}
+
+
+def _check_that_all_differ(
+    vary: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any]
+) -> None:
+    """Raise ValueError if two values of a parameter give the same fits, whatever else varies."""
+    for name, values in vary.items():
+        rest = _combinations({other: of for other, of in vary.items() if other != name})
+        for first, second in itertools.combinations(values, 2):
+            same = (
+                configuration_hash({**parameters, **others, name: first})
+                == configuration_hash({**parameters, **others, name: second})
+                for others in rest
+            )
+            if all(same):
+                raise ValueError(
+                    f"vary has {name}={first!r} and {name}={second!r}, which are the same fits "
+                    "here, with one key: name one of them"
+                )
 
 
 def _check_once(what: str, value: Any, values: Sequence[Any]) -> None:

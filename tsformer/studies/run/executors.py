@@ -17,6 +17,8 @@ import joblib
 import torch
 
 from tsformer._optional import require
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.vectorized import trained_as_one
 from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import (
@@ -27,7 +29,6 @@ from tsformer.studies.run.worker import (
     run_seeds_together,
     run_task,
 )
-from tsformer.training.plan import resolve_device
 
 __all__ = ["cluster", "in_processes", "in_this_process", "on_cluster"]
 
@@ -36,15 +37,16 @@ _MAX_ROUNDS = 3
 
 
 def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterator[TrialResult]:
-    """Run one task after the other, reporting every epoch; on a GPU all seeds together.
+    """Run one task after the other, reporting every epoch; seeds that train as one together.
 
     Seeds that draw subsets of the train split have other data each, and are run one by one.
     """
+    n_seeds = Counter(task.trial._replace(seed=0) for task in tasks)
     groups: dict[Any, list[Task]] = {}
     for task in tasks:
-        whole = task.study.train_size_of(task.trial.variant) == WHOLE
-        alone = None if whole and _on_gpu(task) else task.trial.seed
-        groups.setdefault((task.trial._replace(seed=0), alone), []).append(task)
+        fit = task.trial._replace(seed=0)
+        alone = None if _as_one(task, n_seeds[fit]) else task.trial.seed
+        groups.setdefault((fit, alone), []).append(task)
     for group in groups.values():
         progress.fit_start(group[0].trial)
         if len(group) == 1:
@@ -53,11 +55,13 @@ def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterat
             yield from run_seeds_together(group, [progress])
 
 
-def _on_gpu(task: Task) -> bool:
-    if not task.study.is_transformer(task.trial.method):
+def _as_one(task: Task, n: int) -> bool:
+    """Whether so many seeds of a fit train as one model."""
+    whole = task.study.train_size_of(task.trial.variant) == WHOLE
+    if not whole or not task.study.is_transformer(task.trial.method):
         return False
-    device = task.study.configuration(task.trial.variant, task.trial.method)["device"]
-    return resolve_device(device).type == "cuda"
+    configuration = task.study.configuration(task.trial.variant, task.trial.method)
+    return trained_as_one(TSTransformerClassifier(**configuration), n)
 
 
 def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:

@@ -278,14 +278,14 @@ def _look_up(task: Task) -> tuple[TrialResult | None, float]:
     """Return the result of this fit if there is nothing to fit here, and the lease to claim it."""
     try:
         known = task.claims.look_up(task.key)
-        if known.finished is not None:
-            # Of a driver on another machine, while this one ran.
-            if said := other_series(task.trial, known.finished, task.claims.store):
-                return TrialResult(task.trial, None, said), known.lease_seconds
-            row = read_back(task.trial, task.study, known.finished)
-            return TrialResult(task.trial, row), known.lease_seconds
+        row = known.finished and read_back(task.trial, task.study, known.finished)
     except Exception:  # the store is unreachable: fit anyway; the run that cannot be created warns
         return None, LEASE_SECONDS
+    if row:
+        # Of a driver on another machine, while this one ran.
+        said = other_series(task.trial, known.finished, task.claims.store)
+        found = TrialResult(task.trial, None, said) if said else TrialResult(task.trial, row)
+        return found, known.lease_seconds
     result = None
     new = [run for run in known.failed if run.info.run_id not in task.failed]
     if new:  # in another call, since this one began

@@ -218,7 +218,7 @@ class _VectorizedLoop:
             raise MemoryError(
                 f"a batch of {len(shares[0][1])} series of one member does not fit into the memory "
                 f"of {self.plan.device}; choose a smaller batch_size, a smaller model or a stem "
-                f"with a larger stride ({reason})"
+                f"with a larger stride{reason}"
             )
         if self.most_at_once == len(self.runs):
             warnings.warn(
