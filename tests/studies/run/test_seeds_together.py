@@ -78,15 +78,19 @@ def test_what_cannot_be_fitted_as_one_is_fitted_one_by_one(
     assert all(counts[STUDY.key(*trial), "KILLED"] == 1 for trial in STUDY.trials())
 
 
+@pytest.mark.parametrize("as_method", [False, True])
 @pytest.mark.parametrize(
     ("compile", "n", "as_one"),
     [("auto", 3, False), ("auto", 20, True), (False, 3, True), (False, 1, False)],
 )
 def test_seeds_are_together_where_they_train_as_one_on_a_gpu(
-    compile: Any, n: int, as_one: bool, monkeypatch: pytest.MonkeyPatch
+    compile: Any, n: int, as_one: bool, as_method: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise each has its own seconds, and its row as soon as it is fitted."""
-    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters={"compile": compile})
+    said: dict[str, Any] = {"compile": compile}
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=said)
+    if as_method:
+        study = Study(("ItalyPowerDemand",), methods={"mine": said}, seeds=1)
     task = Task(study.trials()[0], study, cast("Any", None), "")
     assert not executors._as_one(task, n), "on a CPU"
     monkeypatch.setattr(base, "resolve_device", lambda _: torch.device("cuda"))

@@ -60,8 +60,8 @@ def _as_one(task: Task, n: int) -> bool:
     whole = task.study.train_size_of(task.trial.variant) == WHOLE
     if not whole or not task.study.is_transformer(task.trial.method):
         return False
-    configuration = task.study.configuration(task.trial.variant, task.trial.method)
-    return trained_as_one(TSTransformerClassifier(**configuration), n)
+    parameters = task.study.parameters_of(task.trial.variant, task.trial.method)
+    return trained_as_one(TSTransformerClassifier(**parameters), n)
 
 
 def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
