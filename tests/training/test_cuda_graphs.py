@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 import torch
 from small_problem import cross_entropy, equal, make_model, make_panel, make_plan, weights_of
 
+from tsformer.augmentation import resolve
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, same_device
 from tsformer.training import cuda_graphs, train
@@ -282,3 +283,76 @@ def test_more_shapes_than_graphs_are_said(monkeypatch):
     with pytest.warns(UserWarning, match="more than 1 shapes of batches") as caught:
         *_, step = steps_of(Replayed, ragged=False)
     assert len(caught) == len(step._graphs) == 1
+
+
+def test_the_draws_of_a_step_itself_are_none_of_the_cpu(monkeypatch):
+    """An augmentation is seeded by the step, and gives back what it found."""
+    monkeypatch.setattr(cuda_graphs, "_sync_debug_mode", lambda _: nullcontext())
+    model, (panel, targets) = make_model(dropout=0.0, encoding="none"), make_panel(8)
+    plan = make_plan(augmentation=resolve("warp+cutmix+slice+jitter"))
+    optimizer = make_optimizer(model, plan)
+    step = Replayed(model.train(), optimizer, panel, targets, None, cross_entropy, plan)
+    index = torch.arange(4)
+    GraphedStep._watched(step, lambda: TrainingStep.__call__(step, index, index, number=3))
+    assert step._captures
+
+
+class Fails(GraphedStep):
+    """Its capture ends with an error, after another inside."""
+
+    def _on_side_stream(self, step):
+        return step()
+
+    def _watched(self, step):
+        return step()
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), None),
+        (ValueError("of the user"), r"cannot be captured.*invalidated.*compile=False"),
+    ],
+)
+def test_an_error_in_a_capture_says_what_to_do(inside, message, monkeypatch):
+    @contextmanager
+    def graph(*_, **__):
+        try:
+            yield
+        except Exception:
+            raise RuntimeError("operation failed due to an invalidated capture") from None
+
+    def fails(self, *args):
+        raise inside
+
+    before = object()
+    streams = []
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: before)
+    monkeypatch.setattr(torch.cuda, "set_stream", streams.append)
+    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
+    model, (panel, targets), plan = make_model(), make_panel(8), make_plan()
+    optimizer = make_optimizer(model, plan)
+    step = Fails(model.train(), optimizer, panel, targets, None, cross_entropy, plan)
+    index = torch.arange(4)
+    for _ in range(3):
+        step(index, index)
+    real = TrainingStep._gradients
+    monkeypatch.setattr(TrainingStep, "_gradients", fails)
+    if message is None:
+        # It is tried inside the capture, and then in a plain step with the memory of the graphs.
+        monkeypatch.setattr(
+            step,
+            "_give_up",
+            lambda reason: (
+                setattr(TrainingStep, "_gradients", real) or GraphedStep._give_up(step, reason)
+            ),
+        )
+        with pytest.warns(UserWarning, match="there is no memory for another graph"):
+            step(index, index)
+    else:
+        with pytest.raises(RuntimeError, match=message):
+            step(index, index)
+    assert streams == [before], "the stream of the capture is not left to the program"

@@ -113,8 +113,9 @@ class GraphedStep(TrainingStep):
                 total = step()
         except RuntimeError as error:
             torch.cuda.set_stream(before)  # an error at the end of a capture stays on the other
-            if is_out_of_memory(error) or is_out_of_memory(error.__context__ or error):
-                raise torch.OutOfMemoryError(str(error.__context__ or error)) from error
+            for each in (error, error.__context__):  # which the end of the capture may hide
+                if each is not None and is_out_of_memory(each):
+                    raise torch.OutOfMemoryError(str(each)) from error
             raise RuntimeError(
                 f"a training step cannot be captured in a CUDA graph: {error}. Set compile=False "
                 "to take it one kernel at a time"

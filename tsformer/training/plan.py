@@ -86,8 +86,8 @@ class TrainingPlan:
     def __post_init__(self) -> None:
         if self.compile == "cuda-graphs" and self.device.type != "cuda":
             raise ValueError(
-                f"compile='cuda-graphs' needs a CUDA device; got {self.device}; choose True or "
-                "False"
+                f"compile='cuda-graphs' needs a CUDA device; got {self.device}; choose "
+                "'auto', True or False"
             )
         if self.compile == "cuda-graphs" and self.pretrained and self.pretrained.n_epochs_frozen:
             raise ValueError(
