@@ -297,6 +297,17 @@ def test_the_draws_of_a_step_itself_are_none_of_the_cpu(monkeypatch):
     assert step._captures
 
 
+def hidden(first: BaseException) -> RuntimeError:
+    """Return the error that the end of a capture raises over another one."""
+    try:
+        try:
+            raise first
+        finally:
+            raise RuntimeError("operation failed due to an invalidated capture")
+    except RuntimeError as error:
+        return error
+
+
 class Fails(GraphedStep):
     """Its capture ends with an error, after another inside."""
 
@@ -311,23 +322,21 @@ class Fails(GraphedStep):
     ("inside", "message"),
     [
         (torch.OutOfMemoryError("CUDA out of memory."), None),
-        (ValueError("of the user"), r"cannot be captured.*invalidated.*compile=False"),
+        (RuntimeError("CUDA error: out of memory"), None),
+        (ValueError("of the user"), r"^of the user$"),
+        (RuntimeError("no kernel"), r"cannot be captured.*no kernel.*compile=False"),
+        (hidden(ValueError("of the user")), r"cannot be captured.*invalidated.*compile=False"),
+        (hidden(torch.OutOfMemoryError("out")), r"memory ran out while.*\(out\).*new process"),
+        (hidden(KeyboardInterrupt("stop")), "^stop$"),
     ],
 )
 def test_an_error_in_a_capture_says_what_to_do(inside, message, monkeypatch):
-    @contextmanager
-    def graph(*_, **__):
-        try:
-            yield
-        except Exception:
-            raise RuntimeError("operation failed due to an invalidated capture") from None
-
     def fails(self, *args):
         raise inside
 
     before = object()
     streams = []
-    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: before)
@@ -353,6 +362,21 @@ def test_an_error_in_a_capture_says_what_to_do(inside, message, monkeypatch):
         with pytest.warns(UserWarning, match="there is no memory for another graph"):
             step(index, index)
     else:
-        with pytest.raises(RuntimeError, match=message):
+        with pytest.raises(BaseException, match=message) as raised:
             step(index, index)
+        assert raised.value.__cause__ is not raised.value
     assert streams == [before], "the stream of the capture is not left to the program"
+
+
+def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(monkeypatch):
+    """Outside of it the step seeds them, and gives back the state that it found."""
+    for name in ("graph", "device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
+    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
+    *_, step = steps_of(Replayed, ragged=False)
+    with pytest.warns(UserWarning, match="they draw random numbers on the CPU"):
+        assert GraphedStep._capture(step, draws) is None
+    assert not step._captures
+    assert callable(GraphedStep._capture(step, quiet))

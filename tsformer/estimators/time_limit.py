@@ -36,8 +36,9 @@ _LONGER_BY = 8
 #: Optimizer steps that are measured: an epoch, or that part of a long one; and those that tell
 #: whether there is time for so many.
 _STEPS, _FIRST_STEPS = 20, 3
-#: Steps of two batch sizes until both are captured in CUDA graphs.
-_STEPS_CAPTURED = 8
+#: Epochs until a step of which there is one in each is replayed from a CUDA graph: three plain
+#: ones, its capture, and this one.
+_EPOCHS_CAPTURED = 5
 
 
 def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
@@ -77,15 +78,18 @@ def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = i
     panel, plan = job.panel, job.plans[0]
     n_series = min(n_steps * plan.batch_size, len(panel))
     rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()
-    n_epochs = 2
-    if plan.graphed:  # in the last of them all steps are replayed
-        n_epochs += ceil(_STEPS_CAPTURED / ceil(n_series / plan.batch_size))
     history = train(
         deepcopy(job.models[0]),
         panel.part(rows),
         job.targets[rows],
         loss,
-        replace(plan, n_epochs=n_epochs, n_iter_no_change=None, checkpoint_dir=None, resume=False),
+        replace(
+            plan,
+            n_epochs=_EPOCHS_CAPTURED if plan.graphed else 2,
+            n_iter_no_change=None,
+            checkpoint_dir=None,
+            resume=False,
+        ),
         weights=None if job.weights is None else job.weights[rows],
         callbacks=[_OnceIfLong(at_most)],
     )
@@ -95,13 +99,14 @@ def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = i
 
 
 class _OnceIfLong(Callback):
-    """Ends training after an epoch if it and another take longer than `at_most` seconds."""
+    """Ends training after an epoch if with another like it all take more than `at_most` seconds."""
 
     def __init__(self, at_most: float):
         self.at_most = at_most
 
     def on_epoch_end(self, state: TrainingState) -> None:
-        state.stop = 2 * state.history[-1]["seconds"] > self.at_most
+        seconds = [row["seconds"] for row in state.history]
+        state.stop = sum(seconds) + seconds[-1] > self.at_most
 
 
 def what_fits(

@@ -94,7 +94,7 @@ def fit_vectorized(
 def trained_as_one(estimator: TransformerEstimator, n: int) -> bool:
     """Whether `fit_vectorized` trains so many estimators like this one as one model here."""
     plan = estimator._training_plan(n_cases=1, n_tokens=1, validated=False, seed=0)
-    return not one_at_a_time(plan, n)
+    return not one_at_a_time(plan, n * estimator.n_estimators)
 
 
 def _differing(first: TransformerEstimator, other: TransformerEstimator) -> list[str]:

@@ -88,20 +88,23 @@ class GraphedStep(TrainingStep):
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
 
+            replay = None
             with catch_oom() as ran_out:
-                self._graphs[shape] = held, self._capture(step)
+                replay = self._capture(step)
             if ran_out:
                 self._give_up("there is no memory for another graph")
+            if replay is None:
                 return plain()
+            self._graphs[shape] = held, replay
         held, replay = self._graphs[shape]
         held.copy_(rows)
         return replay()
 
-    def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """Record the step without taking it; return a function that takes it."""
+    def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor] | None:
+        """Record the step without taking it; return what takes it, None if it must not be used."""
         graph = torch.cuda.CUDAGraph()
         device = self.panel.device  # which has a number, where the plan's may be "cuda"
-        before = torch.cuda.current_stream(device)
+        before, draws = torch.cuda.current_stream(device), _states_of_the_cpu()
         try:
             # Other threads, of other fits or of a tracking server, may use the device meanwhile.
             with (
@@ -111,15 +114,17 @@ class GraphedStep(TrainingStep):
                 ),
             ):
                 total = step()
-        except RuntimeError as error:
-            torch.cuda.set_stream(before)  # an error at the end of a capture stays on the other
-            for each in (error, error.__context__):  # which the end of the capture may hide
-                if each is not None and is_out_of_memory(each):
-                    raise torch.OutOfMemoryError(str(each)) from error
-            raise RuntimeError(
-                f"a training step cannot be captured in a CUDA graph: {error}. Set compile=False "
-                "to take it one kernel at a time"
-            ) from error
+        except BaseException as error:
+            with torch.cuda.device(device):  # an error at the end of a capture stays on the other
+                torch.cuda.set_stream(before)
+            meant = _of_a_capture(error)
+            if meant is error:
+                raise
+            raise meant from (None if meant is error.__context__ else error)
+        # Of an augmentation or an objective: outside of captures these are seeded, and unseen.
+        if draws != _states_of_the_cpu():
+            self._give_up(_DRAWS)
+            return None
 
         def replay() -> Tensor:
             graph.replay()
@@ -132,10 +137,11 @@ class GraphedStep(TrainingStep):
         device = self.panel.device
         side, here = _side_stream(device), torch.cuda.current_stream(device)
         side.wait_stream(here)
-        with torch.cuda.stream(side):
-            total = step()
-        here.wait_stream(side)
-        return total
+        try:
+            with torch.cuda.stream(side):
+                return step()
+        finally:
+            here.wait_stream(side)
 
     def _watched(self, step: Callable[[], Tensor]) -> Tensor:
         """Take the step, and capture none if it has waited for the device."""
@@ -152,7 +158,7 @@ class GraphedStep(TrainingStep):
             where = f"{waited[0].filename}:{waited[0].lineno}"
             self._give_up(f"they wait for the device, as .item() does ({where})")
         elif draws != _states_of_the_cpu():
-            self._give_up("they draw random numbers on the CPU, which a graph would repeat")
+            self._give_up(_DRAWS)
         return total
 
     def _halve(self, size: int, reason: str) -> None:
@@ -183,6 +189,7 @@ def _of_one_length(panel: Panel) -> Panel:
 
 #: What torch warns of in its debug mode, where something waits, and of the mode itself.
 _WAITS, _PROTOTYPE = "called a synchronizing CUDA operation", "Synchronization debug mode is"
+_DRAWS = "they draw random numbers on the CPU, which a graph would repeat"
 _NOT_CAPTURED = "steps are not captured in CUDA graphs, which would be faster: "
 
 
@@ -203,6 +210,27 @@ def _sync_debug_mode(mode: str) -> Iterator[None]:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
+
+
+def _of_a_capture(error: BaseException) -> BaseException:
+    """Return what an error in a capture, or at its end, means for who trains."""
+    # The driver's memory, in which a graph is made, is none of torch's allocator.
+    if is_out_of_memory(error) or "CUDA error: out of memory" in str(error):
+        return torch.OutOfMemoryError(str(error))
+    first = error.__context__  # what the end of the capture hides
+    if isinstance(first, KeyboardInterrupt):
+        return first
+    if not isinstance(error, RuntimeError):
+        return error
+    if first is not None and is_out_of_memory(first):
+        return RuntimeError(
+            f"memory ran out while a training step was captured in a CUDA graph ({first}), and the "
+            f"capture could not be ended: {error}. Start a new process, and set compile=False"
+        )
+    return RuntimeError(
+        f"a training step cannot be captured in a CUDA graph: {error}. Set compile=False to take "
+        "it one kernel at a time"
+    )
 
 
 def _states_of_the_cpu() -> tuple[bytes, object, bytes]:

@@ -96,3 +96,10 @@ def test_seeds_are_together_where_they_train_as_one_on_a_gpu(
     monkeypatch.setattr(base, "resolve_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr(base, "resolve_precision", lambda *_: True)
     assert executors._as_one(task, n) == as_one
+    members = Study(("A",), ("none",), seeds=1, parameters={"compile": compile, "n_estimators": 7})
+    task = Task(members.trials()[0], members, cast("Any", None), "")
+    assert executors._as_one(task, n) == (7 * n >= 20 or compile is False), "all models count"
+    here = Study(("A",), ("none",), seeds=1, parameters={"compile": "cuda-graphs"})
+    monkeypatch.undo()
+    task = Task(here.trials()[0], here, cast("Any", None), "")
+    assert not executors._as_one(task, n), "the fit itself says that there is no GPU"

@@ -61,7 +61,10 @@ def _as_one(task: Task, n: int) -> bool:
     if not whole or not task.study.is_transformer(task.trial.method):
         return False
     parameters = task.study.parameters_of(task.trial.variant, task.trial.method)
-    return trained_as_one(TSTransformerClassifier(**parameters), n)
+    try:
+        return trained_as_one(TSTransformerClassifier(**parameters), n)
+    except ValueError:  # of a device that is not here: each fit says so
+        return False
 
 
 def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
