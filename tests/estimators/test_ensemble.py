@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from time import perf_counter
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -529,6 +530,14 @@ def test_only_a_few_steps_are_measured_where_twenty_take_too_long(at_most, serie
     job = TSTransformerClassifier(**SMALL)._prepare(np.tile(X, (40, 1, 1)), np.tile(Y, 40))
     assert time_limit.epoch_seconds(job, None, at_most=at_most) == pytest.approx(3.0)
     assert trained == series
+
+
+def test_measuring_ends_where_another_epoch_would_take_too_long():
+    limit = time_limit._OnceIfLong(1.0)
+    for seconds, stops in ([0.4], False), ([0.6], True), ([0.4, 0.2], False), ([0.4, 0.4], True):
+        state = SimpleNamespace(history=[{"seconds": each} for each in seconds], stop=None)
+        limit.on_epoch_end(state)
+        assert state.stop == stops, seconds
 
 
 @pytest.mark.parametrize(("graphed", "epochs"), [(False, [2, 2]), (True, [5, 5])])
