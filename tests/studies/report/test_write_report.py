@@ -182,6 +182,16 @@ def test_where_ranks_and_scores_disagree_no_method_is_over_another() -> None:
     assert "a and c, which rank and score order differently" in line
 
 
+def test_a_size_that_is_the_same_for_all_is_said_to_be_no_covariate(tmp_path: Path) -> None:
+    """As with absolute train sizes: it is known for every data set, and gains vary."""
+    rows = results_of({"none": list(np.linspace(0.4, 0.6, 8)), "rope": [0.7] * 8})
+    rows.assign(n_train=20).to_csv(tmp_path / "scores.csv", index=False)
+    (found,) = analyse(read_study(tmp_path / "scores.csv"), baseline="none")
+    said = [each for each in outcome(found, "none") if "gains and training size" in each]
+    assert len(said) == 1
+    assert "or is the same for all" in said[0]
+
+
 def test_where_one_loss_outweighs_many_gains_no_method_is_called_lower() -> None:
     gains = [*(0.010 + 0.001 * i for i in range(11)), -0.5]
     rows = [
