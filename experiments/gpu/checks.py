@@ -657,8 +657,7 @@ def estimator_works(device: torch.device, *, kind: str) -> str:
     else:  # of codes
         X = (X > 0).astype(int)[:, :1]
         estimator = TSTransformerClassifier(**small, stem="embedding")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*not captured in CUDA graphs", UserWarning)
+    with graphs_are_used():
         alike = "ignore" if kind == "varied members" else "error"
         warnings.filterwarnings(alike, ".*train one after another", UserWarning)
         estimator.fit(X, target)

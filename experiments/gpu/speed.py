@@ -26,8 +26,8 @@ from experiments.speed.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.estimators.base import automatic_epochs
+from tsformer.estimators.vectorized import trained_as_one
 from tsformer.training import TrainingPlan
-from tsformer.training.ensemble import one_at_a_time
 from tsformer.training.memory import batch_for
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
@@ -122,14 +122,11 @@ def member_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
         alone = row.get("seconds") if n == 1 else alone
         if alone and "seconds" in row:
             row["times_one"] = row["seconds"] / alone
-        plan = TrainingPlan(
-            n_epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0, device=device,
-            compile=compile, seed=0,
-        )  # fmt: skip
         if n == 1:
-            how = "in CUDA graphs" if plan.graphed else "one kernel at a time"
+            graphed = device.type == "cuda" and compile == "auto"
+            how = "in CUDA graphs" if graphed else "one kernel at a time"
         else:
-            how = "one after another" if one_at_a_time(plan, n) else "as one"
+            how = "as one" if trained_as_one(make(), 1) else "one after another"
         yield {"members": n, "how": how, **row}
 
 

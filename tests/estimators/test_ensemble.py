@@ -533,7 +533,7 @@ def test_only_a_few_steps_are_measured_where_twenty_take_too_long(at_most, serie
 
 
 def test_measuring_ends_where_another_epoch_would_take_too_long():
-    limit = time_limit._OnceIfLong(1.0)
+    limit = time_limit._AsLongAsThereIsTime(1.0)
     for seconds, stops in ([0.4], False), ([0.6], True), ([0.4, 0.2], False), ([0.4, 0.4], True):
         state = SimpleNamespace(history=[{"seconds": each} for each in seconds], stop=None)
         limit.on_epoch_end(state)

@@ -265,7 +265,7 @@ def test_each_part_is_asked_to_write_where_the_whole_writes(argv):
     assert (options.folder == run.COMMITTED / "gpu") == (argv == ["--commit"])
 
 
-def test_fits_of_real_problems(monkeypatch, tmp_path):
+def test_fits_of_real_problems(monkeypatch):
     (row,) = problems.problem_rows(CPU, tiny=True)
     assert (row["dataset"], row["device"], row["n_test"]) == ("BasicMotions", "cpu", 40)
     assert 0 <= row["accuracy"] <= 1

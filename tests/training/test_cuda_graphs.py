@@ -160,6 +160,7 @@ def test_a_warning_says_why_steps_are_not_captured(size, compile):
     ranks = SimpleNamespace(size=size, rank=0, wrap=lambda model, device: model)
     why = "are sent batch by batch" if size == 1 else "several processes"
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         kind = step_class(plan, panel, ranks)
     said = [str(each.message) for each in caught]
     assert not said if compile == "auto" else why in said[0]
@@ -187,10 +188,8 @@ def test_graphs_make_room_before_a_batch_is_cut(monkeypatch):
     """A graph keeps its memory, so that a batch of another shape has less."""
     plain, losses, _ = steps_of(TrainingStep, ragged=False)
     real = TrainingStep._gradients
-    steps = []
 
     def beside_graphs(self, *args):
-        steps.append(self)
         if isinstance(self, GraphedStep) and self._graphs and not self._replaying:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return real(self, *args)

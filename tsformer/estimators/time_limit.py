@@ -91,14 +91,14 @@ def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = i
             resume=False,
         ),
         weights=None if job.weights is None else job.weights[rows],
-        callbacks=[_OnceIfLong(at_most)],
+        callbacks=[_AsLongAsThereIsTime(at_most)],
     )
     if history.interrupted:
         raise KeyboardInterrupt
     return min(row["seconds"] for row in history) / ceil(n_series / plan.batch_size)
 
 
-class _OnceIfLong(Callback):
+class _AsLongAsThereIsTime(Callback):
     """Ends training after an epoch if with another like it all take more than `at_most` seconds."""
 
     def __init__(self, at_most: float):

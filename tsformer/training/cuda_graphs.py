@@ -58,7 +58,6 @@ class GraphedStep(TrainingStep):
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
         self._captures = True
-        self._told = False
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
         def plain() -> Tensor:
@@ -71,8 +70,7 @@ class GraphedStep(TrainingStep):
         if shape not in self._graphs:
             before = self._steps.get(shape, 0)
             if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
-                if before == _STEPS_BEFORE and not self._told:
-                    self._told = True
+                if before == _STEPS_BEFORE == max(self._steps.values()):  # the first of these
                     warnings.warn(
                         f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
                         "the others take plain steps",
