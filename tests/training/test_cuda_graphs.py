@@ -282,6 +282,37 @@ def test_more_shapes_than_graphs_are_said(monkeypatch):
     with pytest.warns(UserWarning, match="more than 1 shapes of batches") as caught:
         *_, step = steps_of(Replayed, ragged=False)
     assert len(caught) == len(step._graphs) == 1
+    with warnings.catch_warnings(record=True) as again:
+        warnings.simplefilter("always")
+        for size in [1, 2] * 5:
+            step(torch.arange(size), torch.arange(size))
+    assert not again, "once is enough"
+
+
+@pytest.mark.parametrize("step", [quiet, KeyboardInterrupt("stop")])
+def test_the_side_stream_waits_and_is_waited_for(step, monkeypatch):
+    """Also after an error: what is on the way would change the weights beside what comes next."""
+    order = []
+    streams = {
+        name: SimpleNamespace(wait_stream=lambda other, own=name: order.append((own, other.name)))
+        for name in ("side", "here")
+    }
+    for name, stream in streams.items():
+        stream.name = name
+    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: streams["side"])
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: streams["here"])
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    *_, graphed = steps_of(Replayed, ragged=False)
+
+    def taken():
+        order.append("step")
+        if step is quiet:
+            return step()
+        raise step
+
+    with pytest.raises(KeyboardInterrupt) if step is not quiet else nullcontext():
+        assert GraphedStep._on_side_stream(graphed, taken) == "total"
+    assert order == [("side", "here"), "step", ("here", "side")]
 
 
 def test_the_draws_of_a_step_itself_are_none_of_the_cpu(monkeypatch):

@@ -121,6 +121,7 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
         ({"methods": ["rocket"]}, TypeError, "methods must map names"),
         ({"methods": {"a": {"d_modle": 1}}}, ValueError, "did you mean 'd_model'"),
         ({"methods": {"a": {"d_model": print}}}, TypeError, "d_model=<built-in"),
+        ({"methods": {"rocket": {"n_jobs": print}}}, TypeError, "n_jobs=<built-in"),
         ({"methods": {"rocket": {"random_state": 1}}}, ValueError, "the comparison sets it"),
         ({"encodings": ("none",), "methods": {"none": {}}}, ValueError, "both an encoding and a"),
         (
