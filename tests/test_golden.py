@@ -1,4 +1,4 @@
-"""Models that earlier versions saved are read, and predict what they predicted then."""
+"""Models that are saved are read by later versions, and predict what they predicted then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import tsformer
 
@@ -33,21 +32,6 @@ def test_a_model_of_that_version(path, golden):
     np.testing.assert_allclose(
         golden.answer(model, arrays["X"], times), arrays["answer"], rtol=1e-5, atol=1e-6
     )
-
-
-@pytest.mark.parametrize("name", ["classifier", "regressor"])
-def test_a_model_of_0_1_0_is_continued_and_fitted_anew_as_what_it_was(name):
-    path = HERE / "0.1.0" / name
-    X = np.load(path.with_suffix(".npz"))["X"]
-    model = tsformer.load(path, device="cpu")
-    y = np.resize(getattr(model, "classes_", [0.0, 1.0, 2.0]), len(X))
-    shapes = {key: each.shape for key, each in model.model_.state_dict().items()}
-    anew = clone(model).set_params(max_epochs=1).fit(X, y)
-    assert {key: each.shape for key, each in anew.model_.state_dict().items()} == shapes
-    before = [each.clone() for each in model.model_.parameters()]
-    model.set_params(warm_start=True, max_epochs=1).fit(X, y)
-    after = list(model.model_.parameters())
-    assert any((one != other).any() for one, other in zip(before, after, strict=True))
 
 
 def test_every_kind_of_model_is_kept_of_this_version(golden):

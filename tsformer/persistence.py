@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 import tsformer
-from tsformer._deprecation import renamed_in_module, warn_renamed
 from tsformer._files import replacing
 
 __all__ = [
@@ -34,13 +33,8 @@ __all__ = [
     "write_folder",
 ]
 
-__getattr__ = renamed_in_module(__name__, {"load": "tsformer.load"})
-
-#: Version 0.1 wrote format 1, which is still read. The caller sees which it was.
 FORMAT = 2
 _JSON = "estimator.json"
-#: The weights of versions before 0.2, whose folders had to be replaced as a whole.
-_WEIGHTS_BEFORE = "weights.safetensors"
 #: What a process that was killed may leave: weights without a description, unfinished files...
 _LEFTOVER = re.compile(
     r"weights-[0-9a-f]{16}\.safetensors|\.(estimator|weights)[-.].*\.[0-9a-f]{12}"
@@ -103,12 +97,6 @@ def write_folder(
     old = [] if before in (None, new) else [before]
     for each in [*old, *_leftovers(folder, beside=new)]:
         each.unlink(missing_ok=True)
-
-
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Call ``estimator.save(path)``; deprecated."""
-    warn_renamed("tsformer.persistence.save(estimator, path)", "estimator.save(path)")
-    estimator.save(path)
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:
@@ -225,7 +213,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     FileNotFoundError
         If there is no saved estimator at `path`.
     ValueError
-        If a file is corrupted or truncated, was written by a newer version, or a tensor is not
+        If a file is corrupted or truncated, was written in another format, or a tensor is not
         finite.
     """
     from safetensors import SafetensorError
@@ -241,11 +229,11 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         raise ValueError(f"{path / _JSON} is corrupted: it is nested too deeply") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
-    if version not in range(1, FORMAT + 1):
+    if type(version) is not int or version != FORMAT:
         raise ValueError(
             f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
-            f"is {tsformer.__version__}, which reads formats up to {FORMAT}: install the newer "
-            "version"
+            f"is {tsformer.__version__}, which reads format {FORMAT}: install that version, or fit "
+            "and save again with this one"
         )
     if not _DIGEST.fullmatch(str(state.get("weights_sha256"))):
         raise ValueError(f"{path / _JSON} is corrupted: weights_sha256 is not a SHA-256 digest")
@@ -289,7 +277,7 @@ def _destination(path: str | os.PathLike[str]) -> Path:
 
 def _strange(folder: Path) -> list[str]:
     """Return the names in a folder that `write_folder` did not write."""
-    ours = set() if _described(folder) is None else {_JSON, _WEIGHTS_BEFORE}
+    ours = set() if _described(folder) is None else {_JSON}
     names = sorted(each.name for each in folder.iterdir())
     return [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
 
@@ -324,8 +312,8 @@ def _weights_file(folder: Path, state: Mapping[str, Any] | None) -> Path | None:
     """Return the weights that a description belongs to, if they are there."""
     if state is None:
         return None
-    named = (folder / name for name in (_weights_name(state), _WEIGHTS_BEFORE))
-    return next((file for file in named if file.is_file()), None)
+    file = folder / _weights_name(state)
+    return file if file.is_file() else None
 
 
 def _refuse(value: object) -> Any:

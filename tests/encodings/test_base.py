@@ -8,7 +8,7 @@ import pickle
 import pytest
 from user_encodings import define
 
-from tsformer.encodings import PositionalEncoding, RoPE, Shaw, names, resolve
+from tsformer.encodings import PositionalEncoding, RoPE, names, resolve
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 6}
 
@@ -75,7 +75,7 @@ def test_a_stated_kind_must_agree():
     assert "differs" not in names()
 
 
-# --- extrapolation, and its old name -------------------------------------------------------------
+# --- extrapolation -------------------------------------------------------------------------------
 
 
 def test_a_sum_extrapolates_as_its_first_limited_part():
@@ -84,59 +84,7 @@ def test_a_sum_extrapolates_as_its_first_limited_part():
     assert resolve("learnable+shaw", **SIZES).extrapolation == "interpolates"
 
 
-def renamed():
-    return pytest.warns(FutureWarning, match=r"\.beyond was renamed to .*\.extrapolation")
-
-
-def test_beyond_is_read_with_a_warning():
-    for of in (Shaw, resolve("shaw", **SIZES), resolve("fixed+shaw", **SIZES)):
-        with renamed() as caught:
-            assert of.beyond == "clamps"
-        assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_a_subclass_may_still_state_beyond():
-    with renamed() as caught:
-
-        class Stated(PositionalEncoding):
-            beyond = "clamps"
-
-    assert [warning.filename for warning in caught] == [__file__]
-    assert Stated.extrapolation == "clamps"
-    assert Stated().extrapolation == "clamps"
-    with renamed():
-        assert Stated.beyond == "clamps"
-
-    class Grandchild(Stated):
-        """Inherits it without a second warning."""
-
-    assert Grandchild.extrapolation == "clamps"
-
-
-def test_an_instance_may_still_set_beyond():
-    class Set(PositionalEncoding):
-        def __init__(self):
-            super().__init__()
-            self.beyond = "interpolates"
-
-    with renamed() as caught:
-        encoding = Set()
-    assert [warning.filename for warning in caught] == [__file__]
-    assert encoding.extrapolation == "interpolates"
-    assert Set.extrapolation == "extends"
-
-
-def test_extrapolation_goes_before_beyond():
-    with renamed():
-
-        class Both(PositionalEncoding):
-            extrapolation = "interpolates"
-            beyond = "clamps"
-
-    assert Both.extrapolation == "interpolates"
-
-
-@pytest.mark.filterwarnings("error::FutureWarning")
+@pytest.mark.filterwarnings("error")
 def test_using_an_encoding_does_not_warn():
     encoding = copy.deepcopy(resolve("fixed+shaw", **SIZES))
     pickle.loads(pickle.dumps(encoding)).eval().double().state_dict()

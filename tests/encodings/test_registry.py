@@ -103,11 +103,3 @@ def test_every_class_is_importable_from_the_package_and_filed_by_hook_and_name(n
     room = "" if cls.kind == "none" else f"{cls.kind}."
     file = {"sine_spe": "spe", "conv_spe": "spe"}.get(name, name)
     assert cls.__module__ == f"tsformer.encodings.{room}{file}"
-
-
-def test_the_old_key_of_the_table_warns():
-    (row,) = (row for row in available() if row["name"] == "shaw")
-    with pytest.warns(FutureWarning, match='"beyond" of .* was renamed to "extrapolation"'):
-        assert row["beyond"] == "clamps"
-    with pytest.raises(KeyError, match="beyon"):
-        row["beyon"]

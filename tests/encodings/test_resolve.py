@@ -143,7 +143,7 @@ def test_each_block_owns_a_per_block_part_and_shares_the_others():
     assert len(EncodingStack("erpe", n_layers=0, **SIZES).state_dict()) == 1
 
 
-def test_padding_is_zero_between_parts_also_under_its_old_keyword():
+def test_padding_is_zero_between_parts():
     stack = EncodingStack("fixed+conv", n_layers=1, **SIZES)
     x, t = torch.randn(2, 6, 8), torch.arange(6.0)[None]
     mask = torch.arange(6)[None] < torch.tensor([[4], [6]])
@@ -151,8 +151,6 @@ def test_padding_is_zero_between_parts_also_under_its_old_keyword():
     assert not coded[0, 4:].any()
     short = stack.embed(x[:1, :4], t[:, :4])
     torch.testing.assert_close(coded[:1, :4], short)
-    with pytest.warns(FutureWarning, match="keep was renamed to mask"):
-        assert torch.equal(stack.embed(x * mask[..., None], t, keep=mask), coded)
 
 
 def test_embed_runs_once_whatever_the_depth():

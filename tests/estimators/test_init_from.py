@@ -287,7 +287,7 @@ def test_a_saved_model_that_was_frozen_can_be_fitted_again(frozen, encoder, data
     loaded.calibrate(X, y, cv=2)
     plain = TSTransformerClassifier(**SMALL).fit(X, y)
     np.testing.assert_array_equal(loaded.fit(X, y).predict_proba(X), plain.predict_proba(X))
-    # One that an earlier version saved says what was frozen.
+    # A description that says what was frozen is read, too.
     described = json.loads((tmp_path / "model" / "estimator.json").read_text())
     described["parameters"] |= frozen
     (tmp_path / "model" / "estimator.json").write_text(json.dumps(described))

@@ -239,9 +239,7 @@ def test_a_field(name, field, value, message, stranger):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_each_field_is_missed(name, stranger, folders):
     state = json.loads((folders[name] / "estimator.json").read_text())
-    optional = {"tsformer", "torch", "weights_sha256", "gaps", "gap_flag", "views", "view_params"}
-    optional |= {"temperatures"}
-    for field in set(state) - optional - {"members"}:
+    for field in set(state) - {"tsformer", "torch", "weights_sha256"}:
         refused(stranger(name, lambda state, field=field: state.pop(field)), field)
 
 

@@ -196,12 +196,3 @@ def test_traces_as_one_graph_and_exports():
     torch.testing.assert_close(traced(tokens), model(tokens))
     program = torch.export.export(model, (tokens,)).module()
     torch.testing.assert_close(program(tokens), model(tokens))
-
-
-def test_keep_is_an_old_name_of_mask():
-    model, tokens = make(), text(2, LENGTH)
-    mask = torch.arange(LENGTH)[None] < torch.tensor([12, 7])[:, None]
-    with pytest.warns(FutureWarning, match="keep= was renamed to mask=") as caught:
-        old = model(tokens, keep=mask)
-    assert caught[0].filename == __file__
-    assert torch.equal(old, model(tokens, mask))

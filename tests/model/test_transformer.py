@@ -122,50 +122,8 @@ def test_drawing_weights_is_reproducible():
     )
 
 
-# Old names
-
-
-def test_pool_only_pools_and_says_what_replaced_its_third_argument():
+def test_pool_reads_what_forward_features_returns():
     model, x = make_model(), series()
     tokens, mask, t = model.forward_stem(x, MASK)
     features = model.forward_features(tokens, mask, t)
     torch.testing.assert_close(model.head(model.pool(features, mask)), model(x, MASK))
-    with pytest.raises(
-        TypeError, match=r"is now pool\(forward_features\(tokens, mask, t\), mask\)"
-    ):
-        model.pool(tokens, mask, t)
-
-
-@pytest.mark.parametrize("method", ["forward", "embed"])
-def test_keep_is_an_old_name_of_mask(method):
-    call = make_model().__getattribute__(method)
-    with pytest.warns(FutureWarning, match="keep= was renamed to mask="):
-        out = call(series(), keep=MASK)
-    assert torch.equal(out, call(series(), MASK))
-    assert torch.equal(out, call(series(), mask=MASK))
-    with pytest.raises(TypeError, match="both mask= and keep="):
-        call(series(), MASK, keep=MASK)
-
-
-def test_the_warning_about_keep_points_at_the_call():
-    model = make_model()
-    for call in (model, model.embed):
-        with pytest.warns(FutureWarning, match="keep=") as caught:
-            call(series(), keep=MASK)
-        assert caught[0].filename == __file__
-
-
-def test_tokenize_is_an_old_name_of_forward_stem():
-    model = make_model()
-    with pytest.warns(FutureWarning, match="tokenize was renamed to forward_stem"):
-        old = model.tokenize(series(), MASK)
-    for one, other in zip(old, model.forward_stem(series(), MASK), strict=True):
-        assert torch.equal(one, other)
-
-
-def test_relate_is_an_old_name_of_forward_features():
-    model = make_model()
-    tokens, mask, t = model.forward_stem(series(), MASK)
-    with pytest.warns(FutureWarning, match=r"relate\(x, t, keep\) was renamed to forward_features"):
-        old = model.relate(tokens, t, mask)
-    assert torch.equal(old, model.forward_features(tokens, mask, t))

@@ -196,13 +196,9 @@ class Preprocessor(nn.Module):
         if any(name.startswith(Vocabulary.prefix) for name in tensors):
             made = Vocabulary()
         else:
-            # Version 0.1.0 had a single treatment of gaps and did not record it.
             made = Scaler(
                 described["scaling"],
-                gaps=described.get("gaps", "interpolate"),
-                gap_flag=described.get("gap_flag", GAP_FLAG),
-                views=described.get("views", "values"),
-                view_params=described.get("view_params"),
+                **{name: described[name] for name in ("gaps", "gap_flag", "views", "view_params")},
             )
             made.n_channels = len(described["flagged"])
             made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
@@ -285,7 +281,7 @@ class Scaler(Preprocessor):
         self.n_channels = 0
         self.register_buffer("mean", None)
         self.register_buffer("std", None)
-        # Not in the state_dict: version 0.1.0 reads files that hold only mean and std.
+        # `describe` has it, as `flagged`.
         self.register_buffer("gap_channels", torch.zeros(0, dtype=torch.long), persistent=False)
 
     @property

@@ -4,7 +4,6 @@ Folders are named after the hooks, files after the names that encodings are regi
 classes are importable from here.
 """
 
-from tsformer.encodings import _moved
 from tsformer.encodings.base import PositionalEncoding, Sum
 from tsformer.encodings.registry import available, names, unregister
 from tsformer.encodings.resolve import EncodingSpec, EncodingStack, resolve
@@ -66,5 +65,3 @@ __all__ = [
     "resolve",
     "unregister",
 ]
-
-_moved.install()

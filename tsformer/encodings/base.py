@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor, nn
 
-from tsformer._deprecation import warn_renamed
 from tsformer.encodings.registry import register
 
 __all__ = ["Chain", "Hooks", "PositionalEncoding", "SharedBias", "Sum", "overridden_hooks"]
@@ -28,20 +27,6 @@ class Hooks(Protocol):
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]: ...
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None: ...
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None: ...
-
-
-class _RenamedAttribute:
-    """The attribute `extrapolation` under its old name, on classes as on instances."""
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        warn_renamed("PositionalEncoding.beyond", "PositionalEncoding.extrapolation")
-        return getattr(owner if instance is None else instance, "extrapolation")  # noqa: B009
-
-    def __set__(self, instance: object, value: Extrapolation) -> None:
-        # One frame more than on reading: torch.nn.Module.__setattr__ is in between.
-        old, new = "PositionalEncoding.beyond", "PositionalEncoding.extrapolation"
-        warn_renamed(old, new, stacklevel=4)
-        instance.extrapolation = value  # type: ignore[attr-defined]
 
 
 class PositionalEncoding(nn.Module):
@@ -92,7 +77,6 @@ class PositionalEncoding(nn.Module):
     name: ClassVar[str] = ""
     kind: str = "none"
     extrapolation: Extrapolation = "extends"
-    beyond = _RenamedAttribute()
     symmetric: bool = False
     per_block: ClassVar[bool] = False
     bias_of_times: ClassVar[bool] = False
@@ -109,11 +93,6 @@ class PositionalEncoding(nn.Module):
                 f"{kind!r}; leave kind out, as it is derived, or override what it says"
             )
         cls.kind = kind
-        if "beyond" in vars(cls):
-            warn_renamed("PositionalEncoding.beyond", "PositionalEncoding.extrapolation")
-            if "extrapolation" not in vars(cls):
-                cls.extrapolation = vars(cls)["beyond"]
-            del cls.beyond
         if name is not None:
             register(name, cls, replace=replace)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tsformer._deprecation import warn_renamed
 from tsformer._registry import Registry
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def available() -> list[dict[str, Any]]:
     ['rotate']
     """
     return [
-        _Row(
+        dict(
             name=name,
             kind=cls.kind,
             extrapolation=cls.extrapolation,
@@ -92,13 +91,3 @@ def available() -> list[dict[str, Any]]:
         )
         for name, cls in ((name, find(name)) for name in names())
     ]
-
-
-class _Row(dict[str, Any]):
-    """A row that still answers to the key "beyond" of 0.1."""
-
-    def __missing__(self, key: str) -> Any:
-        if key != "beyond":
-            raise KeyError(key)
-        warn_renamed('the key "beyond" of available()', '"extrapolation"')
-        return self["extrapolation"]

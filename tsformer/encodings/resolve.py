@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tsformer._deprecation import warn_renamed
 from tsformer._sums import check_options, part_names, share_out
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
 from tsformer.encodings.registry import find
@@ -121,18 +120,13 @@ class EncodingStack(nn.Module):
             columns.append(copies)
         return [_chained(parts) for parts in zip(*columns, strict=True)]
 
-    def embed(
-        self, x: Tensor, t: Tensor, mask: Tensor | None = None, *, keep: Tensor | None = None
-    ) -> Tensor:
+    def embed(self, x: Tensor, t: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
 
         `mask` ``[B, N]`` is False where a token is padding. Padding is zeroed after each part: what
         one part adds to a padded token must not reach its neighbours through the next, as through
-        a convolution. `keep` is the deprecated name of `mask`.
+        a convolution.
         """
-        if keep is not None:
-            warn_renamed("keep", "mask")
-            mask = keep
         for part in self.parts:
             x = part[0].embed(x, t)  # type: ignore[index]
             if mask is not None:

@@ -18,7 +18,6 @@ import torch
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._deprecation import renamed_attribute
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.augmentation import find as find_augmentation
 from tsformer.augmentation import names as augmentation_names
@@ -44,6 +43,7 @@ from tsformer.estimators.pretrained import (
 )
 from tsformer.estimators.saved import (
     HISTORY,
+    MEMBERS,
     MODEL,
     check_fields,
     load_checked,
@@ -143,7 +143,6 @@ class TransformerEstimator(SeriesEstimator):
     #: Options of the conv stem in which the default of an estimator differs from that of the stem.
     _conv_params: ClassVar[dict[str, Any]] = {}
 
-    scaler_: ClassVar[property] = renamed_attribute("scaler_", "preprocessor_")
     _not_saved: ClassVar[dict[str, Any]] = {
         "callbacks": None,
         "init_from": None,
@@ -796,14 +795,6 @@ class TransformerEstimator(SeriesEstimator):
         # Without init_from there is nothing to freeze, and a loaded estimator can be fitted again.
         return {**fixed, "freeze": None, "n_epochs_frozen": 0}
 
-    @classmethod
-    def _from_fitted_state(
-        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
-    ) -> Self:
-        if state["format"] == 1:
-            state = _with_what_format_1_left_out(state)
-        return super()._from_fitted_state(state, tensors, device)
-
     def _describe_models(self) -> dict[str, Any]:
         # From the models, not from the parameters, which may have been changed since the fit.
         first, *further = (
@@ -815,14 +806,14 @@ class TransformerEstimator(SeriesEstimator):
     def _restored_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> list[TSTransformer]:
-        members = [described, *described.get("members", ())]
+        check_fields(described, MEMBERS)
+        members = [described, *described["members"]]
         for member in members:
             check_fields(member, HISTORY)
         self.histories_ = [_restore_history(member) for member in members]
         models: list[TSTransformer] = []
         for member, own in zip(members, saved, strict=True):
-            # Members of format 1 are all like the first, and do not repeat what it is.
-            fields = member.get("model", described.get("model"))
+            fields = member.get("model")
             check_fields(fields, MODEL, of="model")
             config = ModelConfig(**fields)
             self._check_config(config)
@@ -931,27 +922,6 @@ def _restore_history(described: dict[str, Any]) -> History:
     history.best_epoch = described["best_epoch"]
     history.interrupted = described["interrupted"]
     return history
-
-
-#: What models were before these parameters existed.
-_FORMAT_1: dict[str, Any] = {
-    "head_norm": None,
-    "views": "values",
-    "augmentation": None,
-}
-
-
-def _with_what_format_1_left_out(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete a description of format 1, which does not say what has become a choice since."""
-    parts = {"parameters": _FORMAT_1, "model": {"head_norm": None}}
-    for name in parts:
-        check_fields(state.get(name), {}, of=name)
-    parameters, model = ({**added, **state[name]} for name, added in parts.items())
-    for described in (parameters, model):
-        if described.get("stem") == "conv":
-            said = described.get("stem_params") or {}
-            described["stem_params"] = {"n_residual": 0, "downsampling": "stride", **said}
-    return {**state, "parameters": parameters, "model": model}
 
 
 def _described_augmentation(augmentation: Augmentation) -> dict[str, Any]:

@@ -738,19 +738,14 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> list[TSTransformer]:
         models = super()._restored_models(described, saved)
-        # Models of 0.1.0 and of the first development versions have none.
-        check_fields(described, TEMPERATURES, optional=("temperatures",))
-        self.temperatures_ = described.get("temperatures", [1.0] * len(models))
+        check_fields(described, TEMPERATURES)
+        self.temperatures_ = described["temperatures"]
         if len(self.temperatures_) != len(models):
             raise ValueError(
                 f"temperatures must be one for each of {len(models)} members; got "
                 f"{len(self.temperatures_)}"
             )
         return models
-
-    @classmethod
-    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        return {"temperature": 1.0, **super()._restored_parameters(described)}
 
     def _n_outputs(self) -> int:
         return len(self.classes_)

@@ -36,6 +36,7 @@ __all__ = [
     "PREPROCESSOR",
     "PRETEXT",
     "REGRESSION",
+    "SCALER",
     "TEMPERATURES",
     "TRACKED_RUN",
     "check_fields",
@@ -138,6 +139,8 @@ PREPROCESSOR: dict[str, Field] = {
     "scaling": _choice(*SCALINGS),
     "flagged": _list_of(lambda v: isinstance(v, bool), "true or false"),
     "time_step": _or_none(_finite(0)),
+}
+SCALER: dict[str, Field] = {
     "gaps": _choice(*GAPS),
     "gap_flag": _or_none(_finite()),
     "views": _TEXT,
@@ -187,9 +190,7 @@ MEMBERS: dict[str, Field] = {"members": _list_of(lambda v: isinstance(v, dict), 
 CONVOLUTIONS: dict[str, Field] = {"n_features": _whole(0), "n_groups": _whole(0)}
 
 
-def check_fields(
-    described: Any, fields: Mapping[str, Field], *, of: str = "", optional: Collection[str] = ()
-) -> None:
+def check_fields(described: Any, fields: Mapping[str, Field], *, of: str = "") -> None:
     """Raise ValueError for the first field that is missing, or not what it must be.
 
     Parameters
@@ -198,16 +199,12 @@ def check_fields(
         A part of the description, called `of` in errors.
     fields : mapping
         What is required.
-    optional : collection of str, optional
-        Fields that earlier versions did not write.
     """
     prefix = f"{of}." if of else ""
     if not isinstance(described, dict):
         raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
     for name, (allowed, what) in fields.items():
         if name not in described:
-            if name in optional:
-                continue
             raise ValueError(f"{prefix}{name} is missing")
         if not allowed(described[name]):
             raise ValueError(f"{prefix}{name} must be {what}; got {shortened(described[name])}")

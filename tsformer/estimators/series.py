@@ -23,7 +23,7 @@ from tsformer import persistence
 from tsformer.data.containers import to_source
 from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded
-from tsformer.data.preprocessor import Preprocessor
+from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import SeriesError, SeriesSource, numbered
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
@@ -31,6 +31,7 @@ from tsformer.estimators.saved import (
     ESTIMATOR,
     MEMBERS,
     PREPROCESSOR,
+    SCALER,
     TRACKED_RUN,
     check_fields,
     described_weights,
@@ -250,7 +251,6 @@ class SeriesReader(BaseEstimator):
             "n_channels": self.n_channels_,
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-            # Only where there is one: earlier versions neither write it nor look for it.
             **({} if schema is None else {"table": schema.as_dict()}),
             **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
         }
@@ -409,11 +409,14 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
         estimator = cls._restored(state, device)
-        check_fields(state, PREPROCESSOR, optional=("gaps", "gap_flag", "views", "view_params"))
-        check_fields(state, MEMBERS, optional=("members",))
+        check_fields(state, PREPROCESSOR)
+        if not any(name.startswith(Vocabulary.prefix) for name in tensors):
+            check_fields(state, SCALER)
+        members = state.get("members", [])  # random convolutions have none
+        check_fields({"members": members}, MEMBERS)
         left = dict(tensors)
         saved = []
-        for prefix in _prefixes(1 + len(state.get("members", ()))):
+        for prefix in _prefixes(1 + len(members)):
             own = [name for name in left if name.startswith(prefix)]
             saved.append({name.removeprefix(prefix): left.pop(name) for name in own})
         estimator.preprocessor_ = Preprocessor.restore(state, left)

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tsformer._deprecation import warn_renamed
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.model.blocks import TransformerBlock
 from tsformer.model.dropout import Dropout
@@ -106,18 +105,3 @@ class TransformerEncoder(nn.Module):
             x = block(x, t, hooks, mask)
         x = self.norm(x)
         return x
-
-    def relate(self, x: Tensor, t: Tensor, keep: Tensor | None) -> Tensor:
-        """Call ``forward_features(tokens, mask, t)``, which replaced it; deprecated."""
-        warn_renamed("relate(x, t, keep)", "forward_features(tokens, mask, t)")
-        return self.forward_features(x, keep, t)
-
-
-def mask_from(mask: Tensor | None, keep: Tensor | None, stacklevel: int) -> Tensor | None:
-    """Return the mask of a call that may still pass it as `keep`, with a FutureWarning if so."""
-    if keep is None:
-        return mask
-    if mask is not None:
-        raise TypeError("got both mask= and keep=, its old name; pass mask= alone")
-    warn_renamed("keep=", "mask=", stacklevel=stacklevel)
-    return keep

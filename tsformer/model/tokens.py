@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.model.encoder import EncoderConfig, TransformerEncoder, mask_from
+from tsformer.model.encoder import EncoderConfig, TransformerEncoder
 
 __all__ = ["TokenConfig", "TokenTransformer"]
 
@@ -92,8 +92,6 @@ class TokenTransformer(TransformerEncoder):
         tokens: Tensor,
         mask: Tensor | None = None,
         times: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
     ) -> Tensor:
         """Compute the logits of each token's successor.
 
@@ -105,8 +103,6 @@ class TokenTransformer(TransformerEncoder):
             True for valid tokens, False at padding, which comes last. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
             Times of the tokens, not decreasing; ``0, 1, 2, ...`` by default.
-        keep : Tensor, optional
-            Deprecated name of `mask`.
 
         Returns
         -------
@@ -118,7 +114,6 @@ class TokenTransformer(TransformerEncoder):
             If `tokens` are not whole numbers, not two-dimensional, empty, or (checked only on the
             CPU, where reading them does not wait for a device) not in the vocabulary.
         """
-        mask = mask_from(mask, keep, stacklevel=6)
         self._check(tokens)
         t = times
         if t is None:

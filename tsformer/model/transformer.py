@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tsformer._deprecation import warn_renamed
-from tsformer.model.encoder import EncoderConfig, TransformerEncoder, mask_from
+from tsformer.model.encoder import EncoderConfig, TransformerEncoder
 from tsformer.model.norms import HEAD_NORMS, make_norm
 from tsformer.model.pooling import make_pooling
 from tsformer.model.stems import make_stem
@@ -85,8 +84,6 @@ class TSTransformer(TransformerEncoder):
         x: Tensor,
         mask: Tensor | None = None,
         times: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
     ) -> Tensor:
         """Compute logits.
 
@@ -99,28 +96,20 @@ class TSTransformer(TransformerEncoder):
         times : Tensor [B, L] or [1, L], optional
             Times of the steps, not decreasing, in units of one regular step; ``0, 1, 2, ...`` by
             default.
-        keep : Tensor, optional
-            Deprecated name of `mask`.
 
         Returns
         -------
         Tensor [B, K]
         """
-        # Six frames up: torch calls `forward` through two of its own.
-        return self.forward_head(self._embed(x, mask_from(mask, keep, stacklevel=6), times))
+        return self.forward_head(self.embed(x, mask, times))
 
     def embed(
         self,
         x: Tensor,
         mask: Tensor | None = None,
         times: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
     ) -> Tensor:
         """Compute the pooled embedding ``[B, D]``, what `forward_head` reads, as in `forward`."""
-        return self._embed(x, mask_from(mask, keep, stacklevel=4), times)
-
-    def _embed(self, x: Tensor, mask: Tensor | None, times: Tensor | None) -> Tensor:
         tokens, mask, t = self.forward_stem(x, mask, times)
         return self.pool(self.forward_features(tokens, mask, t), mask)
 
@@ -151,22 +140,11 @@ class TSTransformer(TransformerEncoder):
             x = x * mask[..., None]
         return x, mask, t
 
-    def pool(self, tokens: Tensor, mask: Tensor | None, *removed: object) -> Tensor:
+    def pool(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         """Pool the tokens ``[B, N, D]`` that `forward_features` returns to ``[B, D]``.
 
         `mask` ``[B, N]`` is True for valid tokens; None if all are.
-
-        Raises
-        ------
-        TypeError
-            For a third argument: until version 0.1, ``pool(tokens, keep, t)`` also ran the blocks.
         """
-        if removed:
-            raise TypeError(
-                "pool(tokens, mask) takes 2 arguments and only pools; the old "
-                "pool(tokens, keep, t), which also ran the blocks, is now "
-                "pool(forward_features(tokens, mask, t), mask)"
-            )
         pooled: Tensor = self.pooling(tokens, mask)
         return pooled
 
@@ -176,19 +154,12 @@ class TSTransformer(TransformerEncoder):
         With ``head_norm="batch"`` each feature is standardised over the series of a batch, in
         training, and by the averages of the training series afterwards: mean pooling leaves
         features of very different spread, of which a linear layer under weight decay uses the
-        widest. The norm was the largest single gain over version 0.1 on the development problems.
+        widest.
         """
         if self.head_norm is not None:
             pooled = self.head_norm(pooled)
         logits: Tensor = self.head(pooled)
         return logits
-
-    def tokenize(
-        self, x: Tensor, keep: Tensor | None = None, times: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Call `forward_stem`, which replaced it; deprecated."""
-        warn_renamed("tokenize", "forward_stem")
-        return self.forward_stem(x, keep, times)
 
 
 def _hold_last(t: Tensor, mask: Tensor) -> Tensor:

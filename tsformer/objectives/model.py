@@ -45,12 +45,8 @@ class PretrainingTransformer(TSTransformer):
         x: Tensor,
         mask: Tensor | None = None,
         times: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
     ) -> Tensor:
         """Compute what the objective compares; arguments as those of `TSTransformer.forward`."""
-        if keep is not None:
-            raise TypeError("keep is the old name of mask, which this model never had; pass mask=")
         return self.objective.outputs(self, x, mask, times)
 
     def encode(self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None) -> Tensor:

@@ -6,7 +6,6 @@ into ``axes=``, if given. Matplotlib is imported by the first call. The figures 
 `tsformer.studies`.
 """
 
-from tsformer._deprecation import renamed_in_module
 from tsformer.plots.calibration import plot_reliability
 from tsformer.plots.encodings import plot_encoding, plot_encoding_change
 from tsformer.plots.explanations import plot_attention, plot_class_relevance, plot_relevance
@@ -27,11 +26,3 @@ __all__ = [
     "plot_relevance",
     "plot_reliability",
 ]
-
-_MOVED = (
-    *("plot_chances", "plot_comparison", "plot_cost", "plot_critical_difference"),
-    *("plot_gains", "plot_mean_gains", "plot_pairs"),
-)
-__getattr__ = renamed_in_module(
-    __name__, {name: f"tsformer.studies.analysis.plots.{name}" for name in _MOVED}
-)

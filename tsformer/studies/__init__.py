@@ -3,7 +3,6 @@
 Rooms: `design` (what is asked), `run` (its trials), `analysis` (scores to findings) and `report`.
 """
 
-from tsformer._deprecation import renamed_in_module
 from tsformer.studies.analysis.plots import (
     plot_boxes,
     plot_by_dataset,
@@ -44,5 +43,3 @@ __all__ = [
     "read_scores",
     "summary_table",
 ]
-
-__getattr__ = renamed_in_module(__name__, {"Cell": "tsformer.studies.Trial"})

@@ -161,9 +161,8 @@ def register(
     """Log a fitted estimator as a model of MLflow, and register it.
 
     The model answers tables with tables (`tsformer.tracking.served.ServedModel`), over HTTP and
-    from `mlflow.pyfunc.load_model`. Up to version 0.2.0.dev2 it answered arrays with labels:
-    ``output="predict"`` still answers with labels alone, and `load_registered` returns the
-    estimator, which takes arrays.
+    from `mlflow.pyfunc.load_model`. With ``output="predict"`` it answers with labels alone, and
+    `load_registered` returns the estimator, which takes arrays.
 
     Parameters
     ----------

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tsformer._deprecation import warn_renamed
 from tsformer._names import unknown
 from tsformer.baselines.catalogue import TRANSFORMER
 from tsformer.encodings.registry import find
@@ -418,11 +417,6 @@ class Study:
             if not isinstance(words, str):
                 raise TypeError(f"splits, at {dataset!r}, must be of type str; got {words!r}")
         return dict(self.splits)
-
-    def cells(self) -> list[Trial]:
-        """Return `trials()`; deprecated."""
-        warn_renamed("Study.cells()", "Study.trials()")
-        return self.trials()
 
     def key(
         self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0

@@ -8,7 +8,6 @@ from statistics import fmean
 from time import perf_counter
 from typing import Literal
 
-from tsformer._deprecation import renamed_attribute
 from tsformer.studies.design.study import Trial
 from tsformer.training.callbacks import Callback, TrainingState
 
@@ -60,8 +59,6 @@ class Progress:
         """Completed fraction of the study from 0 to 1, including epochs of the current fit."""
         current = self.epoch / self.n_epochs if self.event == "epoch" else 0.0
         return (self.done + current) / self.total
-
-    cell = renamed_attribute("cell", "trial")
 
 
 class ProgressReporter(Callback):
