@@ -15,8 +15,6 @@ from tsformer.studies.report.render import markdown_table
 RESULTS = COMMITTED / "gpu"
 #: Least speed, in that of the plain loop, on each of these cases.
 FASTER, SHORT = 8, ("180x24x51", "256x6x100")
-#: Most seconds of five members, in those of one.
-FIVE_MEMBERS = 1.5
 #: Least share of the peak of matrix products, of a model of this width with so many steps.
 SHARE, WIDE = 0.25, "a whole step, width 256, 896 steps"
 PLAIN = "plain loop"
@@ -141,24 +139,6 @@ def _target_of_training(rows: pd.DataFrame, plain: pd.Series | None) -> str:
     return f"Asked for: {FASTER} times the plain loop. Reached: {'; '.join(reached)}.\n"
 
 
-def _members(rows: pd.DataFrame) -> str:
-    rows = rows.reindex(columns=["members", "how", "seconds", "times_one", "error"])
-    cells = (
-        (str(row.members), row.how, *"––", row.error)
-        if isinstance(row.error, str)
-        else (str(row.members), row.how, f"{1000 * row.seconds:.3g}", f"{row.times_one:.2f}", "")
-        for row in rows.itertuples()
-    )
-    table = markdown_table((" members", "how", " ms an epoch", " times one", "error"), cells)
-    five = rows.loc[(rows["members"] == 5) & (rows["how"] == "as one"), "times_one"].dropna()
-    text = ""
-    if len(five):
-        verdict = _verdict(five.iloc[0] <= FIVE_MEMBERS)
-        asked = f"Asked for: five members as one in {FIVE_MEMBERS} times the time of one"
-        text = f"\n{asked} ({verdict}).\n"
-    return f"## Members\n\n{table}{text}"
-
-
 def _matmul(rows: pd.DataFrame) -> str:
     cells = ((row.what, f"{row.tflops:.3g}", f"{row.share:.0%}") for row in rows.itertuples())
     table = markdown_table(("bfloat16", " TFLOP/s", " of the peak"), cells)
@@ -214,7 +194,6 @@ _SECTIONS = {
     "machine": _machine,
     "checks": _checks,
     "training": _training,
-    "members": _members,
     "matmul": _matmul,
     "problems": _problems,
 }

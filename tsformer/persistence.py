@@ -76,7 +76,7 @@ def write_folder(
     from safetensors.torch import save as serialised
 
     folder = _destination(path)
-    # Members trained together may be views of one tensor, which safetensors refuses.
+    # Tensors that are views of one storage, which safetensors refuses, get their own.
     own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     weights = serialised({name: tensor.contiguous() for name, tensor in own.items()})
     state = {

@@ -40,8 +40,7 @@ from tsformer.augmentation import resolve as resolve_augmentation
 from tsformer.data.panel import Panel, same_device
 from tsformer.encodings import names
 from tsformer.model.functional import attend
-from tsformer.training import Callback, TrainingPlan, forward, train, train_ensemble
-from tsformer.training.ensemble.vectorized import _VectorizedLoop
+from tsformer.training import Callback, TrainingPlan, forward, train
 from tsformer.training.step import TrainingStep
 
 __all__ = ["CHECKS", "NotHere"]
@@ -231,22 +230,6 @@ def steps_do_not_wait(device: torch.device, *, encoding: str, augmentation: str 
     return "" if device.type == "cuda" else "a CPU waits for nothing: only the steps were taken"
 
 
-def members_do_not_wait(device: torch.device) -> str:
-    real = _VectorizedLoop.step
-
-    def strict(self: Any, *args: Any, **kwargs: Any) -> None:
-        with waits_are_errors(device):
-            real(self, *args, **kwargs)
-
-    panel, targets = panel_of(ragged=True)
-    panel = replace(panel, values=panel.values.float())
-    models = [model_of(seed=seed, dropout=0.1) for seed in range(3)]
-    plans = [plan_for(device, seed=seed) for seed in range(3)]
-    with mock.patch.object(_VectorizedLoop, "step", strict):
-        train_ensemble(models, panel, targets, cross_entropy, plans, vectorized=True)
-    return "" if device.type == "cuda" else "a CPU waits for nothing: only the steps were taken"
-
-
 def graphs_are_the_steps(device: torch.device, *, ragged: bool) -> str:
     """Steps replayed from CUDA graphs end in the weights of steps that are taken."""
     if device.type != "cuda":
@@ -327,28 +310,6 @@ def graphs_give_their_memory_back(device: torch.device) -> str:
     (first, _), *_, (last, reserved) = held
     assert last - first < MIB, f"{(last - first) / MIB:.0f} MiB more after each: {held}"
     return f"{last / MIB:.0f} MiB are held, {reserved / MIB:.0f} MiB reserved"
-
-
-def members_are_those_alone(device: torch.device, *, encoding: str, bfloat16: bool = False) -> str:
-    """Members trained as one end as each does when they are trained in turn."""
-    panel, targets = panel_of(22, ragged=True)  # batches of 4 and 5, not at once for all
-    if bfloat16:
-        panel = replace(panel, values=panel.values.float())
-    n_epochs = 1 if bfloat16 else 3
-    plans = [plan_for(device, seed=seed, bfloat16=bfloat16, n_epochs=n_epochs) for seed in range(3)]
-    ends = []
-    for vectorized in (True, False):
-        models = [model_of(encoding, seed=seed) for seed in range(3)]
-        models = models if bfloat16 else [model.double() for model in models]
-        train_ensemble(models, panel, targets, cross_entropy, plans, vectorized=vectorized)
-        ends.append(models)
-    apart = 0.0
-    for found, expected in zip(*ends, strict=True):
-        if not bfloat16:  # a step of AdamW is as long where the gradient is rounding
-            same_model(found, expected, 1e-4, "of a member trained as one")
-        outputs = (forward(each, panel, device=device) for each in (found, expected))
-        apart = max(apart, close(*outputs, 0.1 if bfloat16 else 1e-3, "outputs"))
-    return f"outputs {apart:.1e}"
 
 
 # Memory
@@ -469,43 +430,6 @@ def graphs_that_do_not_fit_are_given_up(device: torch.device) -> str:
     torch.rand(1, device=device)  # a generator that is left in a capture would raise
     assert np.allclose(losses, again, rtol=1e-2), f"losses {again} are not {losses}"
     return f"with 140 % of {needed / MIB:.0f} MiB"
-
-
-def members_that_do_not_fit_go_in_groups(device: torch.device) -> str:
-    small = device.type != "cuda"
-    panel, targets = panel_of(8, 20) if small else panel_of(16, 512)
-    panel = replace(panel, values=panel.values.float())
-    plans = [
-        plan_for(device, n_epochs=2, batch_size=len(panel), learning_rate=1e-3, seed=seed)
-        for seed in range(4)
-    ]
-    make = partial(model_of, "tape") if small else wide_model
-
-    def fit() -> list[float]:
-        models = [make(seed=seed) for seed in range(4)]
-        histories = train_ensemble(models, panel, targets, cross_entropy, plans, vectorized=True)
-        return [row["loss"] for history in histories for row in history]
-
-    note = "simulated"
-    losses: list[float] = []
-    if small:
-        losses = fit()
-        fewer = runs_out_once(
-            _VectorizedLoop,
-            "_gradients",
-            lambda loop, shares, *_: any(len(members) > 2 for members, _, _ in shares),
-        )
-    else:
-        fit()  # as above
-        before, needed = peak_of(device, lambda: losses.extend(fit()))
-        fewer = limited(device, before + 0.7 * needed + 32 * MIB)
-        note = f"with 70 % of {needed / MIB:.0f} MiB"
-    with fewer, warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        again = fit()
-    said(seen, "they take it in groups")
-    assert np.allclose(losses, again, rtol=1e-2), f"losses {again} are not {losses}"
-    return note
 
 
 def a_prediction_that_does_not_fit_is_halved(device: torch.device) -> str:
@@ -745,7 +669,6 @@ def _checks() -> dict[str, Callable[[torch.device], str]]:
         checks[f"no waiting: {augmentation}"] = partial(
             steps_do_not_wait, encoding="none", augmentation=augmentation
         )
-    checks["no waiting: members as one"] = members_do_not_wait
     for ragged in (False, True):
         how = "unequal" if ragged else "equal"
         checks[f"CUDA graphs: series of {how} length"] = partial(
@@ -759,14 +682,8 @@ def _checks() -> dict[str, Callable[[torch.device], str]]:
         checks[f"CUDA graphs: draws of {what}"] = partial(graphs_draw_anew, **options)
     checks["CUDA graphs: a model that waits"] = what_waits_is_not_captured
     checks["CUDA graphs: memory"] = graphs_give_their_memory_back
-    for encoding in ("none", "lspe", "rope", "alibi", "tape+erpe"):
-        checks[f"members as one: {encoding}"] = partial(members_are_those_alone, encoding=encoding)
-    checks["members as one: bfloat16"] = partial(
-        members_are_those_alone, encoding="lspe", bfloat16=True
-    )
     checks["out of memory: a batch"] = a_batch_that_does_not_fit_goes_in_pieces
     checks["out of memory: graphs"] = graphs_that_do_not_fit_are_given_up
-    checks["out of memory: members"] = members_that_do_not_fit_go_in_groups
     checks["out of memory: prediction"] = a_prediction_that_does_not_fit_is_halved
     checks["peak memory: attention"] = attention_holds_no_matrix_of_scores
     checks["checkpoint: to the device"] = partial(a_checkpoint_moves, to_device=True)

@@ -4,7 +4,7 @@
 
 It needs torch, NumPy, pandas and scikit-learn; what needs more is skipped, and the page says so.
 First come the checks of `checks.py`, which the tests marked `cuda` call too, then the speed of
-training, of several members at once, the share of the peak of matrix products, and whole fits of
+training, the share of the peak of matrix products, and whole fits of
 real problems, which it reads where `tsformer.load_dataset` finds them. Each part runs
 in a process of its own, has a limit of its own, and writes each row to ``<part>.jsonl`` as soon as
 it is measured: what a run that was cut off or killed has written is kept, and ``page.md`` shows it,
@@ -39,7 +39,6 @@ PARTS = {
     "machine": 40,
     "checks": 240,
     "training": 160,
-    "members": 70,
     "matmul": 40,
     "problems": 120,
 }
@@ -140,7 +139,6 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
 
     rows: dict[str, Callable[..., Iterator[Row]]] = {
         "training": speed.training_rows,
-        "members": speed.member_rows,
         "matmul": speed.matmul_rows,
         "problems": problems.problem_rows,
     }

@@ -1,4 +1,4 @@
-"""How fast training is on a GPU: by method, length and precision, and for several members at once.
+"""How fast training is on a GPU: by method, length and precision.
 
 All of it runs in one process, since to start one takes longer than most of what is measured. The
 seconds of an epoch are the median over those after the first few, in which libraries load and
@@ -26,13 +26,12 @@ from experiments.speed.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.estimators.base import automatic_epochs
-from tsformer.estimators.vectorized import trained_as_one
 from tsformer.training import TrainingPlan
 from tsformer.training.memory import batch_for
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
 
-__all__ = ["CASES", "MEMBERS", "matmul_rows", "member_rows", "projected_hours", "training_rows"]
+__all__ = ["CASES", "matmul_rows", "projected_hours", "training_rows"]
 
 Row = dict[str, Any]
 
@@ -46,8 +45,6 @@ CASES = (
 TINY = (Case(12, 2, 20, epochs=5, batch=6), Case(8, 1, 30, epochs=5, batch=4))
 #: Epochs at the start that do not count.
 _WARM_UP = 4
-#: Members and `compile`: without CUDA graphs, several are trained as one.
-MEMBERS = ((1, "auto"), (5, "auto"), (20, "auto"), (1, False), (5, False))
 #: Where a wide model should reach a quarter of the peak: width, steps, series, layers.
 WIDE = (256, 896, 32, 2)
 PLAIN = "plain loop"
@@ -68,11 +65,10 @@ def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def epoch_seconds(model: Any) -> list[float]:
-    """Return the seconds of each epoch of a fitted model, those of its members together."""
+    """Return the seconds of each epoch of a fitted model."""
     if hasattr(model, "seconds"):
         return list(model.seconds)
-    # Members that are trained as one have each its share of the seconds.
-    return [sum(row["seconds"] for row in rows) for rows in zip(*model.histories_, strict=True)]
+    return [row["seconds"] for row in model.history_]
 
 
 def measured(case: Case, device: torch.device, make: Callable[[], Any]) -> Row:
@@ -106,28 +102,6 @@ def training_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
 
             row = _or_error(lambda case=case, make=make: measured(case, device, make))
             yield {"method": name, "case": label(case), "length": case.length, **row}
-
-
-def member_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
-    """Yield the seconds of an epoch of so many members, and the ratio to one."""
-    case = TINY[0] if tiny else CASES[1]
-    alone = None
-    for n, compile in MEMBERS[:2] if tiny else MEMBERS:
-
-        def make(n: int = n, compile: bool | str = compile) -> Any:
-            method: Any = METHODS["tsformer"](case, device.type)
-            return method.set_params(n_estimators=n, compile=compile)
-
-        row = _or_error(lambda make=make: measured(case, device, make))
-        alone = row.get("seconds") if n == 1 else alone
-        if alone and "seconds" in row:
-            row["times_one"] = row["seconds"] / alone
-        if n == 1:
-            graphed = device.type == "cuda" and compile == "auto"
-            how = "in CUDA graphs" if graphed else "one kernel at a time"
-        else:
-            how = "as one" if trained_as_one(make(), 1) else "one after another"
-        yield {"members": n, "how": how, **row}
 
 
 def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:

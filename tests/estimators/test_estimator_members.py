@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 from sklearn.base import clone
 
 from tsformer import TSTransformerRegressor
-from tsformer.estimators import base
 from tsformer.estimators.frameworks import SktimeTSTransformerClassifier
 from tsformer.export import to_torch_export
 from tsformer.training import Callback, History
@@ -202,22 +200,6 @@ def test_verbose_shows_a_bar_a_member(make, italy, capsys):
     assert capsys.readouterr().err.count("3/3") >= 2
     with pytest.raises(ValueError, match="n_jobs=1 with callbacks, including verbose=1"):
         make(n_estimators=2, n_jobs=2, verbose=1).fit(*italy)
-
-
-@pytest.mark.slow
-def test_members_trained_as_one_are_those_trained_in_turn(make, vowels, monkeypatch):
-    """As on a GPU."""
-    X, y = vowels
-    options = {"encoding_params": {"dropout": 0.0}, "dropout": 0.0, "class_weight": "balanced"}
-    clf = make(n_estimators=3, early_stopping=True, **options).fit(X, y)
-    monkeypatch.setattr(base, "train_ensemble", partial(base.train_ensemble, vectorized=True))
-    as_one = make(n_estimators=3, early_stopping=True, **options).fit(X, y)
-    for history, expected in zip(as_one.histories_, clf.histories_, strict=True):
-        losses, wanted = (frame.to_frame()["val_loss"] for frame in (history, expected))
-        np.testing.assert_allclose(losses, wanted, atol=1e-3)
-    np.testing.assert_allclose(
-        as_one.predict_proba_members(X), clf.predict_proba_members(X), atol=5e-3
-    )
 
 
 @pytest.mark.slow  # each process imports torch

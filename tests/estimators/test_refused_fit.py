@@ -19,7 +19,6 @@ from tsformer import (
     TSTransformerRegressor,
 )
 from tsformer.estimators import random_convolution
-from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.training import Callback
 
 RNG = np.random.default_rng(0)
@@ -200,17 +199,6 @@ def test_what_was_not_fitted_is_not(name):
     refuse(clf, OTHER_X, targets(name, OTHER_Y), sample_weight=np.zeros(9))
     with pytest.raises(NotFittedError):
         clf.predict(OTHER_X)
-
-
-def test_of_several_at_once(fitted):
-    several = [copy.deepcopy(fitted["classifier"]) for _ in range(2)]
-    for each in several:
-        each.callbacks = [Raises()]
-    before = [state(each) for each in several]
-    for y, refused in ((OTHER_Y[:-1], ValueError), (OTHER_Y, ImportError)):
-        with pytest.raises(refused):
-            fit_vectorized(several, OTHER_X, y)
-        assert [state(each) for each in several] == before
 
 
 def test_an_interrupted_fit_of_convolutions_leaves_the_fit_before(fitted, monkeypatch):

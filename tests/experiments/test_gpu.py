@@ -10,7 +10,6 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -24,7 +23,7 @@ from tsformer.data.archive import DatasetError
 CPU = torch.device("cpu")
 SCRIPT = Path(run.__file__)
 #: Groups of which a few checks are enough after each change, since each takes a while.
-LONG = ("fused kernels", "no waiting", "members as one", "checkpoint", "explanation", "estimator")
+LONG = ("fused kernels", "no waiting", "checkpoint", "explanation", "estimator")
 ENOUGH = ("tape+erpe", "classifier", "to the device", "warp", "attention_rollout")
 
 
@@ -278,9 +277,3 @@ def test_fits_of_real_problems(monkeypatch):
     rows = list(problems.problem_rows(CPU, tiny=False))
     assert [row["dataset"] for row in rows] == list(problems.PROBLEMS)
     assert rows[0]["error"] == "DatasetError: there is no NATOPS"
-
-
-def test_an_epoch_of_members_is_all_of_them():
-    """Members that train as one have each its share of the seconds."""
-    of_each = [[{"seconds": 1.0}, {"seconds": 3.0}], [{"seconds": 2.0}, {"seconds": 4.0}]]
-    assert speed.epoch_seconds(SimpleNamespace(histories_=of_each)) == [3.0, 7.0]

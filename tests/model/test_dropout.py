@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tsformer.model.dropout import Dropout
-from tsformer.training.ensemble.vmap_rules import VmapRules
 
 
 @pytest.fixture(autouse=True)
@@ -70,10 +69,3 @@ def test_prediction_drops_nothing(p):
 def test_a_rate_below_the_resolution_is_torchs_own():
     rate, n = 1e-5, 2_000_000
     assert 0 < (Dropout(rate)(torch.ones(n)) == 0).sum() < 100
-
-
-def test_models_stacked_by_vmap_draw_masks_of_their_own():
-    drop = Dropout(0.5)
-    with VmapRules():
-        out = torch.vmap(drop, randomness="different")(torch.ones(2, 100))
-    assert not torch.equal(out[0], out[1])

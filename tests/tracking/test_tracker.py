@@ -252,15 +252,3 @@ def test_members_follow_each_other_in_one_run(store: RunStore, italy: tuple[Any,
     assert [point.step for point in points] == [1, 2, 3, 4, 5, 6]
     losses = [row["loss"] for history in classifier.histories_ for row in history]
     assert [point.value for point in points] == losses
-
-
-def test_of_models_that_train_as_one_each_has_its_part_of_the_time(
-    store: RunStore, italy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([10.0, 18.0])
-    monkeypatch.setattr("tsformer.tracking.tracker.perf_counter", lambda: next(clock))
-    run = store.start("one of four", kind="fit")
-    tracker = MLflowTracker(mlflow_run=run, pictures=False, n_together=4)
-    TSTransformerClassifier("lspe", **SMALL, max_epochs=2, callbacks=[tracker]).fit(*italy)
-    assert tracker.summary_["fit_seconds"] == 2.0
-    assert tracker.summary_["seconds_per_epoch"] == 1.0

@@ -1,4 +1,4 @@
-"""Augmentation inside the training step: losses by shares, members apart, training only."""
+"""Augmentation inside the training step: losses by shares, training only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_ensemble import fit as fit_members
-from small_ensemble import make_members
 from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, weights_of
 from torch import Tensor
 
@@ -66,36 +64,14 @@ def test_a_mixed_loss_is_the_weighted_sum_of_two_targets():
 
 def test_without_an_augmentation_nothing_happens():
     x = torch.randn(3, 5, 2)
-    assert augmented((x, None, None), None, step=0, seeds=[0]).values is x
-
-
-def test_members_are_mixed_among_themselves():
-    x = torch.randn(6, 5, 2)
-    batch = augmented((x, None, None), Partners(), step=0, seeds=[0, 1])
-    assert batch.partner.tolist() == [2, 0, 1, 5, 3, 4]
-    assert torch.equal(batch.values, x)
-    assert len(batch.share) == 6
-
-
-def test_members_get_what_each_would_get_alone():
-    x, mask = (
-        torch.randn(6, 9, 2),
-        torch.arange(9)[None] < torch.tensor([9, 7, 5, 9, 4, 6])[:, None],
-    )
-    x = x * mask[..., None]
-    warp = resolve("warp", p=1.0)
-    together = augmented((x, mask, None), warp, step=4, seeds=[7, 8, 9]).values
-    for i, seed in enumerate([7, 8, 9]):
-        own = slice(2 * i, 2 * i + 2)
-        alone = augmented((x[own], mask[own], None), warp, step=4, seeds=[seed]).values
-        assert torch.equal(together[own], alone)
+    assert augmented((x, None, None), None, step=0, seed=0).values is x
 
 
 def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
     x, warp = torch.randn(4, 30, 1), resolve("warp", p=1.0)
 
     def drawn(step: int, seed: int) -> Tensor:
-        return augmented((x, None, None), warp, step=step, seeds=[seed]).values
+        return augmented((x, None, None), warp, step=step, seed=seed).values
 
     with seeded(3, CPU):
         expected = torch.rand(2)
@@ -165,19 +141,6 @@ def test_an_augmentation_is_told_which_channels_are_flags():
     for batch in seen.batches:
         assert (batch.values.shape[-1], batch.n_flags) == (8, 2)
         assert set(batch.values[..., -2:].unique().tolist()) == {0.0, np.float32(-0.1).item()}
-
-
-def test_members_that_train_as_one_are_told_too():
-    panel, targets = make_panel()
-    seen = Recorder()
-    fit_members(
-        make_members(),
-        replace(panel, n_flags=1),
-        targets,
-        plan=make_plan(n_epochs=1, augmentation=seen),
-        vectorized=True,
-    )
-    assert [batch.n_flags for batch in seen.batches] == [1] * 2 * (20 // 4)
 
 
 def test_an_objective_is_told_which_channels_are_flags():

@@ -60,7 +60,7 @@ from tsformer.training import (
     TrainingPlan,
     Validation,
 )
-from tsformer.training.ensemble import one_at_a_time, train_ensemble
+from tsformer.training.ensemble import train_ensemble
 from tsformer.training.memory import MANY_SERIES, batch_for
 from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
 from tsformer.training.pretrained import Pretrained
@@ -419,7 +419,7 @@ class TransformerEstimator(SeriesEstimator):
             plans=plans,
             weights=_normalised(weights),
             validation=validation,
-            callbacks=self._member_callbacks(plan),
+            callbacks=self._member_callbacks(),
             histories=histories,
         )
 
@@ -639,13 +639,11 @@ class TransformerEstimator(SeriesEstimator):
             resume=bool(self.resume),
         )
 
-    def _member_callbacks(self, plan: TrainingPlan) -> list[list[Callback]]:
+    def _member_callbacks(self) -> list[list[Callback]]:
         """Return the callbacks of each member; the user's own follow all members in turn."""
         callbacks = [list(self.callbacks or ()) for _ in range(self.n_estimators)]
         if self.verbose:
-            # Vectorized members advance together: one bar is enough.
-            in_turn = one_at_a_time(plan, self.n_estimators)
-            for own in callbacks if in_turn else callbacks[:1]:
+            for own in callbacks:
                 own.append(ProgressBar())
         return callbacks
 

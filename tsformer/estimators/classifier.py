@@ -189,10 +189,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         Number of ensemble members, whose probabilities are averaged. They differ in the seed of
         their initial weights, shuffling, dropout and augmentation; the first is the model of
         ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops on
-        its own. On a GPU members that are alike are trained as one vectorized model where that
-        takes less time than one after another: from 20 on with ``compile="auto"``, from two on with
-        False. If then `callbacks` or `checkpoint_dir` is used, or `compile` is True, which follow a
-        single training run, they are trained one after another, with a warning.
+        its own. They are trained one after another, or as `n_jobs` says.
     members : {"alike", "varied"}, default="alike"
         Whether members also differ in their recipe, so that their mistakes do. With "varied" every
         second member is trained without augmentation, and every other pair with the encoding

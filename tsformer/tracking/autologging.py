@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from tsformer._optional import require
 from tsformer.data.containers import to_source
@@ -305,8 +304,7 @@ def _calls_callbacks(estimator: Any) -> bool:
         members = QUALITIES.get(own["quality"])
     if members is None:
         return False  # nothing is trained by epochs
-    on_gpu = torch.cuda.is_available() and not str(own["device"]).startswith("cpu")
-    return members == 1 or (own["n_jobs"] in (1, None) and not on_gpu)
+    return members == 1 or own["n_jobs"] in (1, None)
 
 
 def _transformer(estimator: Any) -> Any:

@@ -69,8 +69,6 @@ class MLflowTracker(Callback):
         Whether to draw the figures. They are drawn after training and take up to a second: "auto"
         draws them if training took at least 60 seconds, so that tracking never takes more than
         3 % of the time.
-    n_together : int, default=1
-        Number of models trained together: this one is assigned its share of the seconds.
 
     Attributes
     ----------
@@ -94,7 +92,6 @@ class MLflowTracker(Callback):
         mlflow_run: TrackedRun | None = None,
         flush_seconds: float = 5.0,
         pictures: bool | Literal["auto"] = "auto",
-        n_together: int = 1,
     ):
         if pictures not in (True, False, "auto"):
             raise ValueError(f"pictures={pictures!r}: use True, False or 'auto'")
@@ -104,7 +101,6 @@ class MLflowTracker(Callback):
         self.mlflow_run = mlflow_run
         self.flush_seconds = flush_seconds
         self.pictures = pictures
-        self.n_together = n_together
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy is a fresh tracker: connections cannot be pickled, and two must not share a run.
@@ -127,7 +123,7 @@ class MLflowTracker(Callback):
         seconds = perf_counter() - self._begun
         encoding = _encoding(state.model)
         sums = {
-            "fit_seconds": seconds / self.n_together,
+            "fit_seconds": seconds,
             "n_epochs": state.epoch,
             "n_parameters": _count(state.model),
             "n_parameters_encoding": 0 if encoding is None else _count(encoding),

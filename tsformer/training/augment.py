@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ def augmented(
     augmentation: Augmentation | None,
     *,
     step: int,
-    seeds: Sequence[int],
+    seed: int,
     symbolic: bool = False,
     n_flags: int = 0,
 ) -> Batch:
@@ -41,9 +40,8 @@ def augmented(
         None changes nothing.
     step : int
         Number of the step in the training run.
-    seeds : sequence of int
-        Seeds of the training runs whose batches, of equal size, follow one another in `inputs`;
-        series are mixed with others of their own run only.
+    seed : int
+        Seed of the training run.
     symbolic : bool, default=False
         Whether the values are numbers of codes.
     n_flags : int, default=0
@@ -54,34 +52,11 @@ def augmented(
     Batch
     """
     values, mask, times = inputs
-    whole = Batch(values, mask, times, symbolic, n_flags)
+    batch = Batch(values, mask, times, symbolic, n_flags)
     if augmentation is None:
-        return whole
-    size = len(values) // len(seeds)
-    parts = []
-    for member, seed in enumerate(seeds):
-        own = slice(member * size, (member + 1) * size)
-        part = replace(
-            whole,
-            values=values[own],
-            mask=None if mask is None else mask[own],
-            times=times if times is None or len(times) == 1 else times[own],
-        )
-        with drawing(seed, step, values.device):
-            part = augmentation(part)
-        if part.partner is not None:
-            part = replace(part, partner=part.partner + own.start)
-        parts.append(part)
-    if len(parts) == 1:
-        return parts[0]
-    partners = [part.partner for part in parts if part.partner is not None]
-    shares = [part.share for part in parts if part.share is not None]
-    return replace(
-        whole,
-        values=torch.cat([part.values for part in parts]),
-        partner=torch.cat(partners) if partners else None,
-        share=torch.cat(shares) if shares else None,
-    )
+        return batch
+    with drawing(seed, step, values.device):
+        return augmentation(batch)
 
 
 def drawing(

@@ -21,7 +21,7 @@ from tsformer.training.memory import place
 from tsformer.training.optimizer import make_optimizer, set_learning_rate
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.pretrained import set_frozen
-from tsformer.training.run import TrainingRun, supervised
+from tsformer.training.run import TrainingRun, training_session
 from tsformer.training.step import Loss
 from tsformer.training.validation import Validation
 
@@ -103,7 +103,7 @@ def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor 
         )
     run.callbacks = run.callbacks if ranks.leads else ()
     # In this order, so that the pass for batch norms at the end is shared too.
-    with ranks.shared_norms(model), supervised([run], panel, plan.seed + ranks.rank):
+    with ranks.shared_norms(model), training_session(run, panel, plan.seed + ranks.rank):
         _epochs(run, panel, targets, weights, ranks)
     return run.state.history
 

@@ -1,10 +1,10 @@
-"""What every training loop does around its steps, for one model or for several at a time."""
+"""What the training loop does around its steps."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NoReturn
@@ -29,7 +29,7 @@ __all__ = [
     "TrainingRun",
     "interruption_unsaid",
     "mark_interrupted",
-    "supervised",
+    "training_session",
 ]
 
 #: An epoch and the weights at its end.
@@ -84,8 +84,8 @@ class TrainingRun:
     stopping : EarlyStopping
         Decides where there are validation data and the plan has `n_iter_no_change`.
     random : RandomStream
-        What steps and validation draw from; set by `supervised`, and shared by models that train at
-        a time. Callbacks draw from torch's generators as the user's program left them.
+        What steps and validation draw from; set by `training_session`. Callbacks draw from torch's
+        generators as the user's program left them.
     """
 
     state: TrainingState
@@ -99,9 +99,7 @@ class TrainingRun:
         patience = None if self.validation is None else self.state.plan.n_iter_no_change
         self.stopping = EarlyStopping(patience, start=self.state.epochs_before)
 
-    def end_epoch(
-        self, loss: float, lr: float, start: float, weights: dict[str, Tensor], *, sharing: int = 1
-    ) -> None:
+    def end_epoch(self, loss: float, lr: float, start: float, weights: dict[str, Tensor]) -> None:
         """Write the epoch's row, decide whether to stop, and call the callbacks.
 
         Parameters
@@ -112,15 +110,13 @@ class TrainingRun:
             When it began, by `time.perf_counter`.
         weights : dict
             The weights at its end, for early stopping to keep.
-        sharing : int, default=1
-            Models trained at a time, which divide the time that passed among them.
         """
         state = self.state
         row = {"epoch": state.epoch + 1, "loss": loss, "lr": lr, "seconds": 0.0}
         if self.validation is not None:
             with self.random.drawing():
                 row |= self.validation.evaluate(state.model, self.loss, state.plan)
-        row["seconds"] = (perf_counter() - start) / sharing
+        row["seconds"] = perf_counter() - start
         state.history.append(row)
         if self.validation is not None:
             self.stopping.update(state.epoch, row["val_loss"], weights)
@@ -129,9 +125,7 @@ class TrainingRun:
         for callback in self.callbacks:
             callback.on_epoch_end(state)
 
-    def raise_non_finite(
-        self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel, member: int | None = None
-    ) -> NoReturn:
+    def raise_non_finite(self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel) -> NoReturn:
         """Return the model to the newest good weights, and raise NonFiniteLossError.
 
         Parameters
@@ -142,8 +136,6 @@ class TrainingRun:
             Weights to return to, the newest last.
         panel : Panel or StoredPanel
             The training series: good weights give finite outputs for all of them.
-        member : int, optional
-            Which of several models this is.
         """
         state = self.state
         with self.random.drawing():
@@ -151,12 +143,9 @@ class TrainingRun:
             model: Any = state.model
             function = model.embed if isinstance(self.loss, Pretext) else None
             epoch = _return_to_last_finite(state.model, kept, panel, state.plan, function)
-        of = "" if member is None else f" of member {member}"
-        whose = "the" if member is None else "its"
-        others = "" if member is None else ", and those of the others as they are"
         raise NonFiniteLossError(
-            f"the training loss{of} became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; "
-            f"{whose} weights of epoch {epoch} are kept{others}. A lower learning_rate "
+            f"the training loss became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; "
+            f"the weights of epoch {epoch} are kept. A lower learning_rate "
             f"(it was {state.plan.learning_rate:g}) usually helps"
         )
 
@@ -186,45 +175,38 @@ def _return_to_last_finite(
 
 
 @contextmanager
-def supervised(runs: Sequence[TrainingRun], panel: AnyPanel, seed: int) -> Iterator[None]:
-    """Run the epochs of models that train at a time, inside the block.
+def training_session(run: TrainingRun, panel: AnyPanel, seed: int) -> Iterator[None]:
+    """Run the epochs of a model inside the block.
 
     Around it are the callbacks' begin and end. Ctrl-C ends the block with a warning. After it,
     batch norms get averages that belong to the final weights, except where validation chose an
-    epoch: those weights are kept as they were judged. Models end in eval mode.
+    epoch: those weights are kept as they were judged. The model ends in eval mode.
 
     Parameters
     ----------
-    runs : sequence of TrainingRun
-        One for each model.
+    run : TrainingRun
+        The model and its callbacks.
     panel : Panel or StoredPanel
         The training series.
     seed : int
-        Of all that the models' steps and validation draw.
+        Of all that the model's steps and validation draw.
     """
-    states = [run.state for run in runs]
-    random = RandomStream(seed, states[0].plan.device)
-    with ExitStack() as stack:
-        for run in runs:
-            run.random = random
-            stack.enter_context(running(run.callbacks, run.state))
+    state = run.state
+    run.random = RandomStream(seed, state.plan.device)
+    with running(run.callbacks, state):
         try:
-            for state in states:
-                state.history.interrupted, state.history.best_epoch = False, None
+            state.history.interrupted, state.history.best_epoch = False, None
             try:
                 yield
             except KeyboardInterrupt:
-                members = f" of {len(runs)} members" if len(runs) > 1 else ""
-                progress = f"{states[0].epoch} of {states[0].n_epochs} epochs{members}"
+                progress = f"{state.epoch} of {state.n_epochs} epochs"
                 # Up through this generator, contextlib and the loop to the loop's caller.
-                mark_interrupted((state.history for state in states), progress, stacklevel=5)
-            with random.drawing():
-                for state in states:
-                    if state.history.best_epoch is None:
-                        update_bn(state.model, panel, state.plan)
+                mark_interrupted(state.history, progress, stacklevel=5)
+            if state.history.best_epoch is None:
+                with run.random.drawing():
+                    update_bn(state.model, panel, state.plan)
         finally:
-            for state in states:
-                state.model.eval()
+            state.model.eval()
 
 
 @contextmanager
@@ -235,10 +217,9 @@ def interruption_unsaid() -> Iterator[None]:
         yield
 
 
-def mark_interrupted(histories: Iterable[History], progress: str, stacklevel: int) -> None:
-    """Mark the histories as interrupted, and warn how far training had come."""
-    for history in histories:
-        history.interrupted = True
+def mark_interrupted(history: History, progress: str, stacklevel: int) -> None:
+    """Mark the history as interrupted, and warn how far training had come."""
+    history.interrupted = True
     warnings.warn(
         f"training was interrupted after {progress}; what was trained so far is kept",
         stacklevel=stacklevel,

@@ -130,7 +130,7 @@ class TrainingStep:
             self.panel.take(index, rows=on_device, device=self.plan.device),
             self.plan.augmentation,
             step=number,
-            seeds=[self.plan.seed],
+            seed=self.plan.seed,
             symbolic=self.panel.symbolic,
             n_flags=self.panel.n_flags,
         )

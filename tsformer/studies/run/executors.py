@@ -17,16 +17,12 @@ import joblib
 import torch
 
 from tsformer._optional import require
-from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.vectorized import trained_as_one
-from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import (
     MAX_LOSSES,
     Task,
     TrialResult,
     lost,
-    run_seeds_together,
     run_task,
 )
 
@@ -37,34 +33,10 @@ _MAX_ROUNDS = 3
 
 
 def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterator[TrialResult]:
-    """Run one task after the other, reporting every epoch; seeds that train as one together.
-
-    Seeds that draw subsets of the train split have other data each, and are run one by one.
-    """
-    n_seeds = Counter(task.trial._replace(seed=0) for task in tasks)
-    groups: dict[Any, list[Task]] = {}
+    """Run one task after the other, reporting every epoch."""
     for task in tasks:
-        fit = task.trial._replace(seed=0)
-        alone = None if _as_one(task, n_seeds[fit]) else task.trial.seed
-        groups.setdefault((fit, alone), []).append(task)
-    for group in groups.values():
-        progress.fit_start(group[0].trial)
-        if len(group) == 1:
-            yield run_task(group[0], [progress])
-        else:
-            yield from run_seeds_together(group, [progress])
-
-
-def _as_one(task: Task, n: int) -> bool:
-    """Whether so many seeds of a fit train as one model."""
-    whole = task.study.train_size_of(task.trial.variant) == WHOLE
-    if not whole or not task.study.is_transformer(task.trial.method):
-        return False
-    parameters = task.study.parameters_of(task.trial.variant, task.trial.method)
-    try:
-        return trained_as_one(TSTransformerClassifier(**parameters), n)
-    except ValueError:  # of a device that is not here: each fit says so
-        return False
+        progress.fit_start(task.trial)
+        yield run_task(task, [progress])
 
 
 def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:

@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ import tsformer
 from tsformer.baselines import PanelClassifier, find
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.observers import unobserved
-from tsformer.estimators.vectorized import fit_vectorized
 from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
@@ -41,7 +40,6 @@ __all__ = [
     "columns",
     "describe",
     "fit_trial",
-    "fit_trials",
     "name_column",
     "other_series",
     "plain",
@@ -158,41 +156,6 @@ def fit_trial(
         return _finish_transformer(trial, study, problem, run, classifier, tracker, cost)
 
 
-def fit_trials(
-    trials: Sequence[Trial],
-    study: Study,
-    problem: Problem,
-    runs: Sequence[TrackedRun],
-    callbacks: Sequence[Callback] = (),
-) -> list[dict[str, Any]]:
-    """Run trials that differ only in their seed, training their models together on a GPU.
-
-    `callbacks` observe the first trial. The seconds of each row are its share of the total.
-    """
-    with ExitStack() as stack:
-        for run in runs:
-            stack.enter_context(run)
-        stack.enter_context(_exits_as_errors())
-        stack.enter_context(interruption_unsaid())
-        begun = [
-            _begin(trial, study, problem, run, callbacks if trial is trials[0] else (), len(trials))
-            for trial, run in zip(trials, runs, strict=True)
-        ]
-        X, y = problem.X_train, problem.y_train
-        try:
-            fit_vectorized([classifier for classifier, _ in begun], X, y)
-        except Exception:
-            # None of them has failed alone. Were they FAILED, other calls would take that for the
-            # result of fits that this one makes again, one by one.
-            for run in runs:
-                run.end("KILLED")
-            raise
-        return [
-            _finish_transformer(trial, study, problem, run, classifier, tracker, {})
-            for trial, run, (classifier, tracker) in zip(trials, runs, begun, strict=True)
-        ]
-
-
 @contextmanager
 def _exits_as_errors() -> Iterator[None]:
     """Raise an error in place of SystemExit: code of others ends its own fit and nothing else."""
@@ -210,12 +173,11 @@ def _begin(
     problem: Problem,
     run: TrackedRun,
     callbacks: Sequence[Callback],
-    n_together: int = 1,
 ) -> tuple[TSTransformerClassifier, MLflowTracker]:
     """Log the configuration and data, and return the unfitted classifier and its tracker."""
     _log_inputs(trial, study, problem, run)
     # MLflow shows these figures side by side; they are drawn after the fit has been timed.
-    tracker = MLflowTracker(mlflow_run=run, pictures=True, n_together=n_together)
+    tracker = MLflowTracker(mlflow_run=run, pictures=True)
     classifier = TSTransformerClassifier(
         study.encoding_of(trial.method),
         **study.parameters_of(trial.variant, trial.method),

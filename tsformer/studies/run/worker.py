@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,6 @@ from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import (
     fit_trial,
-    fit_trials,
     other_series,
     read_back,
     start_run,
@@ -34,7 +32,7 @@ from tsformer.tracking.leases import LEASE_SECONDS, beating
 from tsformer.tracking.run import RunEnded
 from tsformer.training.callbacks import Callback
 
-__all__ = ["MAX_LOSSES", "Task", "TrialResult", "lost", "run_seeds_together", "run_task"]
+__all__ = ["MAX_LOSSES", "Task", "TrialResult", "lost", "run_task"]
 
 #: A fit during which its process ended this often is recorded as failed.
 MAX_LOSSES = 3
@@ -172,50 +170,6 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
         if task.mark:
             Path(task.mark).unlink(missing_ok=True)
     return TrialResult(task.trial, row, "", not run.lost, time.perf_counter() - begun)
-
-
-def run_seeds_together(
-    tasks: Sequence[Task], callbacks: Sequence[Callback] = ()
-) -> list[TrialResult]:
-    """Fit trials that differ only in their seed together where possible, else one by one.
-
-    Trials that the store already has, and those that fail, are left to `run_task`.
-    """
-    looked_up = [(task, *_look_up(task)) for task in tasks]
-    new = [(task, lease_seconds) for task, known, lease_seconds in looked_up if known is None]
-    done: list[TrialResult] = []
-    if len(new) > 1:
-        task = new[0][0]
-        claimed: list[Task] = []
-        runs: list[TrackedRun] = []
-        try:
-            problem = task.problem()
-            _warmed(problem)
-            for each, run in [(each, _start(each, lease)) for each, lease in new]:
-                if each.claims.confirm(each.key, run):
-                    claimed.append(each)
-                    runs.append(run)
-            begun = time.perf_counter()
-            with beating(runs):
-                trials = [each.trial for each in claimed]
-                rows = fit_trials(trials, task.study, problem, runs, callbacks) if runs else []
-        except Exception as error:
-            for run in runs:
-                if run.status is None:  # somebody ended one of them, which ended all
-                    run.end("KILLED")
-            warnings.warn(
-                f"{len(new)} seeds of {task.trial.method} on {task.trial.dataset} could not be "
-                f"fitted together and are fitted one by one: {type(error).__name__}: {error}",
-                stacklevel=2,
-            )
-        else:
-            seconds = (time.perf_counter() - begun) / max(len(runs), 1)
-            done = [
-                TrialResult(each.trial, row, "", not run.lost, seconds)
-                for each, row, run in zip(claimed, rows, runs, strict=True)
-            ]
-    found = {result.trial for result in done}
-    return [*done, *(run_task(task, callbacks) for task in tasks if task.trial not in found)]
 
 
 def lost(task: Task) -> TrialResult:

@@ -1,8 +1,7 @@
-"""Several models trained on the same data: as one, in processes, or one after another."""
+"""Several models trained on the same data: one after another, or in processes."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import joblib
@@ -12,17 +11,13 @@ from torch import Tensor, nn
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.callbacks import Callback, History, TrainingState
-from tsformer.training.ensemble.vectorized import train_vectorized, why_not_vectorizable
 from tsformer.training.loop import execute
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.run import NonFiniteLossError, TrainingRun, mark_interrupted
 from tsformer.training.step import Loss
 from tsformer.training.validation import Validation
 
-__all__ = ["one_at_a_time", "train_ensemble"]
-
-#: From so many models on, all as one take less time than one after another in CUDA graphs.
-_ENOUGH = 20
+__all__ = ["train_ensemble"]
 
 
 def train_ensemble(
@@ -37,16 +32,11 @@ def train_ensemble(
     callbacks: Sequence[Sequence[Callback]] = (),
     histories: Sequence[History] = (),
     n_jobs: int | None = 1,
-    vectorized: bool | None = None,
 ) -> list[History]:
     """Train several models in place, on the same series.
 
-    On a GPU, models that differ only in their weights and seeds train as one: their parameters
-    have a leading member axis, and a step of all takes little longer than a step of one. Where
-    steps are captured in CUDA graphs, which takes a small part of that time, fewer than 20 train
-    one after another. On a CPU, which has no idle units to fill, they train one after another, or
-    in `n_jobs` processes. Either way each has the batches that it would have alone, and without
-    random draws ends as it would alone, up to rounding.
+    They train one after another, or on a CPU in `n_jobs` processes. Each ends as it would alone;
+    in a process up to rounding, since it has fewer threads.
 
     Parameters
     ----------
@@ -55,16 +45,13 @@ def train_ensemble(
     panel, targets, loss, weights, validation
         As for `train`; shared by all models. Processes need a `loss` that can be pickled.
     plans : sequence of TrainingPlan
-        One per model. Models train as one only if their plans differ in nothing but the seed.
+        One per model.
     callbacks : sequence of sequences of Callback, optional
         Those of each model. A callback that several share is called for one model after another.
     histories : sequence of History, optional
         Rows of earlier epochs of each model, continued in place.
     n_jobs : int, optional
         Processes on a CPU, each with an equal share of the threads; None means 1, -1 one per core.
-    vectorized : bool, optional
-        Whether to train as one. By default as `one_at_a_time` says, if nothing prevents it; a
-        warning says what does.
 
     Returns
     -------
@@ -76,8 +63,8 @@ def train_ensemble(
     NonFiniteLossError
         If the loss of a model is no longer finite. The models before it are trained.
     ValueError
-        If the sequences differ in length, if ``vectorized=True`` is impossible, or if callbacks
-        would have to be called in other processes.
+        If the sequences differ in length, or if callbacks would have to be called in other
+        processes.
 
     Examples
     --------
@@ -90,7 +77,7 @@ def train_ensemble(
     >>> options = {"n_epochs": 2, "batch_size": 3, "learning_rate": 0.01, "weight_decay": 0.0}
     >>> plans = [TrainingPlan(**options, device=torch.device("cpu"), seed=i) for i in range(2)]
     >>> loss = lambda outputs, targets: (outputs[:, 0] - targets).square()
-    >>> histories = train_ensemble(models, panel, torch.randn(6), loss, plans, vectorized=True)
+    >>> histories = train_ensemble(models, panel, torch.randn(6), loss, plans)
     >>> [len(history) for history in histories]
     [2, 2]
     """
@@ -112,15 +99,6 @@ def train_ensemble(
         for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
     ]
     on_gpu = plans[0].device.type == "cuda"
-    if vectorized or (vectorized is None and not one_at_a_time(plans[0], len(models))):
-        reason = why_not_vectorizable(runs, panel)
-        if reason is None:
-            return train_vectorized(runs, panel, targets, weights)
-        if vectorized:
-            raise ValueError(f"these {len(models)} models cannot train as one: {reason}")
-        warnings.warn(
-            f"{len(models)} members train one after another, not as one: {reason}", stacklevel=2
-        )
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
     if n_processes == 1:
         return _in_turn(runs, panel, targets, weights)
@@ -130,15 +108,6 @@ def train_ensemble(
             "of themselves that are lost; use n_jobs=1 with callbacks, including verbose=1"
         )
     return _in_processes(runs, panel, targets, weights, n_processes)
-
-
-def one_at_a_time(plan: TrainingPlan, n_models: int) -> bool:
-    """Whether models train one after another, or in processes, and not as one.
-
-    A step of all models as one took as long as twenty steps that are replayed from a CUDA graph, on
-    256 series of 6 channels and 100 steps: `experiments/gpu/run.py` measures both.
-    """
-    return plan.device.type != "cuda" or n_models < (_ENOUGH if plan.graphed else 2)
 
 
 def _in_turn(
@@ -178,7 +147,7 @@ def _in_processes(
         if not done:
             runs[0].state.model.eval()
             done.append(runs[0].state.history)
-        mark_interrupted(done[-1:], progress, stacklevel=4)
+        mark_interrupted(done[-1], progress, stacklevel=4)
     return done
 
 
