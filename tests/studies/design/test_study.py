@@ -62,26 +62,6 @@ def test_the_configuration_is_complete() -> None:
     assert not {"encoding", "random_state", "callbacks", "verbose"} & set(configuration)
 
 
-# Keys of fits that are kept in stores: whoever changes one makes all of them be done again.
-FIRST_KEYS = {
-    "linear": "Chinatown/none/0/3892433a",
-    "conv": "Chinatown/none/0/43d6cf9e",
-}
-
-
-def test_fits_of_the_first_studies_keep_their_keys() -> None:
-    budget = {"d_model": 32, "max_epochs": 100}
-    recipe = {"head_norm": None, "views": "values", "augmentation": None, "temperature": 1.0}
-    recipe["scaling"] = "channel"
-    for stem, key in FIRST_KEYS.items():
-        first = {"n_residual": 0, "downsampling": "stride"}
-        conv = {"stem_params": first} if stem == "conv" else {}
-        alone = Study(
-            ("Chinatown",), ("none",), parameters={"stem": stem, **budget, **recipe, **conv}
-        )
-        assert alone.key("Chinatown", "none", 0) == key
-
-
 def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
     def hash_of(**parameters: object) -> str:
         return Study(("A",), ("none",), parameters=parameters).hash_of()

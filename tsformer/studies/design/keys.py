@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tsformer._names import unknown
-from tsformer.estimators.base import CONV_PARAMS
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
 
@@ -33,35 +32,6 @@ _NOT_SHARED = (
 )
 # May be given and does not affect results.
 _HARMLESS = ("n_jobs",)
-# The parameters of the first studies, always part of the hash: a changed default leads to new fits.
-# A parameter added later is part of it only where it differs from what fits were before there was
-# the choice, so that they keep their keys.
-_FIRST = (
-    *("batch_size", "class_weight", "compile", "d_ff", "d_model", "device", "dropout"),
-    *("early_stopping", "encoding_params", "label_smoothing", "learning_rate", "max_epochs"),
-    *("n_heads", "n_iter_no_change", "n_layers", "norm_first", "pooling", "precision", "scaling"),
-    *("stem", "stem_params", "timestamps", "validation_fraction", "weight_decay"),
-)
-_BEFORE: dict[str, Any] = {
-    "augmentation": None,
-    "augmentation_params": None,
-    "freeze": None,
-    "head_norm": None,
-    "init_from": None,
-    "members": "alike",
-    "n_epochs_frozen": 0,
-    "n_estimators": 1,
-    "pretrained_lr_scale": 1.0,
-    "temperature": 1.0,
-    "unlabelled": None,
-    "view_params": None,
-    "views": "values",
-}
-# The same for the options of the conv stem that are among the defaults now.
-_CONV_BEFORE: dict[str, Any] = {"n_residual": 0, "downsampling": "stride"}
-# When the default was 16, fits were what "auto" now gives for all but very long series; they keep
-# their keys. For very long series an explicit 16 is different, and gets keys of its own.
-_BATCH_SIZE = {"auto": 16, 16: "16"}
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -102,25 +72,11 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def configuration_hash(parameters: Mapping[str, Any]) -> str:
     """Return a hash of the configuration, eight hex digits."""
-    counted = {
-        name: value
-        for name, value in configuration(parameters).items()
-        if name in _FIRST or value != _BEFORE[name]
-    }
-    counted["batch_size"] = _BATCH_SIZE.get(counted["batch_size"], counted["batch_size"])
+    counted = configuration(parameters)
     if counted["compile"] == "auto":
-        counted["compile"] = False  # the default before there was the choice, and the same recipe
+        counted["compile"] = False  # replayed graphs compute the same
     if counted["stem"] != "conv" and counted["scaling"] == "auto":
         counted["scaling"] = "channel"  # which it then is
-    if counted["stem"] == "conv":
-        given = dict(counted["stem_params"] or {})
-        for name, now in CONV_PARAMS.items():
-            value = given.get(name, now)
-            if value != _CONV_BEFORE[name]:
-                counted[name] = value
-            else:
-                given.pop(name)
-                counted["stem_params"] = given or None
     return digest(counted)
 
 
