@@ -148,6 +148,22 @@ def test_a_wide_table(folder, run):
     assert "name its columns with --case and --time" in err.partition("\n")[0]
 
 
+def test_a_file_without_the_names_of_columns(folder, run):
+    X, y = load_dataset("ItalyPowerDemand", "train")
+    np.savetxt("x.tsv", np.c_[y.astype(float), X[:, 0]], delimiter="\t", fmt="%g")
+    out, err = run("fit", "x.tsv", "--label", "0", *SMALL)
+    assert "x.tsv: 67 series, 24 steps, 2 classes" in out
+    assert "x.tsv has no line with the names of its columns" in err
+    out, err = run("predict", "model", "x.tsv")
+    assert (len(read(out)), err) == (67, ""), "the model knows that there are no names"
+    assert run("fit", "x.tsv", "--label", "0", "--no-header", *SMALL)[1] == ""
+    np.savetxt("x.tsv", np.c_[y.astype(float), np.arange(67) / 8, X[:, 0]], delimiter="\t")
+    _, err = run("fit", "x.tsv", "--label", "1", "--no-header", *SMALL, exits=2)
+    assert "each of the 67 series of x.tsv has a label of its own" in err
+    _, err = run("fit", "x.tsv", "--no-header", *SMALL, exits=2)
+    assert "name the column of x.tsv that has the labels, with --label" in err
+
+
 def test_labels_that_the_model_does_not_know_are_named(folder, run):
     run("fit", "long.csv", *COLUMNS, *SMALL)
     table = motions("test", 10).replace({"y": {"007": "0007"}})

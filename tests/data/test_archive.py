@@ -122,6 +122,44 @@ def test_your_own_data_set_needs_no_catalogue(tmp_path):
         load_dataset("My-Motions_2")
 
 
+@pytest.mark.parametrize(
+    ("ending", "sep", "number"),
+    [("tsv", "\t", "{!r}"), ("txt", "   ", "{:.17e}"), ("txt", ",", "{!r}")],
+)
+@pytest.mark.parametrize("name", ["ItalyPowerDemand", "PLAID"])
+def test_the_older_files_of_the_archive_are_read_by_name(name, ending, sep, number, monkeypatch):
+    """Label first, no names of columns, and NaN past the end of a series."""
+    Path("own", name).mkdir(parents=True)
+    X, y = load_dataset(name, "test")
+    X, y = X[:1029], y[:1029]
+    longest = max(x.shape[-1] for x in X)
+    rows = [[float(label), *x[0].tolist()] for x, label in zip(X, y, strict=True)]
+    rows = [[*row, *[float("nan")] * (longest + 1 - len(row))] for row in rows]
+    lines = [sep.join(number.format(cell) for cell in row) for row in rows]
+    for split in ("TRAIN", "TEST"):
+        Path("own", name, f"{name}_{split}.{ending}").write_text("\n".join(lines))
+    monkeypatch.setenv("TSFORMER_DATA", "own")
+    again, labels = load_dataset(name, "test")
+    assert type(again) is type(X)
+    assert labels.tolist() == y.tolist()
+    for x, expected in zip(again, X, strict=True):
+        np.testing.assert_array_equal(x, expected)
+    listed = list_datasets().set_index("name").loc[name]
+    assert listed["available"] == "TSFORMER_DATA"
+
+
+def test_older_files_of_your_own_are_listed_and_their_faults_located():
+    Path("data/Mine").mkdir(parents=True)
+    Path("data/Mine/Mine_TRAIN.tsv").write_text("1.0\t0.5\t3\n007\t0.5\tNaN\n")
+    listed = list_datasets().set_index("name").loc["Mine"]
+    assert listed[["train_size", "length_min", "length_max", "classes"]].tolist() == [2, 1, 2, 2]
+    X, y = load_dataset("Mine", "train")
+    assert ([x.tolist() for x in X], y.tolist()) == ([[[0.5, 3]], [[0.5]]], ["1", "007"])
+    Path("data/Mine/Mine_TRAIN.tsv").write_text("1\t0.5\t3\n2\tx\t1\n")
+    with pytest.raises(DatasetError, match=r"Mine_TRAIN\.tsv, row 2: 'x' in column '1' is not a"):
+        load_dataset("Mine", "train")
+
+
 def test_your_own_data_sets_are_listed_after_those_of_the_archives(monkeypatch, tmp_path):
     put("data", name="Mine", source="JapaneseVowels")
     put("data", name="Half")

@@ -83,6 +83,20 @@ def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
         read_source("x.csv", renamed, trained=trained)
 
 
+def test_a_file_without_names_is_not_read_as_the_table_that_a_model_had():
+    trained = TableSchema(label="y", value=("0", "1"))
+    Path("x.csv").write_text("0.5,0.25\n1,3\n")
+    with (
+        pytest.warns(UserWarning, match="no line with the names"),
+        pytest.raises(ValueError, match="the table that the model was trained on has one: add it"),
+    ):
+        read_source("x.csv", trained=trained, labelled=False)
+    meant = read_source("x.csv", TableSchema(header=False), trained=trained, labelled=False)
+    assert meant.X.tolist() == [[[0.5, 0.25]], [[1, 3]]]
+    without = TableSchema(label="2", value=("0", "1"), header=False)
+    assert read_source("x.csv", trained=without, labelled=False).X.shape == (2, 1, 2)
+
+
 def test_labels_of_a_ts_file():
     write_ts("x.ts", np.zeros((2, 1, 3)))
     assert read_source("x.ts", labelled=None).y is None

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tsformer.data.table import TableSchema, TableSeries, read_table, write_table
+from tsformer.data.text import has_names
 
 LONG = {"case": "id", "time": "t", "label": "y"}
 
@@ -163,6 +164,83 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
     assert len(str(it.value)) < 600
 
 
+STEPS = "0.5,-0.25,3,0.125"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (f"1,{STEPS}\n2,{STEPS}\n", {}),
+        (f"1,{STEPS}\r\n2,{STEPS}", {"encoding": "utf-8-sig"}),
+        (f",,,,\n\n1,{STEPS}\n2,{STEPS}\n", {}),
+        (f"walk,{STEPS}\nrun,{STEPS}\n", {}),
+        (f'"walk, slow",{STEPS}\nrun,{STEPS}\n', {}),
+        (f"1,{STEPS}\n2,{STEPS}\n".replace(",", "\t"), {"name": "x.tsv"}),
+        (f"1,{STEPS}\n2,{STEPS}\n".replace(",", "\t"), {"sep": "\t"}),
+        ("1;0,5;-0,25;3;0,125\n2;0,5;-0,25;3;0,125\n", {"sep": ";", "decimal": ","}),
+        ("  1  0.5 -0.25   3 0.125 \n  2 0.5 -0.25 3 0.125\n", {"sep": " "}),
+    ],
+)
+def test_a_file_without_names_keeps_its_first_series(read, text, options):
+    with pytest.raises(UserWarning, match=r"no line with the names of its columns: .* values"):
+        read(text, label="0", **options)
+    X, y, _, schema, _ = read(text, label="0", header=False, value=tuple("1234"), **options)
+    np.testing.assert_array_equal(X[:, 0], [[0.5, -0.25, 3, 0.125]] * 2)
+    assert y.tolist() in (["1", "2"], ["walk", "run"], ["walk, slow", "run"])
+    assert schema.header is False
+    assert TableSchema.from_dict(json.loads(json.dumps(schema.as_dict()))) == schema
+
+
+def test_rows_of_a_file_without_names_are_counted_from_the_first(read):
+    for text, row in ((f"1,{STEPS}\n2,x,1,1,1\n", 2), (f",,,,\n1,{STEPS}\n2,x,1,1,1\n", 3)):
+        with pytest.raises(ValueError, match=f"row {row}: 'x' in column '1' is not a number"):
+            read(text, label="0", header=False, value=tuple("1234"))
+
+
+def test_a_line_of_separators_before_the_names_is_skipped(read):
+    X, y, *_ = read("\n,,,\n,,,\na,b,c,y\n1,2,3,x\n", label="y", value=("a", "b", "c"))
+    assert (X.tolist(), y.tolist()) == ([[[1, 2, 3]]], ["x"])
+    with pytest.raises(ValueError, match=r"x\.csv, row 5: 'w' in column 'b' is not a number"):
+        read("\n,,,\n,,,\na,b,c,y\n1,w,3,x\n", label="y", value=("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "named", "expected"),
+    [
+        ("id a b", "", (True, True)),
+        ("1 0.5 0.25", "", (False, True)),
+        ("1 NaN 0.25", "", (False, True)),
+        ("1 1e-3 -2E+5", "", (False, True)),
+        ("NaN NaN 0.25", "", (False, True)),
+        ("2 3 4", "", (False, True)),
+        ("1 1 1", "", (False, True)),
+        ("0 1 2 3", "", (True, False)),
+        ("1 2 3 4", "", (True, False)),
+        ("? 0 1 2 3", "", (True, False)),
+        ("0.0 1.0 2.0", "", (False, True)),
+        ("y 0 1 2", "", (True, True)),
+        ("id y 1 2 3", "", (True, True)),
+        ("y 2020 2021 2022", "", (True, False)),
+        ("y 0.0 0.5 1.5", "", (True, False)),
+        ("walk 0.5 0.25 0.75", "", (False, False)),
+        ("walk 0.5 NaN 0.25", "", (False, False)),
+        ("y 0.5 0.25 0.75", "y", (True, True)),
+        ("y 0.5 0.25 0.75", "0.5", (False, False)),
+    ],
+)
+def test_what_a_first_line_is(cells, named, expected):
+    assert has_names(cells.split(), named=named.split()) == expected
+
+
+@pytest.mark.parametrize("first", ["0,1,2,3", "1,2,3,4"])
+def test_numbers_read_as_names_are_said(read, first):
+    options = {"value": tuple(first.split(",")[1:]), "label": first.split(",")[0]}
+    with pytest.raises(UserWarning, match="is read as the names of its columns, though it has num"):
+        read(f"{first}\n7,0.5,0.25,1\n", **options)
+    X, y, _, schema, _ = read(f"{first}\n7,0.5,0.25,1\n", header=True, **options)
+    assert (X.tolist(), y.tolist(), schema.header) == ([[[0.5, 0.25, 1]]], ["7"], True)
+
+
 # --- what is refused ---------------------------------------------------------------------------
 
 
@@ -172,12 +250,17 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
         ("", LONG, r"^x\.csv is empty$"),
         ("\n\r\n\n", LONG, r"^x\.csv is empty$"),
         ("id,t,a,y\n", LONG, r"^x\.csv has the names of columns, but no rows"),
+        ("id t a y\n1 2 1 x\n", LONG, r"If that is its separator, add --sep space"),
         ("id;t;a;y\n1;2;1;x\n", LONG, r"has 'id;t;a;y'\. If that is its separator, add --sep ';'"),
         ("id\tt\ta\ty\n1\t2\t1\tx\n", LONG, r"If that is its separator, add --sep tab"),
-        ("1,2,3\n4,5,6\n", LONG, "which are numbers: its first line must have the names"),
+        (
+            "1,2,3\n4,5,6\n",
+            {**LONG, "header": False},
+            "which are numbers: its first line must have the names",
+        ),
         ("Id,t,a,class\n1,2,3,4\n", LONG, r"columns: 'id' \(did you mean 'Id'\?\), 'y'\. It has"),
         ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),
-        ("id,t,a,y\n1,2,1,5,x\n", LONG, "rows have more fields than there are names.*--sep"),
+        ("id,t,a,y\n1,2,1,5,x\n", LONG, "rows have more fields than the first line.*--sep"),
         ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*--sep"),
         ('id,t,a,y\n"1,2,1,x\n', LONG, "cannot be read as a table: EOF inside string"),
         (
@@ -317,6 +400,7 @@ def test_what_is_said_later_holds():
         ({"case": 1}, "case is not text: 1"),
         ({"value": "a"}, "value is not text: 'a'"),
         ({"value": [1]}, "value is not text"),
+        ({"header": "no"}, "header is not true or false: 'no'"),
         ({"sep": "(a+)+"}, "--sep takes a single character"),
         ({"sep": "\n"}, "--sep takes a single character"),
         ({"decimal": "x"}, "--decimal takes"),

@@ -88,6 +88,7 @@ def datasets(
     A data set is read from the folder $TSFORMER_DATA, from data/, from
     those bundled with sktime, or else downloaded into data/. Your own are
     NAME/NAME_TRAIN.ts and NAME/NAME_TEST.ts there; tsformer convert writes them.
+    So are .tsv files of the UCR archive, with a label first in each line.
 
     [bold]Examples[/bold]
 

@@ -33,6 +33,8 @@ Set = Annotated[
         "can be repeated.",
     ),
 ]
+#: So many series of which no two have the same label are no problem of classification.
+_SEVERAL = 9
 Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.")]
 
 
@@ -92,6 +94,7 @@ def fit(
     """
     from tsformer import TSTransformerClassifier
     from tsformer.data.sources import is_file
+    from tsformer.data.text import ending
 
     asked: dict[str, Any] = {"encoding": encoding, "random_state": seed, "max_epochs": max_epochs}
     if init_from is not None:
@@ -102,7 +105,7 @@ def fit(
     X, run = _trained(classifier, dataset, columns, out, where, labelled=True)
     if X is None:
         return
-    new = ["predict", str(out), f"new{Path(dataset).suffix}"]
+    new = ["predict", str(out), f"new{ending(dataset)}"]
     following = shlex.join(new if is_file(dataset) else ["evaluate", str(out), dataset])
     _report(classifier, dataset, len(X), out, following, run)
 
@@ -277,6 +280,11 @@ def _trained(
             raise ValueError(
                 f"every {of} of {dataset} has the label {shortened(str(labels.pop()))}, so that "
                 "there is nothing to tell apart; a classifier needs two labels or more"
+            )
+        if len(labels) == len(X) > _SEVERAL:
+            raise ValueError(
+                f"each of the {len(X)} series of {dataset} has a label of its own, so that no "
+                "class has a second series; name the column of classes with --label"
             )
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()
         if where is not None and ranks.leads:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -25,6 +24,7 @@ _HELP = {
     "value": ("A,B", "Columns of values; by default all that are nothing else."),
     "channel": ("NAME", "Column with the channel, if one column has the values of all."),
     "label": ("NAME", "Column with the class."),
+    "header": ("", "Whether the first line has the names of columns; 0 is the first without."),
     "sep": ("CHARACTER", "Separator; by default a comma, or a tab in .tsv files."),
     "decimal": ("CHARACTER", "Decimal point, '.' or ','."),
     "time_format": ("FORMAT", "How dates are written, as in %d/%m/%Y; by default ISO 8601."),
@@ -58,31 +58,32 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
 
 def _option(name: str) -> inspect.Parameter:
     metavar, text = _HELP[name]
-    option = typer.Option(metavar=metavar, help=text, rich_help_panel="Columns of a table")
+    flag = f"--{name.replace('_', '-')}"
+    option = typer.Option(
+        flag if metavar else f"{flag}/--no-{name}",
+        metavar=metavar or None,
+        help=text,
+        rich_help_panel="Columns of a table",
+    )
     return inspect.Parameter(
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=None,
-        annotation=Annotated[str | None, option],
+        annotation=Annotated[(str if metavar else bool) | None, option],
     )
 
 
-def _schema(said: dict[str, str | None]) -> TableSchema:
+def _schema(said: dict[str, Any]) -> TableSchema:
     from tsformer.data.table import TableSchema
 
     value = said.pop("value")
-    if said["sep"] in ("tab", "\\t"):
-        said["sep"] = "\t"
+    said["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(said["sep"], said["sep"])
     return TableSchema(value=parsing.names(value) if value is not None else None, **said)
 
 
 def column_options(schema: TableSchema) -> str:
     """Return the options that say of a table what `schema` says; "" for nothing."""
-    options = (
-        (name, ",".join(value) if isinstance(value, list) else value)
-        for name, value in schema.as_dict().items()
-    )
-    return "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in options)
+    return "".join(f" {word}" for word in schema.options())
 
 
 def described(source: str, found: Source) -> str:

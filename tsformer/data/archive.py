@@ -17,7 +17,9 @@ import pandas as pd
 
 from tsformer._names import shortened, unknown
 from tsformer._optional import require
-from tsformer.data.tsfile import DatasetError, read_ts, summarise_ts
+from tsformer.data.table import TableSchema, read_table
+from tsformer.data.text import first_cells
+from tsformer.data.tsfile import DatasetError, TsSummary, read_ts, summarise_ts
 
 __all__ = ["DatasetError", "list_datasets", "load_dataset"]
 
@@ -27,6 +29,9 @@ Labels = npt.NDArray[np.str_]
 _SPLITS = ("train", "test")
 _BOTH = "+".join(_SPLITS)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+#: Endings of the files of a data set, in the order in which they are looked for. The UCR archive
+#: came as ``.tsv``, and before that as ``.txt``, with commas or blanks.
+_ENDINGS = (".ts", ".tsv", ".txt")
 
 
 def load_dataset(
@@ -34,8 +39,8 @@ def load_dataset(
 ) -> tuple[Series | list[Series], Labels]:
     """Load a data set of the UCR or UEA archive, or one of your own in the same layout.
 
-    A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``. These places
-    are searched in order: the folder named by the environment variable ``TSFORMER_DATA``, ``data/``
+    A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or else
+    ``.tsv`` or ``.txt``: a series in each line, its label first. These places are searched in order: the folder named by the environment variable ``TSFORMER_DATA``, ``data/``
     in the working directory (and in the checkout, if this is one), and the data that the installed
     sktime ships. If none has it, sktime downloads it into ``data/`` in the working directory.
 
@@ -188,7 +193,7 @@ def _places() -> list[tuple[str, Path]]:
 def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
     """Return the first place with any part of the data set, and the folder of it there."""
     for place, folder in places:
-        if any(_file(folder / name, split).is_file() for split in _SPLITS):
+        if any(_file(folder / name, split) for split in _SPLITS):
             return place, folder / name
     return None
 
@@ -214,11 +219,12 @@ def _count(home: Path) -> dict[str, int]:
     counted = {}
     summaries = []
     for split in _SPLITS:
-        if not _file(home, split).is_file():
+        path = _file(home, split)
+        if path is None:
             continue
         try:
-            summary = summarise_ts(_file(home, split))
-        except (DatasetError, OSError):
+            summary = _summarise(path)
+        except (ValueError, OSError):
             return {}
         counted[f"{split}_size"] = summary.size
         summaries.append(summary)
@@ -231,20 +237,66 @@ def _count(home: Path) -> dict[str, int]:
     }
 
 
-def _file(home: Path, split: str) -> Path:
-    return home / f"{home.name}_{split.upper()}.ts"
+def _file(home: Path, split: str) -> Path | None:
+    """Return the file of a split, or None."""
+    files = (home / f"{home.name}_{split.upper()}{ending}" for ending in _ENDINGS)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _layout(folder: Path, name: str) -> str:
-    return " and ".join(str(_file(folder / name, split)) for split in _SPLITS)
+    return " and ".join(str(folder / name / f"{name}_{split.upper()}.ts") for split in _SPLITS)
+
+
+def _summarise(path: Path) -> TsSummary:
+    """Count the series of a file of a split."""
+    if path.suffix == ".ts":
+        return summarise_ts(path)
+    X, y = _read_lines(path)
+    lengths = [series.shape[1] for series in X]
+    return TsSummary(len(X), 1, min(lengths), max(lengths), frozenset(y.tolist()))
+
+
+def _read_lines(path: Path) -> tuple[list[Series], Labels]:
+    """Read a file with a series in each line, its label first."""
+    try:
+        sep = next((sep for sep in "\t," if len(first_cells(path, sep)[1]) > 1), " ")
+        steps = tuple(str(step) for step in range(1, len(first_cells(path, sep)[1])))
+        schema = TableSchema(label="0", value=steps, header=False, sep=sep)
+        found = read_table(path, schema, labelled=True)
+    except ValueError as error:
+        raise DatasetError(str(error)) from error
+    X = np.asarray(found.X)
+    lengths = np.full(len(X), X.shape[2])
+    if not _has_equal_lengths(path.parent.name):  # shorter series end in NaN
+        lengths = np.where(np.isnan(X[:, 0]), 0, np.arange(X.shape[2]) + 1).max(axis=1)
+    series = [x[:, :length] for x, length in zip(X, lengths.tolist(), strict=True)]
+    return series, np.array([_plain(label) for label in np.asarray(found.y).tolist()])
+
+
+def _has_equal_lengths(name: str) -> bool:
+    """Return whether the catalogue says that all series of a data set have the same length."""
+    if name not in _catalog().index:
+        return False
+    entry = _catalog().loc[name]
+    return bool(entry["length_min"] == entry["length_max"])
+
+
+def _plain(label: str) -> str:
+    """Return a label as in a `.ts` file: 1 for 1.0000000e+00."""
+    try:
+        number = float(label)
+    except ValueError:
+        return label
+    return str(int(number)) if number.is_integer() and not label.isdecimal() else label
 
 
 def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     """Read one split and compare it with the catalogue, if the data set is listed there."""
     path = _file(home, split)
-    if not path.is_file():
-        raise DatasetError(f"{home} lacks {path.name}, the {split} split; add the file")
-    X, y = read_ts(path)
+    if path is None:
+        name = f"{home.name}_{split.upper()}.ts"
+        raise DatasetError(f"{home} lacks {name}, the {split} split; add the file")
+    X, y = read_ts(path) if path.suffix == ".ts" else _read_lines(path)
     if y is None:
         raise DatasetError(
             f"{path} has no labels (@classLabel false), so there is nothing to learn"

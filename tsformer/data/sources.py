@@ -16,6 +16,7 @@ from tsformer.data.folder import is_series_folder, read_labels, write_folder
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, ParquetSeries, UnpackedRows, holds_lists
 from tsformer.data.table import TEXT, TableSchema, read_table, write_table
+from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, read_ts, writable_labels, write_ts
 
 __all__ = [
@@ -61,7 +62,7 @@ def is_file(source: str) -> bool:
 
 def is_table(source: str) -> bool:
     """Return whether a source is a file that is read as a table, by its ending."""
-    return Path(source).suffix.lower() in (*TEXT, *PARQUET)
+    return ending(source) in (*TEXT, *PARQUET)
 
 
 def is_folder(source: str) -> bool:
@@ -90,11 +91,11 @@ def read_folder(source: str, schema: TableSchema | None = None) -> Source:
     if is_series_folder(source) or holds_lists(source):
         return read_source(source, schema, labelled=False)
     endings = (".ts", *TEXT, *PARQUET)
-    files = sorted(each for each in Path(source).iterdir() if each.suffix.lower() in endings)
+    files = sorted(each for each in Path(source).iterdir() if ending(each) in endings)
     if not files:
         raise ValueError(f"{source} has no file of series, ending in one of {', '.join(endings)}")
     parts = [
-        read_source(str(file), None if file.suffix.lower() == ".ts" else schema, labelled=False)
+        read_source(str(file), None if ending(file) == ".ts" else schema, labelled=False)
         for file in files
     ]
     series = [one for part in parts for one in part.X]
@@ -138,22 +139,27 @@ def read_source(
         If there is no such file.
     """
     path = Path(source)
-    suffix = path.suffix.lower()
+    suffix = ending(path)
     schema = schema or TableSchema()
     columns = (trained or TableSchema()).updated(schema)
     if columns.time is None and holds_lists(path):
         return _read_lists(path, columns, labelled)
     if is_table(source):
         by_model = bool(trained and not schema)
-        return Source(
-            *read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
-        )
+        found = read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
+        if trained and columns.header is None and found.schema.header is False:
+            raise ValueError(
+                f"{path} has no line with the names of its columns, and the table that the model "
+                "was trained on has one: add it, or say --no-header if columns of these positions "
+                "are meant"
+            )
+        return Source(*found)
     if is_file(source) and suffix != ".ts":
         raise ValueError(_ending(path))
     if schema:
         raise ValueError(
             f"{source} is no table, so that it has no columns to name: leave out "
-            + ", ".join(f"--{name.replace('_', '-')}" for name in schema.as_dict())
+            + ", ".join(word for word in schema.options() if word.startswith("--"))
             + f", or name a file that ends in one of {', '.join((*TEXT, *PARQUET))}"
         )
     if is_series_folder(source):
@@ -202,7 +208,7 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
     ValueError
         If the file ends in something else, or cannot hold the series.
     """
-    if path.suffix.lower() not in (".ts", *TEXT, *PARQUET):
+    if ending(path) not in (".ts", *TEXT, *PARQUET):
         raise ValueError(_ending(path))
     if path.exists():
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")
@@ -267,8 +273,8 @@ def convert_to_folder(
                     yield X, None if y is None else y[start : start + len(X)]
                     start += len(X)
                 continue
-            of_table = Path(source).suffix.lower() in (*TEXT, *PARQUET)
-            found = read_source(source, schema if of_table else None, split=split, labelled=None)
+            columns = schema if is_table(source) else None
+            found = read_source(source, columns, split=split, labelled=None)
             yield to_padded(found.X).values.transpose(0, 2, 1), found.y
 
     n = write_folder(folder, parts())
@@ -277,4 +283,7 @@ def convert_to_folder(
 
 def _ending(path: Path) -> str:
     endings = ", ".join((".ts", *TEXT, *PARQUET))
-    return f"{path} ends in {path.suffix!r}; files of series end in one of {endings}"
+    return (
+        f"{path} ends in {path.suffix!r}; files of series end in one of {endings}, and text also in "
+        f"one of {', '.join(COMPRESSED)} after that"
+    )

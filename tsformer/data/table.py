@@ -8,6 +8,7 @@ one. The messages of this module name the options of the command line, which it 
 from __future__ import annotations
 
 import csv
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,14 +24,12 @@ import pandas as pd
 from tsformer._names import nearest, shortened, unknown
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET
+from tsformer.data.text import MISSING, ending, first_cells, has_names, unpacking
 
 __all__ = ["TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
 
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
-#: How a missing value is written. Labels and names are missing only where a cell is empty.
-_MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
-
 #: Stands for an empty cell among labels while they are text.
 _NO_LABEL = "\0"
 #: A wide table with fewer columns of values is more likely a long one.
@@ -58,8 +57,12 @@ class TableSchema:
         Column with the class.
     group : str, optional
         Column with what several series may have in common, such as a patient.
+    header : bool, optional
+        Whether the first line has the names of the columns; by default, whether it looks so.
+        Without names columns are called by their positions, ``"0"`` first.
     sep, decimal : str, optional
-        The separator, by default a comma, or a tab in a ``.tsv`` file; and the decimal point.
+        The separator, by default a comma, or a tab in a ``.tsv`` file; a blank is any number of
+        blanks. And the decimal point.
     time_format : str, optional
         How dates are written, as in `datetime.strptime`; by default ISO 8601.
 
@@ -75,6 +78,7 @@ class TableSchema:
     channel: str | None = None
     label: str | None = None
     group: str | None = None
+    header: bool | None = None
     sep: str | None = None
     decimal: str | None = None
     time_format: str | None = None
@@ -82,7 +86,7 @@ class TableSchema:
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
             raise ValueError(
-                f"--sep takes a single character, or 'tab'; got {shortened(self.sep, 32)}"
+                f"--sep takes a single character, 'tab' or 'space'; got {shortened(self.sep, 32)}"
             )
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal takes '.' or ','; got {shortened(self.decimal, 32)}")
@@ -115,6 +119,17 @@ class TableSchema:
         said = {f.name: getattr(other, f.name) for f in fields(other)}
         return replace(self, **{name: value for name, value in said.items() if value is not None})
 
+    def options(self) -> list[str]:
+        """Return the options of the command line that say the same, as words."""
+        words = []
+        for name, said in self.as_dict().items():
+            flag = name.replace("_", "-")
+            if isinstance(said, bool):
+                words.append(f"--{flag}" if said else f"--no-{flag}")
+            else:
+                words += [f"--{flag}", shlex.quote(",".join(said) if name == "value" else said)]
+        return words
+
     def as_dict(self) -> dict[str, Any]:
         """Return what is said, ready for JSON."""
         said = {name: value for name, value in asdict(self).items() if value is not None}
@@ -135,6 +150,10 @@ class TableSchema:
         for name, said in described.items():
             if name not in known:
                 raise ValueError(unknown("entry", name, known))
+            if name == "header":
+                if not isinstance(said, bool):
+                    raise ValueError(f"{name} is not true or false: {shortened(said)}")
+                continue
             texts = said if name == "value" else [said]
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise ValueError(f"{name} is not text: {shortened(said)}")
@@ -202,7 +221,7 @@ def read_table(
     """
     schema.check()
     labelled = schema.label is not None if labelled is None else labelled
-    if path.suffix.lower() in PARQUET:
+    if ending(path) in PARQUET:
         table = _read_parquet(path)
         schema = _complete(schema, [str(name) for name in table.columns], path, labelled, by_model)
     else:
@@ -245,11 +264,11 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     ImportError
         If it is Parquet and neither pyarrow nor fastparquet is installed.
     """
-    if path.suffix.lower() in PARQUET:
+    if ending(path) in PARQUET:
         with _parquet(f"writing {path}"):
             table.to_parquet(path, index=False)
     else:
-        table.to_csv(path, index=False, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+        table.to_csv(path, index=False, sep="\t" if ending(path) == ".tsv" else ",")
 
 
 def _long(
@@ -380,9 +399,9 @@ def _refuse_missing(missing: list[str], names: list[str], path: Path, by_model: 
         said.append(f"{len(missing) - 10} more")
     trained = " that the model was trained on" if by_model else ""
     hint = f" It has {_listed(names)}"
-    other = next((sep for sep in ";\t|," if len(names) == 1 and sep in names[0]), None)
+    other = next((sep for sep in ";\t|, " if len(names) == 1 and sep in names[0].strip()), None)
     if other:
-        spelled = "tab" if other == "\t" else repr(other)
+        spelled = {"\t": "tab", " ": "space"}.get(other, repr(other))
         hint += f". If that is its separator, add --sep {spelled}"
     elif all(_is_number(name) for name in names):
         hint += ", which are numbers: its first line must have the names of the columns"
@@ -394,24 +413,29 @@ def _refuse_missing(missing: list[str], names: list[str], path: Path, by_model: 
 def _read_text(
     path: Path, schema: TableSchema, labelled: bool, by_model: bool
 ) -> tuple[TableSchema, pd.DataFrame]:
-    sep = schema.sep or ("\t" if path.suffix.lower() == ".tsv" else ",")
+    sep = schema.sep or ("\t" if ending(path) == ".tsv" else ",")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:  # some begin with a mark
-            lines = csv.reader(file, delimiter=sep, skipinitialspace=sep != "\t")
-            names = next((line for line in lines if any(line)), None)
-        if names is None:
+        before, names = first_cells(path, sep)
+        if not names:
             raise ValueError(f"{path} is empty")
+        header = _find_header(path, schema, names)
+        if not header:
+            names = [str(position) for position in range(len(names))]
+            schema = replace(schema, header=False)
         schema = _complete(schema, names, path, labelled, by_model)
         texts = [schema.case, schema.channel, schema.label, schema.group]
         texts += [schema.time] if schema.time_format is not None else []
         missing: Mapping[Any, list[str]] = {
-            name: [""] if name in texts else _MISSING for name in {*schema.columns, *texts} - {None}
+            name: [""] if name in texts else MISSING for name in {*schema.columns, *texts} - {None}
         }
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), unpacking(path):
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
                 path,
-                sep=sep,
+                sep=r"\s+" if sep == " " else sep,
+                header=0 if header else None,
+                names=None if header else names,
+                skiprows=before,
                 decimal=schema.decimal or ".",
                 dtype={name: str for name in texts if name in names},
                 encoding="utf-8-sig",
@@ -427,13 +451,36 @@ def _read_text(
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
         if isinstance(error, pd.errors.ParserWarning):
-            reason = "rows have more fields than there are names of columns"
+            reason = "rows have more fields than the first line"
         raise ValueError(
             f"{path} cannot be read as a table: {reason}. Its separator is taken to be {sep!r}; "
             "--sep changes it"
         ) from error
-    table.index = pd.RangeIndex(2, 2 + len(table))
+    first = before + (2 if header else 1)
+    table.index = pd.RangeIndex(first, first + len(table))
     return schema, table
+
+
+def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
+    """Tell whether the first line has names, and say what is decided."""
+    if schema.header is not None:
+        return schema.header
+    header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or ".")
+    if not header:
+        warnings.warn(
+            f"{path} has no line with the names of its columns: its first line is read as values, "
+            "and columns are called by their positions, 0 for the first. --no-header says that "
+            "this is right, --header that the first line has names",
+            stacklevel=4,
+        )
+    elif not certain:
+        warnings.warn(
+            f"the first line of {path} is read as the names of its columns, though it has numbers: "
+            f"{_listed(cells, 5)}. --header says that this is right, --no-header that they are "
+            "values",
+            stacklevel=4,
+        )
+    return header
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

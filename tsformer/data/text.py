@@ -1,0 +1,181 @@
+"""Text files of series: their ending, compressed or not, their lines, and their first one."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+__all__ = ["COMPRESSED", "MISSING", "ending", "first_cells", "has_names", "open_text", "unpacking"]
+
+#: How a missing value is written. Labels and names are missing only where a cell is empty.
+MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
+
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+#: Endings of compressed files.
+COMPRESSED = (*_OPENERS, ".zip")
+_DAMAGED = (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+_INTEGER = re.compile(r"[0-9]+")
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file in lower case; of a compressed file, that of its content.
+
+    Raises
+    ------
+    ValueError
+        If the file is a damaged archive, or one of several files.
+
+    Examples
+    --------
+    >>> ending("x.CSV"), ending("x.csv.gz"), ending("x.gz")
+    ('.csv', '.csv', '')
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in COMPRESSED:
+        return suffix
+    name = path.stem
+    if suffix == ".zip" and path.is_file():
+        with unpacking(path), zipfile.ZipFile(path) as archive:
+            name = _member(path, archive)
+    return Path(name).suffix.lower()
+
+
+@contextmanager
+def open_text(
+    path: str | os.PathLike[str], *, errors: str = "strict", newline: str | None = None
+) -> Iterator[TextIO]:
+    """Open a UTF-8 file, compressed or not, with or without a byte order mark.
+
+    Raises
+    ------
+    ValueError
+        If a compressed file is damaged, also while it is read, or an archive has several files.
+    """
+    path = Path(path)
+    options: dict[str, Any] = {"encoding": "utf-8-sig", "errors": errors, "newline": newline}
+    suffix = path.suffix.lower()
+    with unpacking(path):
+        if suffix == ".zip":
+            import io
+
+            with zipfile.ZipFile(path) as archive, archive.open(_member(path, archive)) as file:
+                yield io.TextIOWrapper(file, **options)
+        elif suffix in _OPENERS:
+            with _OPENERS[suffix](path, "rt", **options) as file:
+                yield file
+        else:
+            with path.open(**options) as file:
+                yield file
+
+
+@contextmanager
+def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in errors about its compression.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged.
+    """
+    try:
+        yield
+    except _DAMAGED as error:
+        raise ValueError(
+            f"{os.fspath(path)} cannot be unpacked: {error}; it is damaged or cut off"
+        ) from error
+
+
+def first_cells(path: Path, sep: str) -> tuple[int, list[str]]:
+    """Return the cells of the first line that has any, and the number of lines before it.
+
+    Separators and blanks alone are no cells. A separator ``" "`` is any number of blanks.
+    """
+    with open_text(path, newline="") as file:
+        lines = csv.reader(
+            (line.strip(" \r\n") for line in file) if sep == " " else file,
+            delimiter=sep,
+            skipinitialspace=sep != "\t",
+        )
+        before = 0
+        for cells in lines:
+            if any(cell.strip() for cell in cells):
+                return before, cells
+            before = lines.line_num
+    return before, []
+
+
+def has_names(
+    cells: Sequence[str], *, named: Sequence[str] = (), decimal: str = "."
+) -> tuple[bool, bool]:
+    """Tell whether a first line has the names of columns, and whether that is certain.
+
+    Numbers that count from 0 or 1 are names, and other numbers alone are values. Beside text they
+    are names if they increase, such as years: with a label before them, values rarely do.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        The cells of the line.
+    named : sequence of str
+        Names of columns that the user or a model expects.
+    decimal : str
+        The decimal point.
+
+    Examples
+    --------
+    >>> has_names(["id", "a"]), has_names(["1", "0.5", "0.3"]), has_names(["walk", "0.5", "0.3"])
+    ((True, True), (False, True), (False, False))
+    >>> has_names(["0", "1", "2"]), has_names(["y", "0", "1", "2"]), has_names(["y", "0.5", "3"])
+    ((True, False), (True, True), (True, False))
+    """
+    present = [cell.strip() for cell in cells if cell.strip() not in MISSING]
+    numbers = [number for cell in present if (number := _number(cell, decimal)) is not None]
+    texts = len(present) - len(numbers)
+    counts = (
+        len(numbers) > 1
+        and all(_INTEGER.fullmatch(cell) for cell in present if _number(cell, decimal) is not None)
+        and numbers[0] in (0, 1)
+        and all(after == before + 1 for before, after in pairwise(numbers))
+    )
+    if not texts:
+        return (True, False) if counts else (not numbers, True)
+    expected = {*named} & {cell for cell in present if _number(cell, decimal) is None}
+    if counts or expected or len(numbers) < 2:
+        return True, True
+    if texts > 2 or all(after > before for before, after in pairwise(numbers)):
+        return True, False
+    return False, False
+
+
+def _number(cell: str, decimal: str) -> float | None:
+    """Return the number in a cell, or None."""
+    try:
+        number = float(cell.replace(decimal, "."))
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
+
+
+def _member(path: Path, archive: zipfile.ZipFile) -> str:
+    """Return the name of the only file in an archive."""
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(names) != 1:
+        listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        raise ValueError(
+            f"{path} has {len(names)} files{': ' * bool(names)}{listed}; unpack it and name one"
+        )
+    return names[0]
