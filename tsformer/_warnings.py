@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from pathlib import Path
 
 __all__ = ["warn_caller"]
 
-_PACKAGE = str(Path(__file__).parent)
+#: Files whose frames are skipped: those of the package, and what runs its contexts.
+_SKIPPED = (str(Path(__file__).parent), contextlib.__file__)
 
 
-def warn_caller(message: str, category: type[Warning]) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning on behalf of the first caller outside this package.
 
     Parameters
     ----------
     message : str
         The text.
-    category : type of Warning
+    category : type of Warning, default=UserWarning
         Its class.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -7,7 +7,6 @@ steps, `C` channels.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Self, TypeVar
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer._names import unknown
+from tsformer._warnings import warn_caller
 from tsformer.data.moments import Moments
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered
@@ -430,11 +430,10 @@ class Scaler(Preprocessor):
         missing = torch.from_numpy(gaps.missing.any(axis=0))
         new = (missing & ~self.flagged).nonzero()[:, 0]
         if len(new):
-            warnings.warn(
+            warn_caller(
                 f"X has missing values in channels {new[:10].tolist()}, where the training data "
                 "had none: they are interpolated, but the model has not learned what a gap in "
-                "these channels means",
-                stacklevel=5,
+                "these channels means"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -521,10 +520,9 @@ class Vocabulary(Preprocessor):
         new = codes[~torch.isin(codes, self.known)].tolist()
         if new:
             few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
-            warnings.warn(
+            warn_caller(
                 f"X has codes that are not in the training data ({len(new)} distinct), all read as "
-                f"one unknown code: {few}",
-                stacklevel=5,
+                f"one unknown code: {few}"
             )
 
 

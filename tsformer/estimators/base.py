@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,8 @@ import torch
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tsformer._torch_state import in_plain_torch
+from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.augmentation import find as find_augmentation
 from tsformer.augmentation import names as augmentation_names
@@ -258,6 +259,7 @@ class TransformerEstimator(SeriesEstimator):
 
     # Fitting.
 
+    @in_plain_torch
     def fit(
         self,
         X: Any,
@@ -388,10 +390,9 @@ class TransformerEstimator(SeriesEstimator):
             seed=seeds[0][1],
         )
         if any(pretrained) and self.n_epochs_frozen >= plan.n_epochs:
-            warnings.warn(
+            warn_caller(
                 f"n_epochs_frozen={self.n_epochs_frozen} are all of the {plan.n_epochs} epochs, so "
-                'that what was pretrained is never trained; use fewer, or say freeze="backbone"',
-                stacklevel=3,
+                'that what was pretrained is never trained; use fewer, or say freeze="backbone"'
             )
         counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
         augmentations = self._make_augmentations(series.take(counted), targets[counted])
@@ -450,7 +451,7 @@ class TransformerEstimator(SeriesEstimator):
             )
             for member, model in enumerate(models)
         ]
-        warn_of((message for _, messages in taken for message in messages), stacklevel=5)
+        warn_of((message for _, messages in taken for message in messages))
         return [names for names, _ in taken]
 
     def _pretrained(self, names: frozenset[str], n_epochs: int) -> Pretrained | None:
@@ -467,10 +468,9 @@ class TransformerEstimator(SeriesEstimator):
         finally:
             self._drop_untrained()
         if len(self.models_) < len(job.models):
-            warnings.warn(
+            warn_caller(
                 f"only {len(self.models_)} of {len(job.models)} members were trained; the others "
-                "are dropped",
-                stacklevel=3,
+                "are dropped"
             )
 
     def _learned_before(self, error: BaseException) -> bool:
@@ -685,15 +685,15 @@ class TransformerEstimator(SeriesEstimator):
                 if self.encoding == "alibi"
                 else ""
             )
-            warnings.warn(
+            warn_caller(
                 f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem only "
                 "single steps: this model cannot tell a series from its reverse. Use stem='conv', "
-                f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}",
-                stacklevel=4,
+                f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}"
             )
 
     # Predicting.
 
+    @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
         """Compute embeddings of series: the pooled tokens that the head reads.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from math import exp, log
 from numbers import Integral
@@ -17,6 +16,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
+from tsformer._torch_state import in_plain_torch
+from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, CutMix, Sum
 from tsformer.data.panel import Padded
 from tsformer.data.series import SeriesSource
@@ -332,11 +333,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             and len(self.classes_) == 1
             and any(str(label) == "-1" for label in column[~known])
         ):
-            warnings.warn(
+            warn_caller(
                 f'with unlabelled="use" the label -1 says that a label is unknown, and all others '
                 f"are {self.classes_.tolist()[0]!r}, so that there is nothing to tell apart; if -1 "
-                "is a class, leave unlabelled out or call the class otherwise",
-                stacklevel=5,
+                "is a class, leave unlabelled out or call the class otherwise"
             )
         return targets
 
@@ -372,10 +372,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         frozen = f", and freeze={self.freeze!r} freezes nothing" if self.freeze else ""
         if self.n_epochs_frozen:
             frozen = f", and n_epochs_frozen={self.n_epochs_frozen} freezes nothing"
-        warnings.warn(
+        warn_caller(
             f'unlabelled="use", but no label is unknown, so that nothing is pretrained{frozen}; '
-            "init_from=TSTransformerEncoder() pretrains on the labelled series too",
-            stacklevel=4,
+            "init_from=TSTransformerEncoder() pretrains on the labelled series too"
         )
 
     def _drop_untrained(self) -> None:
@@ -388,6 +387,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         suited = [MIXED_TEMPERATURE if each else 1.0 for each in mixed]
         self.temperatures_ = suited if asked == "auto" else [float(asked)] * len(mixed)
 
+    @in_plain_torch
     def calibrate(
         self,
         X: Any,
@@ -470,11 +470,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         least = minimize_scalar(log_loss, bounds=bounds, method="bounded")
         if min(abs(least.x - bound) for bound in bounds) < 1e-3:
             confident = "certain" if least.x < 0 else "uncertain"
-            warnings.warn(
+            warn_caller(
                 f"by these {len(targets)} series no temperature makes the probabilities too "
                 f"{confident}, so that it is at the limit of what is tried; calibrate with more "
-                "series, of which some are classified wrongly and most rightly",
-                stacklevel=2,
+                "series, of which some are classified wrongly and most rightly"
             )
         self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
         return self
@@ -522,6 +521,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             )
         return scores
 
+    @in_plain_torch
     def predict_proba(
         self, X: Any, times: Any = None, *, out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
@@ -562,6 +562,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             out[rows] = proba.mean(axis=0)
         return out
 
+    @in_plain_torch
     def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class according to each member.
 
@@ -588,6 +589,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         # Logarithms throughout: a probability may underflow, its logarithm does not.
         return (scores.log_softmax(dim=-1).logsumexp(dim=0) - log(len(scores))).numpy()
 
+    @in_plain_torch
     def explain(
         self,
         X: Any,
@@ -677,6 +679,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         check_length(len(series), labels, "target")
         return self._targets(labels, "target", reset=False)
 
+    @in_plain_torch
     def attention(self, X: Any, times: Any = None, *, member: int = 0) -> AttentionMaps:
         """Compute the attention weights of every block and head.
 

@@ -12,6 +12,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
@@ -205,6 +206,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_plain_torch
     def fit(  # type: ignore[override]  # there are no labels to validate with
         self,
         X: Any,
@@ -252,6 +254,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
             times_val=times_val,
         )
 
+    @in_plain_torch
     def score(self, X: Any, y: Any = None, *, times: Any = None) -> float:
         """Compute minus the loss of the objective: for "masked", minus the reconstruction error.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -21,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._names import unknown
+from tsformer._torch_state import in_plain_torch
+from tsformer._warnings import warn_caller
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob
@@ -199,6 +200,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     # Fitting.
 
+    @in_plain_torch
     def fit(
         self, X: Any, y: Any, *, sample_weight: npt.ArrayLike | None = None, times: Any = None
     ) -> Self:
@@ -272,7 +274,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
                 observation.interrupted |= any(each.interrupted for each in job.histories)
         if short is not None:
             alone = "; there is no transformer, and the ensemble is its random convolutions alone"
-            warnings.warn(short if self.transformer_ else short + alone, stacklevel=2)
+            warn_caller(short if self.transformer_ else short + alone)
         return self
 
     def _learned_before(self, error: BaseException) -> bool:
@@ -391,6 +393,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         """The device of the parts."""
         return self.random_convolutions_.device_
 
+    @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.
 
@@ -412,6 +415,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         )
         return mean
 
+    @in_plain_torch
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
         """Compute the probability of each class according to each part.
 
@@ -428,6 +432,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         series = self._series(X, times)
         return {name: part.predict_proba(series) for name, part in self._parts().items()}
 
+    @in_plain_torch
     def score_parts(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
     ) -> dict[str, float]:

@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from tsformer._torch_state import in_plain_torch
 from tsformer.estimators.saved import described_labels, restored_labels
 from tsformer.estimators.series import SeriesReader, Targets
 from tsformer.estimators.targets import check_length, read_targets
@@ -39,6 +40,7 @@ class LabelClassifier(ClassifierMixin, SeriesReader):
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         """Return the logits of all classes, ndarray ``(n, n_classes)``."""
 
+    @in_plain_torch
     def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         """Compute logits; for several members, the logarithms of their mean probabilities.
 
@@ -53,6 +55,7 @@ class LabelClassifier(ClassifierMixin, SeriesReader):
         logits = self._logits(X, times)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
+    @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each series.
 
@@ -72,6 +75,7 @@ class LabelClassifier(ClassifierMixin, SeriesReader):
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 
+    @in_plain_torch
     def score(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
     ) -> float:

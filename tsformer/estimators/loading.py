@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from tsformer._names import unknown
+from tsformer._torch_state import in_plain_torch
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.ensemble import TSEnsembleClassifier
@@ -31,6 +32,7 @@ _CLASSES: dict[str, type[SeriesReader]] = {
 }
 
 
+@in_plain_torch
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesReader:
     """Load an estimator written by its `save`; it predicts the same as before.
 

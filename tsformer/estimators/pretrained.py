@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
+from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.observers import unobserved
@@ -102,7 +102,7 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int) -> Any:
     if any(history.interrupted for history in copied.histories_):
         of = copied.checkpoint_dir
         again = "" if of is None else f"; resume=True goes on from a checkpoint in {of}, if any"
-        warnings.warn(f"pretraining was interrupted, and nothing is kept{again}", stacklevel=5)
+        warn_caller(f"pretraining was interrupted, and nothing is kept{again}")
         raise KeyboardInterrupt
     return copied
 
@@ -194,10 +194,10 @@ def take_over(
     return names, messages
 
 
-def warn_of(messages: Iterable[str], stacklevel: int) -> None:
+def warn_of(messages: Iterable[str]) -> None:
     """Warn of what several models took over otherwise than whole, once for each message."""
     for message in sorted(set(messages)):
-        warnings.warn(message, stacklevel=stacklevel)
+        warn_caller(message)
 
 
 def _listed(reasons: list[str]) -> str:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tsformer._names import unknown
+from tsformer._torch_state import in_plain_torch
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
@@ -136,6 +137,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
 
     models_: list[ConvolutionClassifier]
 
+    @in_plain_torch
     def fit(
         self, X: Any, y: Any, *, sample_weight: npt.ArrayLike | None = None, times: Any = None
     ) -> Self:
@@ -229,6 +231,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         """The fitted torch module."""
         return self.models_[0]
 
+    @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
         """Compute the scaled features of series.
 
@@ -249,6 +252,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
     def _n_features_out(self) -> int:
         return len(self.model_.ridge.coef)
 
+    @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class, in the order of `classes_`.
 

@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
+from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
@@ -165,6 +166,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         self.random_state = random_state
         self.verbose = verbose
 
+    @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Predict the target of each series; for several members, the mean of their predictions.
 
@@ -179,6 +181,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         predicted: npt.NDArray[np.float64] = self.predict_members(X, times).mean(axis=0)
         return predicted
 
+    @in_plain_torch
     def predict_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Predict the target of each series with each member.
 
@@ -194,6 +197,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         outputs = self._outputs(X, times)[..., 0].astype(np.float64)
         return outputs * self.target_std_ + self.target_mean_
 
+    @in_plain_torch
     def score(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
     ) -> float:

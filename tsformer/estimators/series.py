@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tsformer import persistence
+from tsformer._torch_state import in_plain_torch, trainable
+from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
 from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded
@@ -214,6 +215,7 @@ class SeriesReader(BaseEstimator):
 
     # Saving.
 
+    @in_plain_torch
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
@@ -438,6 +440,7 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
                 "have both, and others neither"
             )
 
+    @in_plain_torch
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle and copies: everything, with the weights on the CPU."""
         state: dict[str, Any] = super().__getstate__()
@@ -449,6 +452,7 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         # `device_`: kept, but `__setstate__` resolves it again from `device`.
         return state
 
+    @in_plain_torch
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "models_"):
@@ -459,10 +463,11 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         try:
             self.device_ = resolve_device(device)
         except ValueError as error:
-            warnings.warn(f"{error}; the model was moved to the CPU", stacklevel=3)
+            warn_caller(f"{error}; the model was moved to the CPU")
             self.device_ = torch.device("cpu")
+        trainable(self.preprocessor_)
         for model in self.models_:
-            model.to(self.device_)
+            trainable(model).to(self.device_)
 
 
 def drawn_seed(random_state: Any) -> int:

@@ -6,7 +6,6 @@ missing values and padding, which do not differ, have a relevance of exactly 0.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import ceil
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from tsformer._numbers import check_number
 from tsformer._optional import require
+from tsformer._warnings import warn_caller
 from tsformer.explain.attention import rollout
 from tsformer.explain.logits import LogitsOfDifference, batch_steps
 from tsformer.training.seeds import seeded
@@ -106,12 +106,11 @@ class IntegratedGradients(Method):
             if not len(left):
                 break
         else:
-            warnings.warn(
+            warn_caller(
                 f"the integrated gradients of {len(left)} of {len(change)} series do not add up to "
                 f"the change of the logit within {self.tolerance:g} of it, even with "
                 f"{self.n_steps * 2**_MOST_DOUBLINGS} steps: the logit changes abruptly on the way "
-                "from the baseline; pass more n_steps, or another baseline",
-                stacklevel=4,
+                "from the baseline; pass more n_steps, or another baseline"
             )
         return logits.by_channel(found, total=True)
 

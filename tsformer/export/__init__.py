@@ -31,6 +31,7 @@ from torch.export import ExportedProgram
 
 import tsformer
 from tsformer._optional import require
+from tsformer._torch_state import in_plain_torch
 from tsformer.estimators.series import SeriesReader
 from tsformer.export.graph import Graph, graph_of
 from tsformer.export.operators import InOnnx
@@ -38,6 +39,7 @@ from tsformer.export.operators import InOnnx
 __all__ = ["to_onnx", "to_torch_export"]
 
 
+@in_plain_torch
 def to_torch_export(
     estimator: SeriesReader, path: str | os.PathLike[str] | None = None
 ) -> ExportedProgram:
@@ -80,6 +82,7 @@ def to_torch_export(
     return program
 
 
+@in_plain_torch
 def to_onnx(estimator: SeriesReader, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 

@@ -13,6 +13,7 @@ from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._names import unknown
+from tsformer._torch_state import in_plain_torch
 from tsformer.data.panel import Floats, Padded
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.series import SeriesReader
@@ -23,6 +24,7 @@ __all__ = ["permutation_importance"]
 GROUPS = ("channel", "window")
 
 
+@in_plain_torch
 def permutation_importance(
     estimator: Any,
     X: Any,

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tsformer._torch_state import plain_torch
+
 __all__ = ["RandomStream", "seeded"]
 
 
@@ -74,9 +76,10 @@ class RandomStream:
     def drawing(self) -> Iterator[None]:
         """Take a turn: inside the block, torch's global generators continue this stream.
 
-        What the program draws after the block is what it would have drawn without it.
+        What the program draws after the block is what it would have drawn without it. Inside it,
+        torch has its default settings, whatever callbacks have set between two turns.
         """
-        with _TURN.lock:
+        with _TURN.lock, plain_torch():
             before = self._get()
             self._set(self.states)
             try:

@@ -1,0 +1,363 @@
+"""Torch's settings in the program make no difference to an estimator, and are as before."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from marks import slow_except
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    TSTransformerRegressor,
+    load,
+)
+from tsformer.encodings import PositionalEncoding
+from tsformer.inspection import permutation_importance
+from tsformer.training import Callback
+
+SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
+ALL = SMALL | {"random_state": 0}
+RNG = np.random.default_rng(0)
+Y = np.arange(24) % 2
+X = RNG.normal(size=(24, 2, 30)) + Y[:, None, None]
+X[3, 0, 4:7] = np.nan
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "classifier": lambda: TSTransformerClassifier(**ALL),
+    "members": lambda: TSTransformerClassifier(
+        "cape", n_estimators=2, init_from=TSTransformerEncoder("cape", **ALL), **ALL
+    ),
+    "early stopping": lambda: TSTransformerClassifier(
+        "rope+erpe", stem="patch", early_stopping=True, pooling="attention", **ALL
+    ),
+    "regressor": lambda: TSTransformerRegressor("t5", scaling="series", **ALL),
+    "encoder": lambda: TSTransformerEncoder("tape", **ALL),
+    "contrastive": lambda: TSTransformerEncoder(objective="contrastive", **ALL),
+    "random convolutions": lambda: RandomConvolutionClassifier(200, n_groups=2, random_state=0),
+    "ensemble": lambda: TSEnsembleClassifier(
+        "fast",
+        transformer_params=SMALL,
+        convolution_params={"n_features": 200, "n_groups": 2},
+        random_state=0,
+    ),
+}
+
+
+@contextmanager
+def setting(
+    set_value: Callable[[Any], Any], get_value: Callable[[], Any], value: Any
+) -> Iterator[None]:
+    before = get_value()
+    set_value(value)
+    try:
+        yield
+        assert get_value() == value
+    finally:
+        set_value(before)
+
+
+@contextmanager
+def default_device(device: str) -> Iterator[None]:
+    torch.set_default_device(device)
+    try:
+        yield
+        assert torch.get_default_device() == torch.device(device)
+    finally:
+        torch.set_default_device(None)
+
+
+def dtype(value: torch.dtype) -> AbstractContextManager[None]:
+    return setting(torch.set_default_dtype, torch.get_default_dtype, value)
+
+
+def product_precision(value: str) -> AbstractContextManager[None]:
+    return setting(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, value)
+
+
+def bfloat16_in_mkldnn() -> AbstractContextManager[None]:
+    mkldnn: Any = torch.backends.mkldnn.matmul
+    return setting(
+        lambda value: setattr(mkldnn, "fp32_precision", value),
+        lambda: mkldnn.fp32_precision,
+        "bf16",
+    )
+
+
+STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "float64": lambda: dtype(torch.float64),
+    "float16": lambda: dtype(torch.float16),
+    "bfloat16": lambda: dtype(torch.bfloat16),
+    "device meta": lambda: default_device("meta"),
+    "device cpu": lambda: default_device("cpu"),
+    "device context": lambda: torch.device("meta"),
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "set_grad_enabled": lambda: torch.set_grad_enabled(False),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "autocast float16": lambda: torch.autocast("cpu", torch.float16),
+    "deterministic": lambda: setting(
+        torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True
+    ),
+    "anomalies": torch.autograd.detect_anomaly,
+    "medium precision": lambda: product_precision("medium"),
+    "bfloat16 products": bfloat16_in_mkldnn,
+    "attention kernel": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    "no mkldnn": lambda: torch.backends.mkldnn.flags(enabled=False),
+    "no multithreading": lambda: torch.autograd.set_multithreading_enabled(False),
+}
+#: The states that were seen to change results, or to raise errors, in each of the estimators.
+STRONG = ("float64", "device meta", "no_grad", "inference_mode", "autocast")
+
+
+def snapshot() -> dict[str, Any]:
+    backends: Any = torch.backends
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "gradients": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "autocast dtype": torch.get_autocast_dtype("cpu"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "anomalies": torch.is_anomaly_enabled(),
+        "products": [
+            each.fp32_precision.replace("none", "ieee")
+            for each in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.cuda.matmul)
+        ],
+        "kernels": [
+            getattr(backends.cuda, f"{name}_sdp_enabled")()
+            for name in ("flash", "math", "mem_efficient", "cudnn")
+        ],
+        "mkldnn": backends.mkldnn.enabled,
+        "modes": torch._C._len_torch_function_stack(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def answers(estimator: Any) -> dict[str, Any]:
+    """Return what the methods of a fitted estimator answer."""
+    found: dict[str, Any] = {}
+    for method in (
+        "predict",
+        "predict_proba",
+        "predict_proba_members",
+        "predict_proba_parts",
+        "predict_members",
+        "decision_function",
+        "transform",
+    ):
+        if hasattr(estimator, method):
+            found[method] = getattr(estimator, method)(X)
+    for method in ("score", "score_parts"):
+        if hasattr(estimator, method):
+            found[method] = getattr(estimator, method)(X, Y)
+    return found
+
+
+def everything(name: str, folder: Path) -> dict[str, Any]:
+    """Return what an estimator answers after a fit, loaded, copied and fitted on."""
+    estimator = MAKERS[name]().fit(X, Y)
+    found = {"fitted": answers(estimator)}
+    estimator.save(folder / "model")
+    found["loaded"] = answers(load(folder / "model"))
+    found["pickled"] = answers(pickle.loads(pickle.dumps(estimator)))
+    copied = deepcopy(estimator)
+    found["copied"] = answers(copied)
+    if hasattr(copied, "warm_start"):
+        found["fitted on"] = answers(
+            copied.set_params(warm_start=True, init_from=None).fit(X, Y), name
+        )
+    if hasattr(estimator, "attention"):
+        found["attention"] = {"weights": copied.attention(X[:3]).weights}
+        found["explained"] = {"relevance": copied.explain(X[:3], "occlusion")}
+    if hasattr(estimator, "calibrate"):
+        found["calibrated"] = answers(estimator.calibrate(X, Y))
+    importance = permutation_importance(estimator, X, Y, n_repeats=1, random_state=0)
+    found["importance"] = {"falls": importance.importances}
+    return found
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for stage, methods in expected.items():
+        for method, value in methods.items():
+            pairs = (
+                [(found[stage][method][key], value[key]) for key in value]
+                if isinstance(value, dict)
+                else [(found[stage][method], value)]
+            )
+            for mine, theirs in pairs:
+                np.testing.assert_array_equal(mine, theirs, err_msg=f"{stage} {method}")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """Return what an estimator answers under torch's defaults, computed once."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def of(name: str) -> dict[str, Any]:
+        if name not in known:
+            known[name] = everything(name, tmp_path_factory.mktemp("plain"))
+        return known[name]
+
+    return of
+
+
+CASES = {f"{state}-{name}": (state) for state in STATES for name in MAKERS}
+QUICK = [f"{state}-classifier" for state in (*STRONG, "attention kernel")] + [
+    f"{state}-random convolutions" for state in STRONG
+]
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+@pytest.mark.filterwarnings("ignore:In CPU autocast")
+@pytest.mark.filterwarnings("ignore:by these 24 series no temperature")
+@pytest.mark.parametrize("case", slow_except(CASES, QUICK))
+def test_the_programs_settings_make_no_difference(
+    case: str, plain: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    state, name = CASES[case]
+    expected = plain(name)
+    with STATES[state]():
+        before = snapshot()
+        found = everything(name, tmp_path)
+        assert snapshot() == before
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("state", slow_except(STATES, ("no_grad",)))
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients"])
+def test_gradients_in_explanations(state: str, method: str) -> None:
+    pytest.importorskip("captum", reason="comes with the extra explain")
+    classifier = TSTransformerClassifier(**ALL).fit(X, Y)
+    expected = classifier.explain(X[:3], method)
+    with STATES[state]():
+        np.testing.assert_array_equal(classifier.explain(X[:3], method), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", STRONG)
+@pytest.mark.parametrize("name", ["classifier", "random convolutions"])
+def test_exported_programs(state: str, name: str) -> None:
+    from tsformer.export import to_torch_export
+
+    fitted, series = MAKERS[name]().fit(X, Y), torch.from_numpy(X).float()
+    expected = to_torch_export(fitted).module()(series)
+    with STATES[state]():
+        program = to_torch_export(fitted)
+    torch.testing.assert_close(program.module()(series), expected, rtol=0, atol=0)
+
+
+class OfAUser(PositionalEncoding):
+    """Relies on torch's default dtype and device, as the encoding of a user may."""
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(d_model))
+
+    def embed(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return x + self.weight * torch.ones(1) + torch.rand(len(self.weight))
+
+
+class Careless(Callback):
+    """Leaves other settings behind than it found, after each epoch."""
+
+    def on_epoch_end(self, state: Any) -> None:
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+
+
+@pytest.mark.parametrize("state", slow_except(STATES, STRONG))
+def test_the_code_of_a_user_computes_as_without_these_settings(state: str) -> None:
+    def fit() -> Any:
+        return TSTransformerClassifier(OfAUser, early_stopping=True, **ALL).fit(X, Y)
+
+    expected = fit()
+    with STATES[state]():
+        found = fit()
+    for key, value in expected.model_.state_dict().items():
+        assert torch.equal(found.model_.state_dict()[key], value)
+    assert [row["val_loss"] for row in found.history_] == [
+        row["val_loss"] for row in expected.history_
+    ]
+
+
+def test_what_a_callback_sets_makes_no_difference() -> None:
+    expected = TSTransformerClassifier(**ALL).fit(X, Y).predict_proba(X)
+    try:
+        fitted = TSTransformerClassifier(callbacks=[Careless()], **ALL).fit(X, Y)
+        assert torch.is_grad_enabled()
+        np.testing.assert_array_equal(fitted.predict_proba(X), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+class Raises(Callback):
+    def __init__(self, error: type[BaseException]):
+        self.error = error
+
+    def on_epoch_end(self, state: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.filterwarnings("ignore:training was interrupted")
+@pytest.mark.parametrize("state", ["float64", "device meta", "inference_mode", "attention kernel"])
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_the_settings_are_restored_after_an_error(state: str, error: type[BaseException]) -> None:
+    classifier = TSTransformerClassifier(callbacks=[Raises(error)], **ALL)
+    with STATES[state]():
+        before = snapshot()
+        try:
+            classifier.fit(X, Y)
+        except RuntimeError:
+            assert error is RuntimeError
+        assert snapshot() == before
+
+
+def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
+    expected = TSTransformerClassifier(**ALL).fit(X, Y).predict_proba(X)
+    entered, may_leave = threading.Event(), threading.Event()
+
+    class Waits(Callback):
+        def on_train_begin(self, state: Any) -> None:
+            entered.set()
+            may_leave.wait()
+
+    def fit() -> None:
+        fitted.append(TSTransformerClassifier(callbacks=[Waits()], **ALL).fit(X, Y))
+
+    fitted: list[Any] = []
+    with STATES["float64"]():
+        thread = threading.Thread(target=fit)
+        thread.start()
+        entered.wait()
+        with torch.no_grad():
+            own = TSTransformerClassifier(**ALL).fit(X, Y)
+        assert torch.get_default_dtype() == torch.float32  # the thread is still fitting
+        may_leave.set()
+        thread.join()
+        assert torch.get_default_dtype() == torch.float64
+        for each in (own, *fitted):
+            np.testing.assert_array_equal(each.predict_proba(X), expected)
+
+
+def test_estimators_copied_in_inference_mode_can_be_trained() -> None:
+    classifier = TSTransformerClassifier(**ALL).fit(X, Y)
+    with torch.inference_mode():
+        copies = deepcopy(classifier), pickle.loads(pickle.dumps(classifier))
+    expected = classifier.set_params(warm_start=True).fit(X, Y).predict_proba(X)
+    for copied in copies:
+        copied.set_params(warm_start=True).fit(X, Y)
+        np.testing.assert_array_equal(copied.predict_proba(X), expected)
