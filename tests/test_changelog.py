@@ -1,15 +1,11 @@
-"""CHANGELOG.md: it knows this version, and its code does what it says."""
+"""CHANGELOG.md: it knows this version."""
 
 from __future__ import annotations
 
 import re
-from math import ceil
 from pathlib import Path
 
-import pytest
-
 import tsformer
-from experiments.recipe_0_1 import recipe_0_1
 
 ROOT = Path(__file__).parents[1]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -26,19 +22,4 @@ def test_this_version_is_the_newest():
 def test_the_kinds_of_changes_are_those_of_keep_a_changelog():
     allowed = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     kinds = set(re.findall(r"^### (.*)$", CHANGELOG, re.MULTILINE))
-    assert kinds - allowed == {"If you come from 0.1.0"}
-
-
-def test_the_recipe_of_the_first_version():
-    (code,) = re.findall(r"```python\n(.*?)```", CHANGELOG.replace("\n  ", "\n"), re.DOTALL)
-    pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
-    defined: dict = {}
-    exec(code, defined)
-    n_cases = len(defined["X"])
-    assert (
-        defined["classifier"].get_params()
-        == tsformer.TSTransformerClassifier(
-            random_state=0, **recipe_0_1(n_cases=n_cases)
-        ).get_params()
-    )
-    assert ceil(1000 / ceil(n_cases / 16)) > 20  # else the bound of 20 epochs would decide
+    assert kinds <= allowed | {"If you come from 0.1.0"}

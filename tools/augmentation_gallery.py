@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
 from experiments.output import add_output_options
-from tools.augmentation_page import packaged
+from tools.catalogue_pages import augmentations
 from tools.png import write_figure
 from tsformer.augmentation import Batch, resolve
 from tsformer.training.seeds import seeded
@@ -74,7 +74,7 @@ def _batch(
 
 def gallery() -> Figure:
     """Draw the augmentations of the package, a row each."""
-    rows = packaged()
+    rows = augmentations()
     figure = Figure(figsize=(10, 1.9 * len(rows) + 0.4), dpi=100, layout="constrained")
     panels = figure.subplots(len(rows), len(COLUMNS), sharex="col", sharey="col", squeeze=False)
     for row, line in zip(rows, panels, strict=True):

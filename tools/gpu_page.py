@@ -85,8 +85,6 @@ def _checks(rows: pd.DataFrame) -> str:
 
 
 def _training(rows: pd.DataFrame) -> str:
-    from experiments.gpu.speed import projected_hours
-
     plain = rows[rows["method"] == PLAIN].set_index("case").get("seconds")
     cells = []
     for row in rows.to_dict("records"):
@@ -108,20 +106,7 @@ def _training(rows: pd.DataFrame) -> str:
         )
     header = ("series × channels × steps", "method", " series/s", " times the plain loop")
     table = markdown_table((*header, " ms a step", "peak memory"), cells)
-    text = f"## Training\n\n{table}\n{_target_of_training(rows, plain)}"
-    if "ms_per_step" in rows and {"conv stem, bfloat16", "linear stem, bfloat16"} <= set(
-        rows.dropna(subset="ms_per_step")["method"]
-    ):
-        hours = projected_hours(rows.dropna(subset="ms_per_step"))
-        cells = [
-            (row.study, str(row.fits), f"{row.steps:,}", f"{row.hours:.1f}")
-            for row in hours.itertuples()
-        ]
-        text += (
-            "\nBy these steps, one fit after another, the studies of the encodings would take:\n\n"
-        )
-        text += markdown_table(("study", " fits", " steps", " hours"), cells)
-    return text
+    return f"## Training\n\n{table}\n{_target_of_training(rows, plain)}"
 
 
 def _target_of_training(rows: pd.DataFrame, plain: pd.Series | None) -> str:

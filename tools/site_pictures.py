@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.encodings_page import packaged
+from tools.catalogue_pages import packaged
 
 POSITIONS = 64
 _PACKAGE = Path(__file__).parents[1] / "tsformer"

@@ -91,20 +91,6 @@ def full_table(results: pd.DataFrame) -> str:
     return markdown_table(("series × channels × steps", "method", *header), rows)
 
 
-def rest_table(results: pd.DataFrame) -> str:
-    """One row per quantity that belongs to no case: imports, padding, shares of a GPU's peak."""
-    rows = results[(results["case"] == "all") & results["value"].notna()]
-    cells = [
-        (
-            row.what,
-            row.method,
-            f"{row.value:.3g} {row.unit}" if isinstance(row.unit, str) else f"{row.value:.1%}",
-        )
-        for row in rows.itertuples()
-    ]
-    return markdown_table(("what", "of", " value"), cells)
-
-
 def _median(rows: pd.DataFrame, what: str, unit: str) -> float:
     return float(rows.loc[(rows["what"] == what) & (rows["unit"] == unit), "value"].median())
 
@@ -115,49 +101,5 @@ def _times(table: pd.DataFrame, case: str, name: str) -> str:
     return f"{table.loc[case, name]:.1f}"
 
 
-def short_table(results: pd.DataFrame) -> str:
-    """One row per variant of the default: how many times as fast as the plain loop it trains."""
-    table = results.pivot_table("times_as_fast", "variant", "case", aggfunc="median", sort=False)
-    rows = [(str(name), *(f"{value:.2f}" for value in row)) for name, row in table.iterrows()]
-    return markdown_table(("variant", *(f" {case}" for case in table.columns)), rows)
-
-
 def _sizes(case: str) -> str:
     return case.replace("x", " × ")
-
-
-def trials_table(trials: pd.DataFrame, name: str) -> str:
-    """One row per variant of the trial, one column per length: the speed-up."""
-    rows = trials[trials["trial"] == name]
-    table = rows.pivot_table("faster", "variant", "length", sort=False).sort_index(axis=1)
-    cells = (
-        (variant, *("–" if pd.isna(value) else f"{value:.2f}" for value in line))
-        for variant, line in zip(table.index, table.to_numpy(), strict=True)
-    )
-    return markdown_table(("variant", *(f" {length} steps" for length in table)), cells)
-
-
-def profile_table(shares: pd.DataFrame) -> str:
-    """One row per part of a step, one column per stem and length: the share of the time."""
-    table = shares.pivot_table("share", "part", ["stem", "length"], sort=False)
-    header = (f" {stem}, {length} steps" for stem, length in table)
-    cells = (
-        (part, *(f"{share:.0%}" for share in line))
-        for part, line in zip(table.index, table.to_numpy(), strict=True)
-    )
-    return markdown_table(("part", *header), cells)
-
-
-def compile_table(trials: pd.DataFrame) -> str:
-    """One row per stem and length: what compiling costs and gains, and when it pays off."""
-    rows = []
-    for (name, length), pair in trials[trials["trial"].str.startswith("compile")].groupby(
-        ["trial", "length"], sort=False
-    ):
-        eager, compiled = (pair[pair["variant"] == v].iloc[0] for v in pair["variant"])
-        saved = eager["ms"] - compiled["ms"]
-        pays = f"{1000 * compiled['first_call_s'] / saved:,.0f}" if saved > 0 else "never"
-        first = f"{compiled['first_call_s']:.0f}"
-        rows.append((name.split(", ")[1], length, first, f"{compiled['faster']:.2f}", pays))
-    header = (" steps", " seconds to compile", " speed-up", " pays off after steps")
-    return markdown_table(("stem", *header), rows)

@@ -229,7 +229,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         raise ValueError(f"{path / _JSON} is corrupted: it is nested too deeply") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
-    if type(version) is not int or version != FORMAT:
+    if version != FORMAT:
         raise ValueError(
             f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
             f"is {tsformer.__version__}, which reads format {FORMAT}: install that version, or fit "

@@ -32,7 +32,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 import tsformer
 from experiments.output import COMMITTED, add_output_options, fit_missing
-from experiments.recipe_0_1 import recipe_0_1
 from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.estimators.base import automatic_epochs
 
@@ -97,7 +96,6 @@ def half_the_cost(n_cases: int, length: int) -> dict[str, Any]:
 
 # Those that depend on the number of training series and on their length.
 DEPENDENT: dict[str, Callable[[int, int], dict[str, Any]]] = {
-    "0.1.0": lambda n_cases, length: recipe_0_1(n_cases=n_cases),
     "short series at half the cost": half_the_cost,
 }
 NAMES = [*VARIANTS, *DEPENDENT]
@@ -166,7 +164,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--variants", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--baseline", choices=NAMES, default="0.1.0")
+    parser.add_argument("--baseline", choices=NAMES, default="default")
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, "recipe_study")
     return parser.parse_args(argv)

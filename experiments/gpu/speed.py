@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import gc
 import statistics
-import tomllib
 from collections.abc import Callable, Iterator
 from math import ceil
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 
-import tsformer
-from experiments.speed import gpu_peak
+from experiments.gpu import peak
 from experiments.speed.benchmark import label
 from experiments.speed.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
-from tsformer.estimators.base import automatic_epochs
 from tsformer.training import TrainingPlan
-from tsformer.training.memory import batch_for
 from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
 
-__all__ = ["CASES", "matmul_rows", "projected_hours", "training_rows"]
+__all__ = ["CASES", "matmul_rows", "training_rows"]
 
 Row = dict[str, Any]
 
@@ -48,8 +41,6 @@ _WARM_UP = 4
 #: Where a wide model should reach a quarter of the peak: width, steps, series, layers.
 WIDE = (256, 896, 32, 2)
 PLAIN = "plain loop"
-STUDIES = Path(__file__).parents[1] / "studies"
-CATALOG = Path(tsformer.__file__).parent / "data/catalog.csv"
 
 
 def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -106,11 +97,11 @@ def training_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
 
 def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
     """Yield the peak of bfloat16 products, and the shares of it that parts of a model reach."""
-    top = gpu_peak.peak(64 if tiny else gpu_peak.PEAK_SIZE, device.type)
+    top = peak.peak(64 if tiny else peak.PEAK_SIZE, device.type)
     yield {"what": "product of square matrices", "tflops": top / 1e12, "share": 1.0}
-    shapes = [(16, 12, 2)] if tiny else [WIDE[:3], (gpu_peak.D, gpu_peak.L, gpu_peak.B)]
+    shapes = [(16, 12, 2)] if tiny else [WIDE[:3], (peak.D, peak.L, peak.B)]
     for d, length, batch in shapes:
-        rates = gpu_peak.reached(device.type, d, length, batch, 4 if tiny else 8)
+        rates = peak.reached(device.type, d, length, batch, 4 if tiny else 8)
         for part, rate in rates.items():
             what = f"{part}, width {d}, {length} steps"
             yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
@@ -140,53 +131,12 @@ def step_rate(device: torch.device, d: int, length: int, batch: int, layers: int
     )
     index = torch.arange(batch)
     rows = index.to(device)
-    work = 3 * layers * sum(gpu_peak.operations(d, length, batch, 2 * d).values())
-    return work / gpu_peak.seconds(lambda: step(index, rows), device.type)
+    work = 3 * layers * sum(peak.operations(d, length, batch, 2 * d).values())
+    return work / peak.seconds(lambda: step(index, rows), device.type)
 
 
 def _cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
-
-
-def projected_hours(speeds: pd.DataFrame, catalog: Path = CATALOG) -> pd.DataFrame:
-    """Return how long each study of the encodings would take on this device, fit by fit.
-
-    Parameters
-    ----------
-    speeds : DataFrame
-        Of `training_rows`: the milliseconds of a step of each stem, by length. Between the lengths
-        that were measured they are interpolated, and beyond them taken from the nearest.
-    catalog : Path
-        Has the number and the length of the training series of each problem.
-
-    Returns
-    -------
-    DataFrame
-        One row per study: number of fits, of steps, and hours.
-    """
-    problems = pd.read_csv(catalog).set_index("name")
-    rows = []
-    for path in sorted(STUDIES.glob("*.toml")):
-        study = tomllib.loads(path.read_text(encoding="utf-8"))
-        if "encodings" not in study:  # of methods, most of which never use a GPU
-            continue
-        stems = study["vary"]["stem"]
-        each = len(study["encodings"]) * study["seeds"]
-        steps = hours = 0.0
-        for name in study["datasets"]:
-            size, length = problems.loc[name, ["train_size", "length_max"]]
-            batch_size = batch_for(1, size)
-            asked = study.get("parameters", {}).get("max_epochs")
-            epochs = automatic_epochs(size, batch_size) if asked is None else asked
-            n_steps = epochs * ceil(size / batch_size) * each
-            for stem in stems:
-                own = speeds[speeds["method"] == f"{stem} stem, bfloat16"].sort_values("length")
-                ms = np.interp(length, own["length"], own["ms_per_step"])
-                steps += n_steps
-                hours += n_steps * ms / 3.6e6
-        fits = len(study["datasets"]) * each * len(stems)
-        rows.append({"study": path.stem, "fits": fits, "steps": int(steps), "hours": hours})
-    return pd.DataFrame(rows)
 
 
 def _or_error(measure: Callable[[], Row]) -> Row:

@@ -38,8 +38,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 import tsformer
 from experiments.machine import machine
 from experiments.output import add_output_options, replace_rows
-from experiments.speed.gpu_peak import peak_rows
-from experiments.speed.imports import import_rows
 from experiments.speed.methods import METHODS, OURS, Case
 from tools.speed_tables import full_table, ratio_table
 
@@ -112,9 +110,8 @@ class Worker:
         self.process.stdout.close()
 
 
-def row(case: Case | None, **content: Any) -> dict[str, Any]:
-    sizes = {} if case is None else case.described()
-    return {"case": "all" if case is None else label(case), **sizes, **content}
+def row(case: Case, **content: Any) -> dict[str, Any]:
+    return {"case": label(case), **case.described(), **content}
 
 
 def label(case: Case) -> str:
@@ -184,12 +181,6 @@ def measure_long(options: argparse.Namespace) -> list[dict]:
     return rows + [row(LONG, method=name, what="skipped", note=need) for name in others]
 
 
-def measure_rest(device: str) -> list[dict]:
-    """Return the rows that belong to no case: imports, and the share of a GPU's peak."""
-    found = (*import_rows(), *peak_rows(device))
-    return [row(None, **content) for content in found]
-
-
 def stamped(rows: list[dict], options: argparse.Namespace) -> pd.DataFrame:
     """Return the rows with the machine, the versions and the date."""
     return pd.DataFrame(rows).assign(
@@ -222,9 +213,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="32 series, one epoch, two rounds")
     parser.add_argument("--rounds", type=int, help="by default 3, with --quick 2")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--only", help="a case such as 256x6x100, `long`, or `all`: what belongs to no case"
-    )
+    parser.add_argument("--only", help="a case such as 256x6x100, or `long`")
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
     parser.add_argument("--tsai-python", default=sys.executable, help="an interpreter with tsai")
     parser.add_argument("--json", type=Path, help="also write the rows of this run as JSON")
@@ -235,7 +224,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     unknown = [name for name in options.methods if name not in METHODS]
     if unknown:
         parser.error(f"unknown methods {unknown}; there are {list(METHODS)}")
-    labels = [*(label(case) for case in chosen(options)), "long", "all"]
+    labels = [*(label(case) for case in chosen(options)), "long"]
     if options.only not in (None, *labels):
         parser.error(f"no case {options.only!r}; there are {labels}")
     return options
@@ -250,7 +239,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     if not options.quick or options.only == "long":
         jobs.append(("long", lambda: measure_long(options)))
-    jobs.append(("all", lambda: measure_rest(options.device)))
     measured = []
     for name, job in jobs:
         if options.only in (None, name):

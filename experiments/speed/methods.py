@@ -16,8 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from experiments.recipe_0_1 import recipe_0_1
-
 WIDTH, HIDDEN, LAYERS, CLASSES = 64, 128, 2, 4
 
 Values = npt.NDArray[np.float32]
@@ -65,7 +63,6 @@ def tsformer_default(case: Case, device: str) -> Method:
         **{"max_epochs": case.epochs, "batch_size": case.batch, "early_stopping": False},
         device=device,
         random_state=0,
-        **recipe_0_1(),  # as when speed.csv was measured
     )
 
 

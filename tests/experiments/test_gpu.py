@@ -16,7 +16,7 @@ import pytest
 import torch
 from marks import ONE_OF_EACH_HOOK
 
-from experiments.gpu import checks, problems, run, speed
+from experiments.gpu import checks, problems, run
 from experiments.gpu.checks import CHECKS, NotHere
 from tsformer.data.archive import DatasetError
 
@@ -228,26 +228,6 @@ def test_what_it_had_is_kept_when_it_is_cut_off(how, tmp_path):
     from tools.gpu_page import page
 
     assert "| estimator | " in page(tmp_path)
-
-
-def test_hours_by_hand(monkeypatch, tmp_path):
-    (tmp_path / "one.toml").write_text(
-        'datasets = ["A", "B"]\nencodings = ["none", "rope"]\nseeds = 3\n'
-        '[vary]\nstem = ["linear", "conv"]\n[parameters]\nmax_epochs = 10\n'
-    )
-    catalog = tmp_path / "catalog.csv"
-    catalog.write_text("name,train_size,length_max\nA,32,100\nB,33,150\n")
-    monkeypatch.setattr(speed, "STUDIES", tmp_path)
-    rows = [
-        {"method": f"{stem} stem, bfloat16", "length": length, "ms_per_step": ms}
-        for stem, length, ms in [("linear", 100, 2), ("linear", 200, 4), ("conv", 50, 7)]
-    ]
-    (found,) = speed.projected_hours(pd.DataFrame(rows), catalog).to_dict("records")
-    # 2 and 3 steps an epoch, 10 epochs, 6 fits with each stem.
-    assert found["fits"] == 24
-    assert found["steps"] == 2 * 6 * 10 * (2 + 3)
-    milliseconds = 6 * 10 * (2 * (2 + 7) + 3 * (3 + 7))
-    assert found["hours"] == pytest.approx(milliseconds / 3.6e6)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 from tools import augmentation_gallery
-from tools.augmentation_page import packaged
+from tools.catalogue_pages import augmentations
 
 
 def test_every_augmentation_is_drawn_on_every_series_that_it_can_change():
     figure = augmentation_gallery.gallery()
-    rows = packaged()
+    rows = augmentations()
     panels = np.reshape(figure.axes, (len(rows), len(augmentation_gallery.COLUMNS)))
     assert [ax.get_title() for ax in panels[0]] == list(augmentation_gallery.COLUMNS)
     assert [ax.get_ylabel() for ax in panels[:, 0]] == [row["name"] for row in rows]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tools import encodings_page
+from tools import catalogue_pages
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 from tools import encoding_gallery
@@ -38,7 +38,7 @@ def assert_apart_on_the_page(figure: Any, boxes: list[tuple[Any, str]]) -> None:
 
 @pytest.mark.slow
 def test_every_encoding_has_a_tile_and_no_words_overlap():
-    rows = encodings_page.packaged()
+    rows = catalogue_pages.packaged()
     figure = encoding_gallery.gallery(rows)
     boxes = texts(figure)
     written = [text for _, text in boxes]

@@ -29,7 +29,7 @@ __all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary
 SCALINGS = ("channel", "series", "series+size", None)
 GAPS = ("interpolate", "mask")
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
-#: no information; see experiments/accuracy/missing_values.py.
+#: no information; see experiments/results/missing_values.csv.
 GAP_FLAG = -0.1
 #: Most bytes of preprocessed series that are kept in memory; more are preprocessed batch by batch.
 _KEPT = 2**26

@@ -263,11 +263,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     Notes
     -----
     The default encoding, norm of the stem, batch size, learning rate and least number of steps were
-    chosen by three-fold cross-validation on training splits, by
-    ``experiments/accuracy/choose_recipe.py``; the norm before the head, the views, the residual
-    layer, the augmentation and the steps for more series on 22 problems of the archives, by
-    ``experiments/accuracy/recipe_study.py``. ``docs/accuracy.md`` says what each is for, and
-    ``experiments/results`` how far to trust the comparisons.
+    chosen by three-fold cross-validation on training splits (``choose_recipe.csv``); the norm
+    before the head, the views, the residual layer, the augmentation and the steps for more series
+    on 22 problems of the archives (``recipe_study.csv``). ``docs/accuracy.md`` says what each is
+    for, and ``experiments/results`` has the rows and says how far to trust them.
 
     References
     ----------

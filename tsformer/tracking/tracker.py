@@ -24,7 +24,7 @@ __all__ = ["MLflowTracker", "encoding_name", "epoch_metrics"]
 _MOST_POSITIONS = 256
 
 # Figures take at most a second: with all else, less than 3 % of a fit of this length
-# (`experiments/tracking_cost.py`).
+# (`experiments/results/tracking_cost.csv`).
 _LONG_ENOUGH_SECONDS = 60.0
 
 # Attributes that a fitted or running tracker has and a fresh one does not.

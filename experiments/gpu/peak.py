@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,13 +79,3 @@ def reached(
     return {
         name: 3 * work[name] / seconds(partial(step, part), device) for name, part in parts.items()
     }
-
-
-def peak_rows(device: str) -> Iterator[dict[str, Any]]:
-    """Yield the peak and the shares of it that are reached; nothing without a GPU."""
-    if device != "cuda":
-        return
-    top = peak(PEAK_SIZE, device)
-    yield {"method": "torch", "what": "bf16 peak", "value": top / 1e12, "unit": "TFLOP/s"}
-    for name, rate in reached(device).items():
-        yield {"method": "tsformer", "what": f"part of the peak in {name}", "value": rate / top}
