@@ -40,9 +40,10 @@ def load_dataset(
     """Load a data set of the UCR or UEA archive, or one of your own in the same layout.
 
     A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or else
-    ``.tsv`` or ``.txt``: a series in each line, its label first. These places are searched in order: the folder named by the environment variable ``TSFORMER_DATA``, ``data/``
-    in the working directory (and in the checkout, if this is one), and the data that the installed
-    sktime ships. If none has it, sktime downloads it into ``data/`` in the working directory.
+    ``.tsv`` or ``.txt``: a series in each line, its label first. These places are searched in
+    order: the folder named by the environment variable ``TSFORMER_DATA``, ``data/`` in the working
+    directory (and in the checkout, if this is one), and the data that the installed sktime ships.
+    If none has it, sktime downloads it into ``data/`` in the working directory.
 
     Parameters
     ----------

@@ -284,6 +284,6 @@ def convert_to_folder(
 def _ending(path: Path) -> str:
     endings = ", ".join((".ts", *TEXT, *PARQUET))
     return (
-        f"{path} ends in {path.suffix!r}; files of series end in one of {endings}, and text also in "
-        f"one of {', '.join(COMPRESSED)} after that"
+        f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
+        f"compressed, and ends in one of {', '.join(COMPRESSED)} then"
     )
