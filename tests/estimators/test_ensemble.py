@@ -649,13 +649,12 @@ def test_clone(fitted):
 # Display
 
 
-def test_one_bar_over_all_members(capsys):
-    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
-    clf = make("good", {"max_epochs": 3}, verbose=1).fit(X, Y)
-    shown = capsys.readouterr().err
-    assert "6/6" in shown
-    assert f"member 2 of 2  loss {clf.transformer_.histories_[1][-1]['loss']:.4f}" in shown
-    assert shown.count("epoch") == 1
+def test_progress_over_all_members(capsys):
+    clf = make("good", {"max_epochs": 3}, verbose=True).fit(X, Y)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0] == "random convolutions"
+    loss = clf.transformer_.histories_[1][-1]["loss"]
+    assert shown[-1] == f"epoch 6/6  member 2 of 2  loss {loss:.4f}  0:00:00 left"
     pickle.dumps(clf)
     make().fit(X, Y)
     assert capsys.readouterr().err == ""
@@ -679,8 +678,7 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-def test_the_bar_has_the_members_that_fit(monkeypatch, capsys):
-    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+def test_progress_has_the_members_that_fit(monkeypatch, capsys):
     clock = Clock(monkeypatch, convolutions=10.0, epoch=1.0, measured=1.0)
     clf = clock.fit("best", time_limit=31, verbose=1)
     assert clf.transformer_.n_estimators == 2

@@ -194,8 +194,7 @@ def test_sktime_averages_too(italy):
     np.testing.assert_allclose(ours.predict_proba(X), by_member.mean(axis=0))
 
 
-def test_verbose_shows_a_bar_a_member(make, italy, capsys):
-    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
+def test_verbose_shows_progress_of_each_member(make, italy, capsys):
     make(n_estimators=2, verbose=1).fit(*italy)
     assert capsys.readouterr().err.count("3/3") >= 2
     with pytest.raises(ValueError, match="n_jobs=1 with callbacks, including verbose=1"):

@@ -260,9 +260,9 @@ def test_compile_trains_the_same_model(make, vowels, monkeypatch):
     np.testing.assert_allclose(clf.predict_proba(X), make().fit(X, y).predict_proba(X), atol=1e-5)
 
 
-def test_verbose_shows_a_bar(make, italy, capsys):
-    pytest.importorskip("rich", reason='the bar comes with the extra "cli"')
-    clf = make(verbose=1).fit(*italy)
+@pytest.mark.parametrize("verbose", [1, True])
+def test_verbose_shows_progress(make, italy, capsys, verbose):
+    clf = make(verbose=verbose).fit(*italy)
     shown = capsys.readouterr()
     assert "3/3" in shown.err
     assert f"loss {clf.history_[-1]['loss']:.4f}" in shown.err

@@ -124,7 +124,7 @@ WRONG = [
     ("resume", True, ValueError, "same training run; set checkpoint_dir"),
     ("resume", "yes", ValueError, "unknown resume 'yes'"),
     ("random_state", "zero", ValueError, "'zero' cannot be used to seed"),
-    ("verbose", -1, ValueError, "verbose must be an int >= 0; got -1"),
+    ("verbose", -1, ValueError, "verbose must be an int >= 0, or False, True; got -1"),
 ]
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
+import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -128,19 +132,65 @@ def test_history_as_a_frame_has_validation_from_where_it_starts():
     assert frame.loc[2, "val_score"] == 0.5
 
 
-def test_progress_bar_shows_progress(capsys):
+def test_progress_bar_in_a_terminal(capsys, monkeypatch):
     pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
+    monkeypatch.setenv("FORCE_COLOR", "1")
     bar = ProgressBar()
     history = run(bar)
     shown = capsys.readouterr()
     assert "2/2" in shown.err
+    assert "\x1b[" in shown.err
     assert f"loss {history[-1]['loss']:.4f}" in shown.err
     assert shown.out == ""
     pickle.dumps(bar)
 
 
-def test_progress_bar_is_closed_on_error(capsys):
+@pytest.mark.parametrize("rich", [True, False])
+def test_progress_in_lines(capsys, monkeypatch, rich):
+    if not rich:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    bar = ProgressBar()
+    history = run(bar)
+    shown = capsys.readouterr()
+    last = f"epoch 2/2  loss {history[-1]['loss']:.4f}  0:00:00 left"
+    lines = shown.err.splitlines()
+    assert (lines[0], lines[-1]) == ("epoch 0/2", last)
+    assert shown.out == ""
+    pickle.dumps(bar)
+
+
+class Slow(Callback):
+    """Let each epoch take a while, and see what has been shown by then."""
+
+    def __init__(self, capsys):
+        self.capsys = capsys
+        self.shown = []
+
+    def on_epoch_end(self, state):
+        state.history[-1].update(val_loss=0.5, val_score=0.75)
+        time.sleep(0.5)
+        self.shown.append(self.capsys.readouterr().err)
+
+
+def test_lines_appear_during_training_and_within_an_epoch(capsys, monkeypatch):
+    monkeypatch.setattr("tsformer.training.callbacks.SECONDS_BETWEEN_LINES", 0.1)
+    slow = Slow(capsys)
+    run(slow, ProgressBar(), n_epochs=3)
+    first, second, third = slow.shown
+    assert first.splitlines()[0] == "epoch 0/3"
+    assert first.count("epoch 0/3") >= 2, "a line also within an epoch"
+    assert "epoch 1/3  loss " in second
+    assert "val_loss 0.5000  val_score 0.7500" in second
+    assert "epoch 2/3  loss " in third
+    assert re.search(r"  0:00:0[012] left\n", third)
+    assert threading.active_count() == 1 or "_tick" not in str(threading.enumerate())
+
+
+@pytest.mark.parametrize("terminal", ["", "1"])
+def test_progress_is_closed_on_error(capsys, monkeypatch, terminal):
     pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
+    monkeypatch.setenv("FORCE_COLOR", terminal)
     bar = ProgressBar()
     with pytest.raises(RuntimeError):
         run(bar, Logs("a", [], fails_at="epoch1"))

@@ -223,8 +223,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         same int gives the same predictions on the same machine, bit for bit. Torch's global
         generators are left as they were. Fits in several threads take turns, step by step: each
         gives the model that it gives alone, and all together take as long as one after another.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : int or bool, default=0
+        1 shows a progress bar on standard error, or a line every few seconds where there is no
+        terminal.
 
     Attributes
     ----------

@@ -143,8 +143,9 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         the same predictions on the same machine, bit for bit, unless there is a `time_limit`.
         Torch's global generators are left as they were, and fits in several threads take turns, as
         those of `TSTransformerClassifier` do.
-    verbose : int, default=0
-        1 shows a progress bar over all parts.
+    verbose : int or bool, default=0
+        1 shows a progress bar over all parts on standard error, or a line every few seconds where
+        there is no terminal.
 
     Attributes
     ----------
@@ -356,7 +357,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         if self.quality not in tuple(QUALITIES):
             raise ValueError(unknown("quality", self.quality, QUALITIES))
         check_number("time_limit", self.time_limit, Real, 0, None, (None,))
-        check_number("verbose", self.verbose, Integral, 0, None, ())
+        check_number("verbose", self.verbose, Integral, 0, None, (False, True))
         for name, cls in _OVERRIDES.items():
             _check_overrides(name, getattr(self, name), cls)
         shared = {name: getattr(self, name) for name in ("timestamps", "class_weight", "device")}

@@ -288,7 +288,7 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
     "n_estimators": (Integral, 1, None, ()),
     "n_jobs": (Integral, 1, None, (-1, None)),
     "checkpoint_minutes": (Real, 0, None, (0,)),
-    "verbose": (Integral, 0, None, ()),
+    "verbose": (Integral, 0, None, (False, True)),
 }
 
 

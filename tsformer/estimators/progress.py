@@ -24,22 +24,16 @@ class EnsembleBar(ProgressBar):
         self._member = 0
 
     def __enter__(self) -> Self:
-        self._open(None)
-        self._progress.update(self._task, description="random convolutions")
+        self._open(None, text="random convolutions")
         return self
 
     def __exit__(self, *error: object) -> None:
         self._close()
 
     def on_train_begin(self, state: TrainingState) -> None:
-        self._before = self._member * state.n_epochs
+        self._before = self._member * state.n_epochs  # those before it may have stopped early
         self._member += 1
-        self._progress.update(
-            self._task,
-            total=self.n_members * state.n_epochs,
-            completed=self._before,  # those before it may have stopped early
-            description=self._name,
-        )
+        self._update(self._before, self.n_members * state.n_epochs, self._name)
 
     def on_epoch_end(self, state: TrainingState) -> None:
         self._show(self._before + state.epoch, state.history[-1], prefix=f"{self._name}  ")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import nn
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Callback", "History", "ProgressBar", "TrainingState"]
+
+#: Seconds between lines where progress is not shown as a bar.
+SECONDS_BETWEEN_LINES = 5.0
 
 
 class History(list[dict[str, float]]):
@@ -106,14 +113,16 @@ class Callback:
 
 
 class ProgressBar(Callback):
-    """A progress bar on standard error: epochs done, time left, latest loss and score."""
+    """Progress on standard error: epochs done, time left, latest loss and score.
+
+    A bar in a terminal, if rich is installed; else a line every few seconds.
+    """
 
     def __init__(self) -> None:
-        self._progress: Any = None
-        self._task: Any = None
+        self._display: _Bar | _Lines | None = None
 
     def on_train_begin(self, state: TrainingState) -> None:
-        self._open(state.n_epochs)
+        self._open(state.n_epochs, state.epoch)
 
     def on_epoch_end(self, state: TrainingState) -> None:
         self._show(state.epoch, state.history[-1])
@@ -121,29 +130,113 @@ class ProgressBar(Callback):
     def on_train_end(self, state: TrainingState) -> None:
         self._close()
 
-    def _open(self, total: int | None) -> None:
-        progress = require("rich.progress", extra="cli", purpose="the progress bar of verbose=1")
-        console = require("rich.console", extra="cli", purpose="the progress bar of verbose=1")
+    def _open(self, total: int | None, done: int = 0, text: str = "") -> None:
+        console = _terminal()
+        self._display = _Lines() if console is None else _Bar(console)
+        self._update(done, total, text)
+
+    def _update(self, done: int, total: int | None, text: str) -> None:
+        assert self._display is not None
+        self._display.update(done, total, text)
+
+    def _show(self, epoch: int, row: dict[str, float], prefix: str = "") -> None:
+        text = f"{prefix}loss {row['loss']:.4f}"
+        if "val_score" in row:
+            text += f"  val_loss {row['val_loss']:.4f}  val_score {row['val_score']:.4f}"
+        assert self._display is not None
+        self._update(epoch, self._display.total, text)
+
+    def _close(self) -> None:
+        if self._display is not None:
+            self._display.close()
+        self._display = None  # a live display is neither copied nor pickled
+
+
+def _rich(module: str) -> Any:
+    return require(f"rich.{module}", extra="cli", purpose="a progress bar")
+
+
+def _terminal() -> Any:
+    """Return a console on standard error that can show a bar, or None."""
+    try:
+        console = _rich("console").Console(stderr=True)
+    except ImportError:
+        return None
+    return console if console.is_terminal or console.is_jupyter else None
+
+
+class _Bar:
+    """A bar of rich."""
+
+    def __init__(self, console: Any) -> None:
+        progress = _rich("progress")
+        self.total: int | None = None
         self._progress = progress.Progress(
             progress.TextColumn("epoch"),
             progress.MofNCompleteColumn(),
             progress.BarColumn(),
             progress.TimeRemainingColumn(),
             progress.TextColumn("{task.description}"),
-            console=console.Console(stderr=True),
+            console=console,
         )
-        self._task = self._progress.add_task("", total=total)
+        self._task = self._progress.add_task("", total=None)
         self._progress.start()
 
-    def _show(self, epoch: int, row: dict[str, float], prefix: str = "") -> None:
-        text = f"{prefix}loss {row['loss']:.4f}"
-        if "val_score" in row:
-            text += f"  val_loss {row['val_loss']:.4f}  val_score {row['val_score']:.4f}"
-        self._progress.update(self._task, completed=epoch, description=text)
+    def update(self, done: int, total: int | None, text: str) -> None:
+        self.total = total
+        self._progress.update(self._task, completed=done, total=total, description=text)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         self._progress.stop()
-        self._progress = self._task = None  # a live display is neither copied nor pickled
+
+
+class _Lines:
+    """A line at the beginning, at the end, and every few seconds between."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self._shown: tuple[int, int | None, str] | None = None
+        self._begun: tuple[float, int] | None = None
+        self._ended = threading.Event()
+        self._state: tuple[int, int | None, str] = (0, None, "")
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def update(self, done: int, total: int | None, text: str) -> None:
+        now = monotonic()
+        if self._begun is None or (total is not None and self.total is None):
+            self._begun = now, done  # the time before the first epoch tells nothing of epochs
+        self.total, self._state, self._updated = total, (done, total, text), now
+        if not self._thread.is_alive():
+            self._print()
+            self._thread.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        if self._state != self._shown:
+            self._print()
+
+    def _tick(self) -> None:
+        """Print every few seconds, also within an epoch that takes long."""
+        while not self._ended.wait(SECONDS_BETWEEN_LINES):
+            self._print()
+
+    def _print(self) -> None:
+        self._shown = done, total, text = self._state
+        words = [] if total is None else [f"epoch {done}/{total}"]
+        words += [text] if text else []
+        if (left := self._left(done, total)) is not None:
+            words.append(f"{timedelta(seconds=round(left))} left")
+        print("  ".join(words), file=sys.stderr, flush=True)
+
+    def _left(self, done: int, total: int | None) -> float | None:
+        """Estimate the seconds until the last epoch ends."""
+        assert self._begun is not None
+        start, before = self._begun
+        if total is None or done <= before:
+            return None
+        each = (self._updated - start) / (done - before)
+        return max(each * (total - done) - (monotonic() - self._updated), 0.0)
 
 
 @contextmanager
