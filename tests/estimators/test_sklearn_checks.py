@@ -39,12 +39,6 @@ EXPECTED = {
         "otherwise than among others; test_a_series_alone_is_answered_as_among_others asks for 1e-5"
     ),
 }
-EXPECTED_OF_HEAD_NORM = {
-    "check_class_weight_classifiers": (
-        "it gives one class ten million times the weight of the other: the head's batch norm sees "
-        "both, and keeps them on either side of the mean of all series"
-    )
-}
 # They feed measurements whatever the tags say.
 NOT_SYMBOLIC = {
     name: "it feeds measurements, which stem='embedding' refuses"
@@ -65,12 +59,7 @@ EXPECTED_OF_CONVOLUTIONS = {
 }
 
 
-def expected(estimator) -> dict[str, str]:
-    normed = getattr(estimator, "head_norm", None) == "batch"
-    return EXPECTED | (EXPECTED_OF_HEAD_NORM if normed else {})
-
-
-@parametrize_with_checks([DEFAULT], expected_failed_checks=expected)
+@parametrize_with_checks([DEFAULT], expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -96,7 +85,7 @@ def test_a_series_alone_is_answered_as_among_others(estimator):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(OTHERS, expected_failed_checks=expected)
+@parametrize_with_checks(OTHERS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learns_checks_of_other_settings(estimator, check):
     check(estimator)
 

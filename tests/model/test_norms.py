@@ -83,3 +83,32 @@ def test_a_single_pooled_series_is_normalised_by_the_averages_and_has_a_gradient
     torch.testing.assert_close(out, norm.eval()(x))
     assert torch.autograd.grad(out.sum(), x)[0].all()
     torch.testing.assert_close(dict(norm.state_dict()), before, rtol=0, atol=0)
+
+
+def test_a_weighted_norm_is_the_norm_of_repeated_series():
+    torch.manual_seed(0)
+    norm, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
+    x, counts = 4 + 3 * torch.randn(4, 5), torch.tensor([1, 0, 3, 4])
+    expected = torchs(x.repeat_interleave(counts, 0))
+    found = norm(x, counts / 2.0).repeat_interleave(counts, 0)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(norm.running_mean, torchs.running_mean)
+
+
+def test_equal_weights_are_none():
+    x, (weighted, plain) = torch.randn(6, 5), (PooledBatchNorm(5) for _ in range(2))
+    torch.testing.assert_close(weighted(x, torch.ones(6)), plain(x))
+    torch.testing.assert_close(weighted.state_dict(), plain.state_dict())
+
+
+@pytest.mark.parametrize("weights", [[6.0, 0, 0], [0.0, 0, 0], [1e6, 1e-3, 1e-3]])
+def test_averages_normalise_a_batch_in_which_one_series_or_none_has_weight(weights):
+    norm = PooledBatchNorm(5)
+    norm(4 + 3 * torch.randn(6, 5))
+    before = {name: value.clone() for name, value in norm.named_buffers()}
+    x = torch.randn(3, 5, requires_grad=True)
+    out = norm(x, torch.tensor(weights))
+    torch.testing.assert_close(norm.running_mean, before["running_mean"])
+    torch.testing.assert_close(norm.running_var, before["running_var"])
+    torch.testing.assert_close(out, norm.eval()(x))
+    assert torch.autograd.grad(out.square().sum(), x)[0].isfinite().all()

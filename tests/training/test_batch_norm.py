@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
-from small_problem import make_model, make_panel, make_plan
+from small_problem import fit, make_model, make_panel, make_plan
 from torch import nn
 
 from tsformer.data.batching import shuffled
@@ -87,3 +89,28 @@ def test_averages_are_of_all_lengths():
     assert normed.mean(0).abs().max() < 0.2
     assert normed.std(0).min() > 0.75
     assert normed.std(0).max() < 1.25
+
+
+def test_averages_of_the_head_count_series_by_weight():
+    model = make_model(stem="linear", head_norm="batch").eval()
+    panel, _ = make_panel(24)
+    weights = torch.linspace(0, 3, 24).square() / 3
+    update_bn(model, panel, make_plan(batch_size=5), weights)
+    with torch.no_grad():
+        embedded = model.embed(panel.values)
+    expected = (embedded * weights[:, None]).sum(0) / weights.sum()
+    torch.testing.assert_close(model.head_norm.running_mean, expected)
+
+
+@pytest.mark.parametrize("n_zero", [3, 9, 19])
+def test_series_without_weight_change_nothing(n_zero):
+    panel, targets = make_panel(20)
+    weights = torch.where(torch.arange(20) < n_zero, 0.0, 20 / (20 - n_zero))
+    values = panel.values.clone()
+    values[:n_zero] += 100.0
+    models = [make_model(stem="linear", head_norm="batch") for _ in range(2)]
+    for model, own in zip(models, (panel, replace(panel, values=values)), strict=True):
+        fit(model, own, targets, make_plan(), weights=weights)
+    found, expected = (model.state_dict() for model in models)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)

@@ -169,8 +169,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         members trained on mixed series, whose targets are less certain than unmixed series are, and
         1 for others. `calibrate` fits it to data.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn. The batch norm before the head sees all series
-        alike: to give a class next to no weight, use ``head_norm=None`` too.
+        Weights of the classes, as in scikit-learn.
     unlabelled : {None, "use"}, default=None
         "use" takes the label -1, as scikit-learn's semi-supervised estimators do, the string "-1",
         None and NaN for an unknown label: `fit` pretrains on all series, as an unfitted `init_from`

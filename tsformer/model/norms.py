@@ -12,13 +12,20 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 
 __all__ = [
+    "FEWEST",
     "HEAD_NORMS",
     "NORMS",
     "ChannelNorm",
     "MaskedBatchNorm",
     "PooledBatchNorm",
+    "effective_size",
     "make_norm",
 ]
+
+#: Effective number of series from which a weighted batch is normalised by its own statistics.
+FEWEST = 1.5
+#: Keeps quotients of weights that are all zero finite.
+_TINY = 1e-30
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
@@ -53,19 +60,30 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # bfloat16 counts only to 256
         weight = torch.ones_like(x[:, :1]) if mask is None else _beside(mask, x).to(x.dtype)
         count = self._over_all(weight.sum())
+        mean, centred, var = self._moments(x, weight, count)
+        # As in torch, no momentum means the plain average of all batches.
+        self.num_batches_tracked.add_(1)
+        part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
+        self._track(mean, var * count / (count - 1).clamp(min=1), part)
+        return self._scaled(centred, var)
+
+    def _moments(self, x: Tensor, weight: Tensor, total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the weighted mean ``[D]``, `x` minus it, and the variance ``[D]``."""
         dims = [d for d in range(x.dim()) if d != 1]
-        mean = self._over_all((x * weight).sum(dims)) / count
+        mean = self._over_all((x * weight).sum(dims)) / total
         centred = x - _each_feature(mean, x)
-        var = self._over_all((centred.square() * weight).sum(dims)) / count
-        with torch.no_grad():
-            unbiased = var * count / (count - 1).clamp(min=1)
-            self.num_batches_tracked.add_(1)
-            # As in torch, no momentum means the plain average of all batches.
-            part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), part)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), part)
+        return mean, centred, self._over_all((centred.square() * weight).sum(dims)) / total
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, var: Tensor, part: float | Tensor) -> None:
+        """Move the running averages by `part` of the way."""
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), part)
+        self.running_var.lerp_(var.to(self.running_var.dtype), part)
+
+    def _scaled(self, centred: Tensor, var: Tensor) -> Tensor:
+        """Divide by the standard deviation; apply the learned scale and bias."""
         scale = self.weight * torch.rsqrt(var + self.eps)
-        return centred * _each_feature(scale, x) + _each_feature(self.bias, x)
+        return centred * _each_feature(scale, centred) + _each_feature(self.bias, centred)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (3, 4):
@@ -79,16 +97,43 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 class PooledBatchNorm(MaskedBatchNorm):
     """Normalise each feature of pooled series, ``[B, D]``, over the series of a batch.
 
-    A batch of one series, which would be normalised to zero, is normalised by the running averages
-    and leaves them as they are.
+    Series count by their weights. A single series, or one that outweighs all others of its batch,
+    would be normalised to zero: the running averages normalise that batch, and do not change.
     """
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, D]`` to the same shape."""
+    def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Map ``[B, D]`` to the same shape.
+
+        `weights` ``[B]`` of the series matter in training only; their mean over all batches is 1.
+        """
+        if self.training and weights is not None:
+            return self._weighted(x, weights)
         if self.training and len(x) == 1 and not self.shared:
             mean, var = self.running_mean, self.running_var
             return F.batch_norm(x, mean, var, self.weight, self.bias, eps=self.eps)
-        return super().forward(x[..., None], mask)[..., 0]
+        return super().forward(x[..., None])[..., 0]
+
+    def _weighted(self, x: Tensor, weights: Tensor) -> Tensor:
+        x = x.to(torch.promote_types(x.dtype, torch.float32))[..., None]
+        weight = weights.to(x.dtype)[:, None, None]
+        total = self._over_all(weight.sum())
+        mean, _, var = self._moments(x, weight, total.clamp(min=_TINY))
+        size = effective_size(total, self._over_all(weight.square().sum()))
+        enough = size >= FEWEST
+        mean = mean.where(enough, self.running_mean.to(mean.dtype))
+        var = var.where(enough, self.running_var.to(var.dtype))
+        self.num_batches_tracked.add_(1)
+        part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
+        # A batch moves the averages by as much as its series weigh.
+        share = total / self._over_all(torch.ones_like(weight).sum())
+        unbiased = var * (size / (size - 1)).where(enough, 1.0)
+        self._track(mean, unbiased, (part * share).clamp(max=1).to(self.running_mean.dtype))
+        return self._scaled(x - mean[:, None], var)[..., 0]
+
+
+def effective_size(total: Tensor, squares: Tensor) -> Tensor:
+    """Return Kish's effective size of a sample, from the sums of its weights and their squares."""
+    return total.square() / squares.clamp(min=_TINY)
 
 
 class _SumOverProcesses(torch.autograd.Function):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.model.encoder import EncoderConfig, TransformerEncoder
-from tsformer.model.norms import HEAD_NORMS, make_norm
+from tsformer.model.norms import HEAD_NORMS, PooledBatchNorm, make_norm
 from tsformer.model.pooling import make_pooling
 from tsformer.model.stems import make_stem
 
@@ -84,6 +84,8 @@ class TSTransformer(TransformerEncoder):
         x: Tensor,
         mask: Tensor | None = None,
         times: Tensor | None = None,
+        *,
+        weights: Tensor | None = None,
     ) -> Tensor:
         """Compute logits.
 
@@ -96,12 +98,14 @@ class TSTransformer(TransformerEncoder):
         times : Tensor [B, L] or [1, L], optional
             Times of the steps, not decreasing, in units of one regular step; ``0, 1, 2, ...`` by
             default.
+        weights : Tensor [B], optional
+            Weights of the series in the statistics of ``head_norm="batch"``, in training.
 
         Returns
         -------
         Tensor [B, K]
         """
-        return self.forward_head(self.embed(x, mask, times))
+        return self.forward_head(self.embed(x, mask, times), weights)
 
     def embed(
         self,
@@ -148,15 +152,17 @@ class TSTransformer(TransformerEncoder):
         pooled: Tensor = self.pooling(tokens, mask)
         return pooled
 
-    def forward_head(self, pooled: Tensor) -> Tensor:
+    def forward_head(self, pooled: Tensor, weights: Tensor | None = None) -> Tensor:
         """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.
 
         With ``head_norm="batch"`` each feature is standardised over the series of a batch, in
         training, and by the averages of the training series afterwards: mean pooling leaves
         features of very different spread, of which a linear layer under weight decay uses the
-        widest.
+        widest. Series count by their `weights` ``[B]``.
         """
-        if self.head_norm is not None:
+        if isinstance(self.head_norm, PooledBatchNorm):
+            pooled = self.head_norm(pooled, weights)
+        elif self.head_norm is not None:
             pooled = self.head_norm(pooled)
         logits: Tensor = self.head(pooled)
         return logits

@@ -11,15 +11,25 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer.data.batching import shuffled
 from tsformer.data.stored_panel import AnyPanel
-from tsformer.model.norms import MaskedBatchNorm
+from tsformer.model.norms import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
+from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
 from tsformer.training.memory import in_halves
 from tsformer.training.plan import TrainingPlan
 
-__all__ = ["update_bn"]
+__all__ = ["norm_weights", "update_bn"]
 
 
-def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
+def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tensor | None:
+    """Return the weights of the series in the statistics of the head's norm, if it has any."""
+    # An objective compares views of a batch, whose number differs from that of its series.
+    weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
+    return weights if weighted and not isinstance(loss, Pretext) else None
+
+
+def update_bn(
+    model: nn.Module, panel: AnyPanel, plan: TrainingPlan, weights: Tensor | None = None
+) -> None:
     """Set the running averages of batch norms to their mean over one more pass without training.
 
     Averages kept during training lag behind the weights: after a short run they are still close to
@@ -37,6 +47,8 @@ def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
     plan : TrainingPlan
         Has the batch size that the weights were trained with. Norms that are frozen to its end
         keep the averages that they came with.
+    weights : Tensor [n], optional
+        Weights of the series in the norm of the head.
     """
     frozen = plan.frozen(plan.n_epochs - 1)
     norms = [
@@ -52,21 +64,33 @@ def update_bn(model: nn.Module, panel: AnyPanel, plan: TrainingPlan) -> None:
     for norm in norms:
         norm.train()
     run = _pass_of(model, norms)
+    head: Any = getattr(model, "head_norm", None)
+    on_host = None if weights is None or head not in norms else weights.cpu().double()
+    seen = 0.0
     generator = torch.Generator().manual_seed(plan.seed)
     # Norms that sum over all processes need each series in one of them only.
     shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
     ranks = Ranks.current() if shared else Ranks()
-    batches = map(ranks.part, shuffled(len(panel), plan.batch_size, generator))
+    batches = list(shuffled(len(panel), plan.batch_size, generator))
     try:
         with (
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
-            panel.ahead(batches) as coming,
+            panel.ahead([ranks.part(batch) for batch in batches]) as coming,
         ):
-            for count, index in enumerate(coming, start=1):
+            for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
                 for norm in norms:
                     norm.momentum = 1 / count  # so that the average is the plain mean
-                run(*panel.take(index, device=plan.device))
+                inputs = panel.take(index, device=plan.device)
+                if on_host is None:
+                    run(*inputs)
+                    continue
+                total = on_host[batch].sum()
+                if effective_size(total, on_host[batch].square().sum()) >= FEWEST:
+                    seen += total.item()
+                # So that the average is the mean by weight.
+                head.momentum = len(batch) / seen if seen else 0.0
+                run(*inputs, weights=on_host[index].float().to(plan.device))
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
@@ -87,7 +111,9 @@ def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
     if others - at_the_head:  # among the blocks, which then must not be run in pieces
         return model.__call__
 
-    def forward(x: Tensor, mask: Tensor | None, times: Tensor | None) -> Tensor:
+    def forward(
+        x: Tensor, mask: Tensor | None, times: Tensor | None, weights: Tensor | None = None
+    ) -> Tensor:
         tokens, mask, t = model.forward_stem(x, mask, times)
 
         def pooled(part: Tensor) -> Tensor:
@@ -97,7 +123,7 @@ def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
             return pool
 
         parts = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
-        logits: Tensor = model.forward_head(torch.cat([rows for _, rows in parts]))
+        logits: Tensor = model.forward_head(torch.cat([rows for _, rows in parts]), weights)
         return logits
 
     return forward

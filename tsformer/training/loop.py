@@ -103,7 +103,7 @@ def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor 
         )
     run.callbacks = run.callbacks if ranks.leads else ()
     # In this order, so that the pass for batch norms at the end is shared too.
-    with ranks.shared_norms(model), training_session(run, panel, plan.seed + ranks.rank):
+    with ranks.shared_norms(model), training_session(run, panel, weights, plan.seed + ranks.rank):
         _epochs(run, panel, targets, weights, ranks)
     return run.state.history
 

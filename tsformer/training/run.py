@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.batch_norm import update_bn
+from tsformer.training.batch_norm import norm_weights, update_bn
 from tsformer.training.callbacks import Callback, History, TrainingState, running
 from tsformer.training.early_stopping import EarlyStopping
 from tsformer.training.inference import forward
@@ -175,7 +175,9 @@ def _return_to_last_finite(
 
 
 @contextmanager
-def training_session(run: TrainingRun, panel: AnyPanel, seed: int) -> Iterator[None]:
+def training_session(
+    run: TrainingRun, panel: AnyPanel, weights: Tensor | None, seed: int
+) -> Iterator[None]:
     """Run the epochs of a model inside the block.
 
     Around it are the callbacks' begin and end. Ctrl-C ends the block with a warning. After it,
@@ -188,6 +190,8 @@ def training_session(run: TrainingRun, panel: AnyPanel, seed: int) -> Iterator[N
         The model and its callbacks.
     panel : Panel or StoredPanel
         The training series.
+    weights : Tensor [n] or None
+        Their weights.
     seed : int
         Of all that the model's steps and validation draw.
     """
@@ -204,7 +208,8 @@ def training_session(run: TrainingRun, panel: AnyPanel, seed: int) -> Iterator[N
                 mark_interrupted(state.history, progress, stacklevel=5)
             if state.history.best_epoch is None:
                 with run.random.drawing():
-                    update_bn(state.model, panel, state.plan)
+                    counted = norm_weights(state.model, weights, run.loss)
+                    update_bn(state.model, panel, state.plan, counted)
         finally:
             state.model.eval()
 

@@ -17,6 +17,7 @@ from tsformer.data.panel import same_device
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.augment import augmented, mixed
+from tsformer.training.batch_norm import norm_weights
 from tsformer.training.distributed import Ranks
 from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
@@ -84,6 +85,7 @@ class TrainingStep:
         self.panel = panel
         self.targets = targets
         self.weights = weights
+        self.norm_weights = norm_weights(model, weights, loss)
         self.loss = loss
         self.plan = plan
         self.ranks = ranks
@@ -140,31 +142,31 @@ class TrainingStep:
             outputs = self._outputs(task.batch)
             losses = self._weighted(self.loss.losses(outputs.float(), task), rows)
         else:
-            outputs = self._outputs(batch)
-            losses = mixed(
-                partial(self._supervised, self.loss, outputs),
-                rows,
-                replace(batch, share=self._own(batch.share)),
-            )
+            own = replace(batch, share=self._own(batch.share))
+            weights = self.norm_weights
+            if weights is not None:
+                weights = mixed(partial(self._rows_of, weights), rows, own)
+            outputs = self._outputs(batch, weights)
+            losses = mixed(partial(self._supervised, self.loss, outputs), rows, own)
         # Several processes average their gradients: each divides by its share of the whole batch.
         (losses.sum() * self.ranks.size / len(rows)).backward()
         return losses.detach().sum()
 
-    def _outputs(self, batch: Batch) -> Tensor:
+    def _outputs(self, batch: Batch, weights: Tensor | None = None) -> Tensor:
         """Return what the model computes for this process's part of a batch."""
         inputs: Inputs = batch.values, batch.mask, batch.times
         if not self._divided:
             inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
         if self.most_at_once is not None and self.most_at_once < len(batch.values):
-            return self._in_pieces(inputs, self.most_at_once)
+            return self._in_pieces(inputs, weights, self.most_at_once)
         with self._autocast():
-            return self.forward(*inputs)
+            return self.forward(*inputs, **({} if weights is None else {"weights": weights}))
 
     def _own(self, x: Tensor | None) -> Tensor | None:
         """Return this process's part of what the batch has for each series, or for all at once."""
         return x if x is None or len(x) == 1 else self.ranks.part(x)
 
-    def _in_pieces(self, inputs: Inputs, most: int) -> Tensor:
+    def _in_pieces(self, inputs: Inputs, weights: Tensor | None, most: int) -> Tensor:
         model: Any = self.model
 
         def pooled(tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
@@ -187,12 +189,16 @@ class TrainingStep:
                         use_reentrant=False,
                     )
                 )
-            outputs: Tensor = model.forward_head(torch.cat(parts))
+            outputs: Tensor = model.forward_head(torch.cat(parts), weights)
         return outputs
 
     def _supervised(self, loss: Loss, outputs: Tensor, rows: Tensor) -> Tensor:
         rows = self.ranks.part(rows)
         return self._weighted(loss(outputs.float(), self.targets[rows]), rows)
+
+    def _rows_of(self, values: Tensor, rows: Tensor) -> Tensor:
+        """Return the values of this process's part of a batch."""
+        return values[self.ranks.part(rows)]
 
     def _weighted(self, losses: Tensor, rows: Tensor) -> Tensor:
         return losses if self.weights is None else losses * self.weights[rows]
