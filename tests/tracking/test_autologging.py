@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +266,87 @@ def test_a_fit_that_fails_ends_failed_with_its_message(italy: tuple[Any, Any]) -
         TSEnsembleClassifier(transformer_params="encoding").fit(*italy)
 
 
+class Do(Callback):
+    """Calls a function at the end of the first epoch."""
+
+    def __init__(self, function: Callable[[], object]):
+        self.function = function
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        if state.epoch == 1:
+            self.function()
+
+
+def test_a_label_that_mlflow_refuses_in_names_costs_only_the_name() -> None:
+    X = np.random.default_rng(0).normal(size=(12, 1, 20))
+    y = np.array(["sit", "walk (slow)"] * 6)
+    tsformer.autolog(**PLAIN)
+    before = runs()
+    weights = {"sit": 1.0, "walk (slow)": 2.0}
+    with pytest.warns(UserWarning, match=r"'class_weight\.walk \(slow\)'") as got:
+        TSTransformerClassifier(**SMALL, max_epochs=1, class_weight=weights).fit(X, y)
+    assert len(got) == 1
+    run = new_run(before)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["class_weight.walk _slow_"] == "2.0"
+    assert "train/accuracy" in run.data.metrics
+
+
+def test_an_error_with_a_lone_surrogate_is_kept(italy: tuple[Any, Any]) -> None:
+    tsformer.autolog(**PLAIN)
+    before = runs()
+    error = RuntimeError("bad \ud800\0" + "x" * 9000)
+    with pytest.raises(RuntimeError):
+        TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[At(error)]).fit(*italy)
+    run = new_run(before)
+    assert run.info.status == "FAILED"
+    assert run.data.tags["tsformer.error"].startswith(r"RuntimeError: bad \ud800\x00xxx")
+    assert len(run.data.metrics) > 0
+
+
+@pytest.mark.parametrize("users_run", [False, True])
+def test_nothing_stays_running_whose_experiment_is_deleted_in_mid_fit(
+    italy: tuple[Any, Any], users_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"deleted {users_run}"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
+    client = mlflow.MlflowClient()
+    tsformer.autolog(**PLAIN)
+
+    def delete() -> None:
+        client.delete_experiment(client.get_experiment_by_name(name).experiment_id)
+
+    if users_run:
+        mlflow.start_run()
+    with pytest.warns(UserWarning, match="Current state is deleted") as got:
+        TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[Do(delete)]).fit(*italy)
+    assert len(got) == 1
+    if users_run:
+        with pytest.raises(mlflow.exceptions.MlflowException):
+            mlflow.end_run()
+    experiment = client.get_experiment_by_name(name).experiment_id
+    deleted = mlflow.entities.ViewType.DELETED_ONLY
+    (run,) = client.search_runs([experiment], run_view_type=deleted)
+    assert run.info.status == "KILLED"
+    assert "tsformer.missing" in run.data.tags
+
+
+@pytest.mark.parametrize("users_run", [False, True])
+def test_the_users_end_run_in_mid_fit_loses_nothing(
+    italy: tuple[Any, Any], users_run: bool
+) -> None:
+    tsformer.autolog(**PLAIN)
+    before = runs()
+    if users_run:
+        mlflow.start_run()
+    TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[Do(mlflow.end_run)]).fit(*italy)
+    assert mlflow.active_run() is None
+    run = new_run(before)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["n_epochs"] == 2
+    assert "train/accuracy" in run.data.metrics
+
+
 def test_a_fit_that_is_interrupted_ends_killed(italy: tuple[Any, Any]) -> None:
     tsformer.autolog(**PLAIN)
     before = runs()
@@ -319,7 +400,9 @@ def test_a_model_that_cannot_be_stored_costs_one_warning(italy: tuple[Any, Any])
     with pytest.warns(UserWarning, match="the model could not be tracked") as got:
         TSTransformerClassifier(factory, **SMALL, max_epochs=1).fit(*italy)
     assert len(got) == 1
-    assert new_run(before).info.status == "FINISHED"
+    run = new_run(before)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["tsformer.missing"] == "the model"
 
 
 @pytest.mark.slow

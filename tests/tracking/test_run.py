@@ -159,3 +159,94 @@ def test_a_clock_that_goes_back_logs_no_negative_seconds(
     info = store.client().get_run(run.run_id).info
     assert info.status == "KILLED"
     assert info.end_time >= info.start_time
+
+
+def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store: RunStore) -> None:
+    values = {"walk (slow)": 1, "walk [slow]": 2, "../\ud800": 3, "n" * 300: 4, "plain": "\0\ud800"}
+    with warnings.catch_warnings(record=True) as got:
+        warnings.simplefilter("always", UserWarning)
+        with store.start("\ud800", kind="fit", tags={"a (b)": "\0", "": "\ud800"}) as run:
+            run.params(values)
+            run.tags({name: str(value) for name, value in values.items()})
+            for step in range(3):
+                run.metrics({"loss (a)": 1.0, "loss [a]": 2.0}, step=step)
+            run.text("\ud800", "text.txt")
+    refused = [each for each in got if "MLflow refuses the name" in str(each.message)]
+    assert len(refused) == 2 + 4 + 4 + 2, "one for each name"
+    kept = store.client().get_run(run.run_id)
+    assert kept.info.status == "FINISHED"
+    stored = {"walk _slow_": "1", "walk _slow__2": "2", "_": "3", "n" * 220: "4"}
+    stored["plain"] = r"\x00\ud800"
+    assert kept.data.params == stored
+    assert stored.items() - {("_", "3")} <= kept.data.tags.items()
+    assert kept.data.metrics == {"loss _a_": 1.0, "loss _a__2": 2.0}
+    assert "tsformer.missing" not in kept.data.tags
+
+
+def test_what_mlflow_refuses_costs_that_alone_and_is_in_a_tag(
+    store: RunStore,
+) -> None:
+    class NoText:
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    with store.start("refused", kind="fit") as run:
+        run.params({"depth": 3, "text": NoText()})
+        with pytest.warns(UserWarning, match=r"params\.depth could not be tracked"):
+            run.params({"depth": 5, "width": 7})
+        run.text("", "after.txt")
+    kept = store.client().get_run(run.run_id)
+    assert kept.data.params["depth"] == "3"
+    assert kept.data.params["width"] == "7"
+    assert "ZeroDivisionError" in kept.data.params["text"]
+    assert kept.data.tags["tsformer.missing"] == "params.depth"
+    assert [each.path for each in store.client().list_artifacts(run.run_id)] == ["after.txt"]
+
+
+class Flaky:
+    """A client of a real store whose methods fail while `broken` names them."""
+
+    def __init__(self, client: Any):
+        self.client = client
+        self.broken: set[str] = set()
+
+    def __getattr__(self, method: str) -> Any:
+        def fail(*args: Any, **kwargs: Any) -> None:
+            raise OSError("no space left")
+
+        return fail if method in self.broken else getattr(self.client, method)
+
+
+def test_a_full_folder_of_artifacts_costs_the_artifacts_alone(store: RunStore) -> None:
+    run = store.start("full", kind="fit")
+    run.client = client = Flaky(run.client)  # type: ignore[assignment]
+    client.broken = {"log_text"}
+    with pytest.warns(UserWarning, match=r"a\.txt could not be tracked.*no space"):
+        run.text("", "a.txt")
+    with warnings.catch_warnings(), run:
+        warnings.simplefilter("error")
+        run.text("", "b.txt")
+        run.metrics({"after": 1.0})
+    kept = store.client().get_run(run.run_id)
+    assert kept.info.status == "FINISHED"
+    assert kept.data.metrics == {"after": 1.0}
+    assert kept.data.tags["tsformer.missing"] == "a.txt, b.txt"
+
+
+def test_a_run_with_a_hole_is_not_finished_once_the_store_is_back(store: RunStore) -> None:
+    run = store.start("hole", kind="fit", key="hole")
+    run.client = client = Flaky(run.client)  # type: ignore[assignment]
+    client.broken = {"log_batch"}
+    with pytest.warns(UserWarning, match="no space left"):
+        run.params({"depth": 3})
+    client.broken = set()
+    run.end("FINISHED")
+    kept = store.client().get_run(run.run_id)
+    assert kept.info.status == run.status == "KILLED"
+    assert "failure of the store" in kept.data.tags["tsformer.missing"]
+    with store.start("hole", kind="fit", key="hole", again=True) as again:
+        again.params({"depth": 3})
+    kept = store.client().get_run(run.run_id)
+    assert again.run_id == run.run_id
+    assert kept.info.status == "FINISHED"
+    assert "tsformer.missing" not in kept.data.tags

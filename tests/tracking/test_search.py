@@ -353,6 +353,11 @@ def test_fits_that_fail(few: tuple[Any, Any], quick: None) -> None:
     with pytest.raises(RuntimeError, match="no more"):
         GridSearchCV(classifier, grid, cv=2, refit=False, error_score="raise").fit(*few)
     assert runs(kind="search")[-1].info.status == "FAILED"
+    with pytest.raises(ValueError, match="All the 2 fits failed"):
+        cross_val_score(TSTransformerClassifier(max_epochs=-1), *few, cv=2)
+    (run,) = [each for each in runs(kind="search") if "cross" in each.info.run_name]
+    assert run.info.status == "FAILED"
+    assert "max_epochs" in run.data.tags["tsformer.error"]
     assert not [run for run in runs() if run.info.status == "RUNNING"]
 
 

@@ -28,9 +28,10 @@ from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, current, start_run, user_run_is_active
+from tsformer.tracking.messages import reason, warn
 from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import write_model
-from tsformer.tracking.run import TrackedRun, reason, warn
+from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import scored
 from tsformer.tracking.settings import Settings, current_settings, set_settings, speaking
 from tsformer.tracking.tracker import MLflowTracker, epoch_metrics
@@ -66,7 +67,9 @@ def autolog(
     `tsformer.tracking.MLflowTracker` are tracked by that alone.
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
-    ``tsformer.error``. If the store fails, one warning is issued, and the fit goes on.
+    ``tsformer.error``. Names that MLflow refuses are stored with ``_`` for each refused character. The
+    tag ``tsformer.missing`` lists what could not be stored. If the store fails, one warning is
+    issued, the fit goes on, and the run is not FINISHED.
 
     Call it again to change the options.
 
@@ -171,12 +174,15 @@ class _FitLog:
         store, self.run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
         stack.enter_context(activated(store, self.run))
         stack.enter_context(self.run)
-        self.run.params(parameters_of(fit.estimator))
         self.tracker: MLflowTracker | None = None
-        if _calls_callbacks(fit.estimator):
-            self.tracker = MLflowTracker(mlflow_run=self.run, pictures=self.pictures)
-            fit.callbacks.append(self.tracker)
+        self._attempt("the parameters", lambda: self.run.params(parameters_of(fit.estimator)))
+        self._attempt("the epochs", self._follow)
         self._begun = perf_counter()
+
+    def _follow(self) -> None:
+        if _calls_callbacks(self.fit.estimator):
+            self.tracker = MLflowTracker(mlflow_run=self.run, pictures=self.pictures)
+            self.fit.callbacks.append(self.tracker)
 
     def end(self) -> None:
         """Log what came of the fit, and end the run."""
@@ -202,7 +208,7 @@ class _FitLog:
         try:
             log()
         except Exception as error:  # tracking never fails what is tracked
-            warn(f"{what} could not be tracked {reason(error)}", stacklevel=3)
+            self.run.miss(what, error)
 
     def _course(self, seconds: float) -> None:
         estimator = self.fit.estimator

@@ -24,7 +24,8 @@ from typing import Any
 
 from tsformer._optional import require
 from tsformer.tracking.locks import SQLITE
-from tsformer.tracking.run import TrackedRun, warn_untracked
+from tsformer.tracking.messages import warn_untracked
+from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
 
 __all__ = [
@@ -237,4 +238,5 @@ def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
             try:
                 mlflow.end_run(run.status or "KILLED")
             except Exception as error:  # tracking never fails what is tracked
-                warn_untracked("MLflow's active run", error)
+                if not run.lost:
+                    warn_untracked("MLflow's active run", error)

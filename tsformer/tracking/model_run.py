@@ -16,8 +16,9 @@ from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.explanations import log_explanations
 from tsformer.tracking.locks import SQLITE
+from tsformer.tracking.messages import reason, warn, warn_untracked
 from tsformer.tracking.parameters import name_of, parameters_of
-from tsformer.tracking.run import TrackedRun, reason, warn, warn_untracked
+from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import Settings, current_settings
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.watchdog import Watchdog

@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 from tsformer._optional import require
-from tsformer.tracking.run import TrackedRun, warn
+from tsformer.tracking.messages import warn
+from tsformer.tracking.run import TrackedRun
 
 __all__ = ["copy_picture"]
 

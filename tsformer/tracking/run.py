@@ -7,10 +7,7 @@ import math
 import re
 import time
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,23 +15,25 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tsformer._optional import require
-from tsformer.tracking.credentials import masked
+from tsformer.tracking.messages import reason, warn, warn_untracked
+from tsformer.tracking.names import Names, storable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
-__all__ = ["RunEnded", "TrackedRun", "silenced", "warn", "warn_untracked"]
+__all__ = ["MISSING_TAG", "TAG_LENGTH", "RunEnded", "TrackedRun"]
 
 # MLflow's limits for one log_batch call and for the length of a value.
-_METRICS_AT_ONCE = 1000
-_PARAMS_AT_ONCE = 100
+_AT_ONCE = {"metrics": 1000, "params": 100, "tags": 100}
 _PARAM_LENGTH = 6000
-_TAG_LENGTH = 5000
+_NAME_LENGTH = 250
+TAG_LENGTH = 5000
+_REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+#: The tag of an incomplete run.
+MISSING_TAG = "tsformer.missing"
 # Two pictures of this width fit beside each other into a window of 2,000 pixels.
 _IMAGE_SIZE = 600
-
-_silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
 
 
 class RunEnded(Exception):
@@ -45,9 +44,11 @@ class TrackedRun:
     """One MLflow run, addressed by its id; mlflow's global "active run" is never touched.
 
     Metrics are buffered and sent in batches, at most every `flush_seconds` and rarely enough that
-    sending takes no more than about 2 % of the time. If the store fails, one warning is issued and
-    nothing more is sent: the tracked work continues. A run whose store failed stays RUNNING, and is
-    marked KILLED when its work is repeated.
+    sending takes no more than about 2 % of the time. The tracked work never fails. A name or file
+    that MLflow refuses costs one warning and is listed in the tag ``tsformer.missing``. If the
+    store fails, one warning is issued and nothing more is sent. Such a run is never FINISHED: if
+    the store is back at the end, the run is KILLED, else it stays RUNNING until its work is
+    repeated.
 
     As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED with the error's
     message in the tag ``tsformer.error`` and its traceback in ``error.txt``; RunEnded leaves the
@@ -91,6 +92,9 @@ class TrackedRun:
         self.lost = client is None
         self.status: str | None = None
         self._late_params: dict[str, str] = {}
+        self._param_names, self._metric_names, self._tag_names = Names(), Names(), Names()
+        self._missing: list[str] = []
+        self._no_artifacts = False
         self._started = int(time.time() * 1000) if started is None else started
         self._begun = time.monotonic()
         self._waiting: list[Any] = []
@@ -124,7 +128,7 @@ class TrackedRun:
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""
-        texts = {name: str(value)[:_PARAM_LENGTH] for name, value in values.items()}
+        texts = {self._param_names(n): storable(v, _PARAM_LENGTH) for n, v in values.items()}
         if self.borrowed:  # who owns the run may be about to write the same names
             self._late_params |= texts
         else:
@@ -132,16 +136,14 @@ class TrackedRun:
 
     def _send_params(self, texts: Mapping[str, str]) -> None:
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
-        params = [entities.Param(name, text) for name, text in texts.items()]
-        for i in range(0, len(params), _PARAMS_AT_ONCE):
-            self._send("log_batch", params=params[i : i + _PARAMS_AT_ONCE])
+        self._send_batches("params", [entities.Param(name, text) for name, text in texts.items()])
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Buffer metrics for the next batch; non-finite values are dropped."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
         now = self._now()
         self._waiting += [
-            entities.Metric(name, float(value), now, step)
+            entities.Metric(self._metric_names(name), float(value), now, step)
             for name, value in values.items()
             if math.isfinite(value)  # MLflow would store a huge number instead
         ]
@@ -152,20 +154,19 @@ class TrackedRun:
         """Send the buffered metrics."""
         begun = time.monotonic()
         waiting, self._waiting = self._waiting, []
-        for i in range(0, len(waiting), _METRICS_AT_ONCE):
-            self._send("log_batch", metrics=waiting[i : i + _METRICS_AT_ONCE])
+        self._send_batches("metrics", waiting)
         now = time.monotonic()
         self._next_flush = now + max(self.flush_seconds, 50 * (now - begun))
 
     def tags(self, values: Mapping[str, str]) -> None:
         """Set tags; long values are truncated."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
-        tags = [entities.RunTag(k, v[:_TAG_LENGTH]) for k, v in values.items()]
-        self._send("log_batch", tags=tags)
+        texts = {self._tag_names(name): storable(v, TAG_LENGTH) for name, v in values.items()}
+        self._send_batches("tags", [entities.RunTag(name, text) for name, text in texts.items()])
 
     def text(self, text: str, path: str) -> None:
         """Log a text file as an artifact."""
-        self._send("log_text", text, path)
+        self._send_artifact(path, "log_text", storable(text), path)
 
     def json(self, value: object, path: str) -> None:
         """Log a value as a JSON artifact."""
@@ -173,7 +174,7 @@ class TrackedRun:
 
     def folder(self, path: Path, name: str) -> None:
         """Log the files of a folder as artifacts in a folder `name`."""
-        self._send("log_artifacts", str(path), name)
+        self._send_artifact(name, "log_artifacts", str(path), name)
 
     def figure(
         self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = _IMAGE_SIZE
@@ -186,15 +187,12 @@ class TrackedRun:
         if self.lost:
             return
         try:
-            figure = draw()
-            pixels = _pixels(figure) if key else None
+            pixels = _pixels(draw())
         except Exception as error:  # a figure must never fail the fit it shows
-            warn(f"{path} could not be drawn: {type(error).__name__}: {error}")
+            self.miss(path, error)
             return
-        if pixels is None:
-            self._send("log_figure", figure, path)
-        else:  # drawn once for both, since drawing takes longest
-            self._send("log_image", pixels, artifact_file=path)
+        self._send_artifact(path, "log_image", pixels, artifact_file=path)
+        if key:
             self.image(pixels, key, size=size)
 
     def image(self, picture: Any, key: str, *, size: int = _IMAGE_SIZE) -> None:
@@ -208,7 +206,7 @@ class TrackedRun:
         small.thumbnail((size, size))
         # MLflow shows a copy in grids that it resizes to 256 pixels, too few to read a word.
         picture.resize = lambda *args, **kwargs: small
-        self._send("log_image", picture, key=key, step=0, synchronous=True)
+        self._send_artifact(key, "log_image", picture, key=key, step=0, synchronous=True)
 
     def dataset(
         self,
@@ -232,13 +230,14 @@ class TrackedRun:
             _dense(X),
             source=sources.CodeDatasetSource({"code": loader}),
             targets=None if y is None else np.asarray(y),
-            name=name,
+            name=storable(name, _NAME_LENGTH),
         )
         used = entities.DatasetInput(
             entities.Dataset.from_dictionary(described.to_dict()),
             tags=[entities.InputTag("mlflow.data.context", context)],
         )
-        self._send("log_inputs", datasets=[used])
+        if (error := self._send("log_inputs", datasets=[used])) is not None:
+            self.miss(f"the data {name}", error)
 
     def ended(self) -> bool:
         """Return whether the run has ended in the store; False if the store fails."""
@@ -255,13 +254,41 @@ class TrackedRun:
         A borrowed run goes on; that its part was not finished is in the tag ``tsformer.status``.
         """
         self.flush()
-        self.status = status
+        if self.borrowed:
+            self._send_params(self._renamed(self._late_params))
+            if status != "FINISHED":
+                self.tags({"tsformer.status": status})
+        if self._missing:
+            self.tags({MISSING_TAG: ", ".join(self._missing)})
         if not self.borrowed:
             self._send("set_terminated", status, end_time=self._now())
+        self.status = "KILLED" if self.lost and status == "FINISHED" else status
+        if self.lost:
+            self._abandon(self.status)
+
+    def miss(self, what: str, error: Exception) -> None:
+        """Warn that `what` is not tracked, and list it in the tag ``tsformer.missing``."""
+        if what not in self._missing:
+            self._missing.append(what)
+            warn(f"{what} could not be tracked {reason(error)}", stacklevel=3)
+
+    def _abandon(self, status: str) -> None:
+        """Try to end a run whose store failed, also a deleted run."""
+        if self.client is None:
             return
-        self._send_params(self._renamed(self._late_params))
-        if status != "FINISHED":
-            self.tags({"tsformer.status": status})
+        try:
+            info = self.client.get_run(self.run_id).info
+            deleted = info.lifecycle_stage == "deleted"
+            if deleted:  # MLflow refuses to end it
+                self.client.restore_run(self.run_id)
+            missing = [*self._missing, "what came after a failure of the store"]
+            self.client.set_tag(self.run_id, MISSING_TAG, storable(", ".join(missing), TAG_LENGTH))
+            if info.status == "RUNNING" and (deleted or not self.borrowed):
+                self.client.set_terminated(self.run_id, status, end_time=self._now())
+            if deleted:
+                self.client.delete_run(self.run_id)
+        except Exception:  # the warning of the failure was issued before
+            return
 
     def _renamed(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return what the run does not have yet, under names that are free."""
@@ -285,49 +312,71 @@ class TrackedRun:
         passed = int(1000 * (time.monotonic() - self._begun))
         return max(self._started + passed, int(time.time() * 1000))
 
-    def _send(self, method: str, *args: Any, again: bool = True, **kwargs: Any) -> None:
+    def _send_batches(self, kind: str, entities: Sequence[Any]) -> None:
+        """Send parameters, metrics or tags; singly where MLflow refuses one of them."""
+        for i in range(0, len(entities), _AT_ONCE[kind]):
+            batch = entities[i : i + _AT_ONCE[kind]]
+            named: dict[str, Any] = {kind: batch}
+            error = self._send("log_batch", **named)
+            if error is None:
+                continue
+            if len(batch) == 1:
+                self.miss(f"{kind}.{batch[0].key}", error)
+                continue
+            for entity in batch:
+                self._send_batches(kind, [entity])
+
+    def _send_artifact(self, path: str, method: str, *args: Any, **kwargs: Any) -> None:
+        """Log a file; after a failure that is not the file's own, log no further one."""
         if self.lost:
             return
+        if self._no_artifacts:
+            self._missing.append(path)
+            return
+        try:
+            getattr(self.client, method)(self.run_id, *args, **kwargs)
+        except Exception as error:  # tracking never fails what is tracked
+            self._no_artifacts = not _refused(error)
+            if self._writable(error):
+                self.miss(path, error)
+
+    def _send(self, method: str, *args: Any, again: bool = True, **kwargs: Any) -> Exception | None:
+        """Call the client; return the error with which MLflow refuses the arguments."""
+        if self.lost:
+            return None
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
         except Exception as error:  # tracking never fails what is tracked
             # Of two processes that are the first to write a data set, or a parameter or a tag of
             # the same run, the database refuses one; a moment later it is known.
             if again and re.search("unique|duplicate|integrity", str(error), re.IGNORECASE):
-                self._send(method, *args, again=False, **kwargs)
-                return
+                return self._send(method, *args, again=False, **kwargs)
+            if _refused(error) and self._writable(error):
+                return error
             self._lose(error)
+        return None
+
+    def _writable(self, error: Exception) -> bool:
+        """Tell whether the store still has the run; stop tracking if not."""
+        client: Any = self.client
+        try:
+            active = client.get_run(self.run_id).info.lifecycle_stage == "active"
+        except Exception:  # `error` is the first sign of it
+            active = False
+        if not active:
+            self._lose(error)
+        return active
 
     def _lose(self, error: Exception) -> None:
+        if self.lost:
+            return
         self.lost = True
         warn_untracked(f"run {self.run_id}", error)
 
 
-@contextmanager
-def silenced(silent: bool = True) -> Iterator[None]:
-    """Issue no warnings of tracking inside the block."""
-    token = _silent.set(silent or _silent.get())
-    try:
-        yield
-    finally:
-        _silent.reset(token)
-
-
-def warn(message: str, stacklevel: int = 2) -> None:
-    """Issue a warning of tracking, unless these are silenced."""
-    if not _silent.get():
-        warnings.warn(message, stacklevel=stacklevel + 1)
-
-
-def reason(error: Exception) -> str:
-    """Return the error's message, cut where HTTP libraries start to quote each other."""
-    message = masked(str(error).partition("\n")[0])
-    return f"({type(error).__name__}: {message[:200]})"
-
-
-def warn_untracked(what: str, error: Exception) -> None:
-    """Warn that tracking stopped, and why."""
-    warn(f"tracking of {what} stopped; the work itself continues {reason(error)}", stacklevel=3)
+def _refused(error: Exception) -> bool:
+    """Tell an argument that MLflow refuses from a store that fails."""
+    return isinstance(error, UnicodeError) or getattr(error, "error_code", "") in _REFUSALS
 
 
 def _pixels(figure: Figure) -> np.ndarray:

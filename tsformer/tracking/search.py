@@ -34,8 +34,10 @@ from tsformer.tracking.context import (
     user_run_is_active,
     within,
 )
+from tsformer.tracking.messages import reason, warn
+from tsformer.tracking.names import storable_name
 from tsformer.tracking.parameters import name_of
-from tsformer.tracking.run import TrackedRun, reason, warn
+from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.search_summary import summarise
 from tsformer.tracking.settings import Settings, current_settings, speaking
@@ -83,6 +85,7 @@ class _Search:
     estimator: Any  # the search itself; None for a cross-validation
     parallel: Any = None  # what runs its fits; another one is of a cross-validation within
     rounds: int = 0
+    error: str = ""  # of a cross-validation whose fits all failed
     searched: set[str] = field(default_factory=set)
 
 
@@ -120,7 +123,10 @@ def _parallel(original: Callable[..., Any], parallel: Any, iterable: Iterable[An
     (ours,) = _ours(first[0][1][0])[:1] or [None]
     name = f"cross-validation of {_name(ours)}"
     with speaking(settings), _tracked(name, None, settings) as running:
-        return original(_tasks(tasks, running, settings))
+        results = original(_tasks(tasks, running, settings))
+        errors = [result["fit_error"] for result in results]
+        running.error = errors[0] if all(errors) else ""  # scikit-learn raises later
+        return results
 
 
 def _tracks(search: Any) -> Settings | None:
@@ -190,6 +196,15 @@ def _tracked(name: str, estimator: Any, settings: Settings) -> Iterator[_Search]
         yield running
         if not run.lost:
             _summarise(running, views=outermost)
+        if running.error:
+            _end_failed(run, running.error)
+
+
+def _end_failed(run: TrackedRun, trace: str) -> None:
+    """End a run as FAILED with the traceback that scikit-learn has kept."""
+    run.tags({"tsformer.error": trace.strip().rpartition("\n")[2]})
+    run.text(trace, "error.txt")
+    run.end("FAILED")
 
 
 def _kill_rest(running: _Search) -> None:
@@ -264,7 +279,7 @@ def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
     """
     last = [name.rpartition("__")[2] for name in parameters]
     return {
-        (end if last.count(end) == 1 else name): _text(value)
+        storable_name(end if last.count(end) == 1 else name): _text(value)
         for (name, value), end in zip(parameters.items(), last, strict=True)
     }
 
@@ -348,9 +363,7 @@ class _Task:
             if run.ended():
                 run.status = "KILLED"  # by the watchdog, which has found this process left over
             elif result.get("fit_error"):
-                run.tags({"tsformer.error": result["fit_error"].strip().rpartition("\n")[2]})
-                run.text(result["fit_error"], "error.txt")
-                run.end("FAILED")
+                _end_failed(run, result["fit_error"])
             elif taker is not None and taker.status == "KILLED":
                 run.end("KILLED")
         return result

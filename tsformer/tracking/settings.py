@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tsformer.tracking.run import silenced
+from tsformer.tracking.messages import silenced
 
 __all__ = ["Settings", "current_settings", "set_settings", "speaking"]
 

@@ -18,7 +18,9 @@ from tsformer._optional import require
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.election import elect
 from tsformer.tracking.locks import SQLITE, creating
-from tsformer.tracking.run import TrackedRun, reason, warn_untracked
+from tsformer.tracking.messages import reason, warn_untracked
+from tsformer.tracking.names import Names, storable
+from tsformer.tracking.run import MISSING_TAG, TAG_LENGTH, TrackedRun
 from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = ["KIND_OF_EXPERIMENT", "RunStore", "commit", "prepare_store", "resolve
 #: Says that the runs of an experiment are training runs. MLflow's pages read the tag in early
 #: versions 3; those of 3.17 have a switch instead, which `tsformer.tracking.views` describes.
 KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
+_NAME_LENGTH = 250
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -237,11 +240,16 @@ class RunStore:
             **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
             **(tags or {}),
         }
+        names = Names()
+        everything = {names(tag): storable(v, TAG_LENGTH) for tag, v in everything.items()}
+        name = storable(name, _NAME_LENGTH)
         try:
             client = _client(self.uri)
             if again:
                 info = self._one_of_all(key, name, everything)
                 client.update_run(info.run_id, status="RUNNING", name=name)
+                if MISSING_TAG in client.get_run(info.run_id).data.tags:
+                    client.delete_tag(info.run_id, MISSING_TAG)
                 for tag, value in everything.items():
                     client.set_tag(info.run_id, tag, value)
             else:

@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tsformer.tracking.run import warn_untracked
+from tsformer.tracking.messages import warn_untracked
 from tsformer.tracking.store import KIND_OF_EXPERIMENT, RunStore
 
 if TYPE_CHECKING:

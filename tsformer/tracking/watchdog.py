@@ -9,7 +9,8 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from tsformer.tracking.run import TrackedRun, reason, warn
+from tsformer.tracking.messages import reason, warn
+from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.store import RunStore
 
 __all__ = ["Watchdog", "kill_running"]
