@@ -15,12 +15,13 @@ import torch
 
 from tsformer._names import shortened
 from tsformer.data.folder import FolderRows, is_series_folder
+from tsformer.data.ids import cut_by_case
 from tsformer.data.npy import NpyFile, open_npy
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.parquet import ParquetSeries, UnpackedRows, parquet_files
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered, parts_of
 from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced
-from tsformer.data.times import pad_times
+from tsformer.data.times import ordered_times, pad_times
 
 __all__ = ["to_arrays", "to_items", "to_padded", "to_source"]
 
@@ -482,15 +483,32 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
             "a DataFrame with a MultiIndex must have two levels, series and step; got "
             f"{X.index.nlevels}: {list(X.index.names)}"
         )
-    items: list[Item] = []
-    for name, frame in X.groupby(level=0, sort=False):
-        frame = frame.droplevel(0)
-        if not frame.index.is_monotonic_increasing:
-            raise ValueError(f"steps of series {name!r} are not sorted; use X.sort_index() first")
-        items.append(frame)
-    if not items:
+    if not len(X):
         raise ValueError("X holds no series: Found array with 0 sample(s)")
-    return items
+    cases, steps = (X.index.get_level_values(level) for level in (0, 1))
+    for level, values in (("series", cases), ("step", steps)):
+        if values.hasnans:
+            row = int(values.isna().argmax())
+            raise ValueError(f"the index of X has no {level} in row {row}; fill it or drop the row")
+    steps = ordered_times(steps, "steps of X")
+    codes, first = pd.factorize(X.index.codes[0])
+    items = cut_by_case(X.set_axis(steps), codes)
+    names = X.index.levels[0].tolist()  # of Python, not of NumPy
+    for code, frame in zip(first, items, strict=True):
+        name, index = names[code], frame.index
+        if not index.is_unique:
+            step = index[index.duplicated()][0]
+            raise ValueError(
+                f"two rows for series {name!r} and step {step}; give each "
+                "series a name of its own, or aggregate them, for example with "
+                "X.groupby(level=[0, 1], sort=False).mean()"
+            )
+        if not index.is_monotonic_increasing:
+            raise ValueError(
+                f"steps of series {name!r} are not sorted; use X.sort_index() first, and y in the "
+                "order of X.index.unique(0) then"
+            )
+    return list(items)
 
 
 def _from_cells(row: Sequence[Any], names: pd.Index, i: int) -> Item:
@@ -502,6 +520,12 @@ def _from_cells(row: Sequence[Any], names: pd.Index, i: int) -> Item:
             f"the cells of series {i} must be one-dimensional and of equal length; got shapes "
             f"{[cell.shape for cell in cells]}"
         )
+    indices = [cell.index for cell in cells if isinstance(cell, pd.Series)]
+    if any(not index.equals(indices[0]) for index in indices):
+        raise ValueError(f"the cells of series {i} differ in their indices; align them by step")
+    if indices and not indices[0].is_unique:
+        step = indices[0][indices[0].duplicated()][0]
+        raise ValueError(f"the cells of series {i} have step {step} twice; aggregate them")
     if isinstance(cells[0], pd.Series):
         columns = [pd.Series(cell).to_numpy() for cell in cells]
         frame = pd.DataFrame(dict(enumerate(columns)), index=cells[0].index)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer.data.containers import to_items
+from tsformer.data.ids import CASE, check_ids, cut_by_case, refuse_nul
+from tsformer.data.times import ordered_times
 
 __all__ = ["from_long", "to_long"]
 
@@ -19,11 +20,11 @@ __all__ = ["from_long", "to_long"]
 def from_long(
     table: Any,
     *,
-    case: str,
-    time: str,
-    value: str | Sequence[str],
-    channel: str | None = None,
-    label: str | None = None,
+    case: Hashable,
+    time: Hashable,
+    value: Hashable | Sequence[Hashable],
+    channel: Hashable | None = None,
+    label: Hashable | None = None,
 ) -> list[pd.DataFrame] | tuple[list[pd.DataFrame], pd.Series]:
     """Convert a long table to series for `fit`, `predict` and scikit-learn's tools.
 
@@ -31,29 +32,31 @@ def from_long(
     ----------
     table : pandas.DataFrame, or a table of polars or PyArrow
         One row per observation, in any order.
-    case, time : str
-        Columns with the series that a row belongs to, and the time of the observation.
-    value : str or sequence of str
+    case, time : column name
+        Columns with the series that a row belongs to, and the time of the observation: a number,
+        date, duration, period, ordered category, or ISO 8601 text with a single offset from UTC.
+    value : column name or sequence of column names
         Columns of values, one per channel.
-    channel : str, optional
+    channel : column name, optional
         Column that names the channel of a row, if `value` is a single column for all channels.
         Channels that were not observed at some time are missing (NaN) there.
-    label : str, optional
+    label : column name, optional
         Column of class labels or targets, constant within a series.
 
     Returns
     -------
     X : list of DataFrame (length, channels)
         The series, in the order of their first rows; steps are sorted by time, which is the index.
-        ``timestamps="index"`` passes these times to the encoding.
+        ``timestamps="index"`` passes these times to the encoding. ``attrs["case"]`` of each
+        series is its case, by which `fit` checks that `y` is in the same order.
     y : Series, only with `label`
         The label of each series, in the order of `X`, indexed by case.
 
     Raises
     ------
     ValueError
-        If a column does not exist, a case or time is missing, or a case has two rows for one time
-        (and channel) or two labels.
+        If a column does not exist, a case or time is missing, times have no order, as text such
+        as ``"9:58"``, or a case has two rows for one time (and channel) or two labels.
     TypeError
         If `table` is not a table.
 
@@ -74,11 +77,14 @@ def from_long(
     {'b': False, 'a': True}
     """
     table = _as_pandas(table)
-    values = [value] if isinstance(value, str) else list(value)
-    asked = [case, time, *values, *(name for name in (channel, label) if name is not None)]
-    for name in asked:
+    values = _columns(value, table)
+    named = [case, time, *values, *(name for name in (channel, label) if name is not None)]
+    for name in named:
         if name not in table.columns:
             raise ValueError(unknown("column of the table", name, table.columns))
+        if (count := list(table.columns).count(name)) > 1:
+            raise ValueError(f"the table has {count} columns {name!r}; rename all but one")
+    _check_distinct("columns of values", values)
     if channel is not None and len(values) != 1:
         raise ValueError(f"channel= needs a single column of values; got value={values}")
     if table.empty:
@@ -90,37 +96,46 @@ def from_long(
             raise ValueError(
                 f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
             )
-    twice = table.duplicated(keys)
+    for name in (case, channel, label):
+        if name is not None:
+            refuse_nul(table[name], f"column {name!r}")
+    times = ordered_times(table[time], f"times in column {time!r}")
+    codes, cases = pd.factorize(table[case])
+    rows = pd.DataFrame({"case": codes, "time": times})
+    if channel is not None:
+        rows["channel"] = table[channel].array
+    twice = rows.duplicated().to_numpy()
     if twice.any():
         first = table.loc[twice, keys].iloc[0].to_dict()
         raise ValueError(
             f"two rows for {first}; if {case!r} has the names of the series and {time!r} the "
             "times, aggregate them first, for example with groupby().mean()"
         )
-    wide = table[[*keys, *values]]
-    if channel is not None:
-        wide = wide.pivot(index=[case, time], columns=channel, values=values[0]).reset_index()
-        wide.columns.name = None
-        values = [name for name in wide.columns if name not in (case, time)]
-    order = pd.Index(table[case].drop_duplicates())
-    wide = wide.sort_values(time)
-    codes = order.get_indexer(wide[case])
-    # Sorted once and cut: to select the rows of one series after the other is quadratic.
-    wide = wide.iloc[np.argsort(codes, kind="stable")].set_index(time)[values]
-    cuts = [0, *np.bincount(codes).cumsum().tolist()]
-    X = [wide.iloc[start:stop].copy() for start, stop in pairwise(cuts)]
+    if channel is None:
+        frame, case_of_step = table[values].set_axis(times), codes
+    else:
+        frame = rows.assign(value=table[values[0]].array).pivot(
+            index=["case", "time"], columns="channel", values="value"
+        )
+        times = frame.index.get_level_values("time")
+        case_of_step = frame.index.get_level_values("case").to_numpy()
+        frame = frame.set_axis(times).rename_axis(columns=None)
+    order = times.argsort()
+    X = cut_by_case(frame.iloc[order].rename_axis(index=time), case_of_step[order])
+    for x, name in zip(X, cases.tolist(), strict=True):
+        x.attrs[CASE] = name
     if label is None:
         return X
-    labels = table.groupby(case, sort=False)[label]
-    several = labels.nunique(dropna=False) > 1
+    several = table[label].groupby(codes).nunique(dropna=False) > 1
     if several.any():
-        name = several.index[several][0]
-        found = labels.get_group(name).unique().tolist()[:10]
+        i = int(several.to_numpy().argmax())
+        found = table[label][codes == i].unique().tolist()[:10]
         raise ValueError(
-            f"series {_plain(name)!r} has several labels: {found}; each series has one: is "
+            f"series {cases.tolist()[i]!r} has several labels: {found}; each series has one: is "
             f"{case!r} the column of names, and {label!r} that of labels?"
         )
-    return X, labels.first().loc[order]
+    first_rows = np.unique(codes, return_index=True)[1]
+    return X, table[label].iloc[first_rows].set_axis(pd.Index(cases, name=case))
 
 
 def to_long(
@@ -195,6 +210,7 @@ def to_long(
     for what, given in (("y", y), ("cases", series)):
         if given is not None and len(given) != len(frames):
             raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
+    check_ids(X, y, "y")
     _check_distinct("cases", [_plain(name) for name in series])
     if channel is None:
         names = _names_of_channels(columns, value)
@@ -218,6 +234,12 @@ def to_long(
     rows.insert(2, channel, np.tile(np.array(names, dtype=object), len(table)))
     rows.insert(3, value, table[names].to_numpy().ravel())
     return rows
+
+
+def _columns(value: Any, table: pd.DataFrame) -> list[Hashable]:
+    """Return the columns that `value` names, which is one of them or lists some."""
+    single = isinstance(value, Hashable) and value in table.columns
+    return [value] if single or not pd.api.types.is_list_like(value) else list(value)
 
 
 def _as_frame(x: Any, what: str) -> pd.DataFrame:

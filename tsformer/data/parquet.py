@@ -24,6 +24,7 @@ from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.folder import FolderRows, write_folder
+from tsformer.data.ids import refuse_nul
 
 __all__ = ["PARQUET", "ParquetSeries", "UnpackedRows", "holds_lists", "parquet_files"]
 
@@ -152,7 +153,7 @@ class ParquetSeries:
         Raises
         ------
         ValueError
-            If a file lacks it, or a row has no value in it.
+            If a file lacks it, or a row has no value in it, or text with a NUL character.
         """
         found = []
         for file in self._files:
@@ -165,6 +166,7 @@ class ParquetSeries:
             if values.isna().any():
                 row = int(values.isna().to_numpy().argmax())
                 raise ValueError(f"row {row} of {file} has nothing in column {column!r}")
+            refuse_nul(values, f"{file}: column {column!r}")
             found.append(values.astype(str).to_numpy(dtype=np.str_))
         return np.concatenate(found)
 

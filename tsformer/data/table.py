@@ -22,16 +22,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import nearest, shortened, unknown
+from tsformer.data.ids import refuse_nul
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET
-from tsformer.data.text import MISSING, ending, first_cells, has_names, unpacking
+from tsformer.data.text import MISSING, ending, first_cells, has_names, open_text, unpacking
+from tsformer.data.times import ordered_times, utc_offset
 
 __all__ = ["TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
 
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
-#: Stands for an empty cell among labels while they are text.
-_NO_LABEL = "\0"
 #: A wide table with fewer columns of values is more likely a long one.
 _FEW_STEPS = 10
 
@@ -231,6 +231,7 @@ def read_table(
     for name in (schema.case, schema.channel, schema.label if labelled else None, schema.group):
         if name is not None:
             table[name] = table[name].where(table[name].isna(), table[name].astype(str))
+            refuse_nul(table[name], f"{path}: column {name!r}")
     table = _numbers(table, schema, path)
     if labelled and table[schema.label].isna().any():
         row = table.index[table[schema.label].isna()][0]
@@ -240,18 +241,16 @@ def read_table(
                 f"{path}, row {row}: no label{of} in column {schema.label!r}. Series without one "
                 "are for `tsformer pretrain`, and for `tsformer fit --set unlabelled=use`"
             )
-        # What reads labels takes text; no cell that was read holds this.
-        table[schema.label] = table[schema.label].fillna(_NO_LABEL)
     try:
         X, y, cases = (_wide if schema.time is None else _long)(table, schema, labelled)
         groups = _groups(table, schema)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if y is not None and (without := y == _NO_LABEL).any():
-        labels: npt.NDArray[Any] = y.astype(object)
-        labels[without] = None
-        return TableSeries(X, labels, cases, schema, groups)
-    return TableSeries(X, y, cases, schema, groups)
+    if y is None:
+        return TableSeries(X, None, cases, schema, groups)
+    texts = [None if pd.isna(label) else label for label in y]
+    labels = np.array(texts, dtype=object if None in texts else None)
+    return TableSeries(X, labels, cases, schema, groups)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -273,7 +272,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def _long(
     table: pd.DataFrame, schema: TableSchema, labelled: bool
-) -> tuple[list[pd.DataFrame], npt.NDArray[np.str_] | None, list[str]]:
+) -> tuple[list[pd.DataFrame], pd.Series | None, list[str]]:
     assert schema.case is not None
     assert schema.time is not None
     assert schema.value is not None
@@ -291,17 +290,17 @@ def _long(
     for case, x in zip(cases, X, strict=True):
         if x.isna().all(axis=None):
             raise ValueError(f"series {case!r} has no value at all; drop it")
-    return X, None if y is None else np.array(y.tolist()), cases
+    return X, y, cases
 
 
 def _wide(
     table: pd.DataFrame, schema: TableSchema, labelled: bool
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.str_] | None, list[str] | None]:
+) -> tuple[npt.NDArray[np.float64], pd.Series | None, list[str] | None]:
     values = table[list(schema.value or ())].to_numpy(dtype=np.float64, na_value=np.nan)
     without = np.isnan(values).all(axis=1)
     if without.any():
         raise ValueError(f"row {table.index[without][0]} has no value at all; drop it")
-    y = np.array(table[schema.label].tolist()) if labelled else None
+    y = table[schema.label] if labelled else None
     if schema.case is None:
         return values[:, None], y, None
     names = table[schema.case]
@@ -415,6 +414,7 @@ def _read_text(
 ) -> tuple[TableSchema, pd.DataFrame]:
     sep = schema.sep or ("\t" if ending(path) == ".tsv" else ",")
     try:
+        _refuse_nul_characters(path)
         before, names = first_cells(path, sep)
         if not names:
             raise ValueError(f"{path} is empty")
@@ -483,6 +483,17 @@ def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
     return header
 
 
+def _refuse_nul_characters(path: Path) -> None:
+    """Raise ValueError for a NUL character, at which pandas cuts text."""
+    with open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            if "\0" in line:
+                raise ValueError(
+                    f"{path} is not UTF-8 text; save it as CSV in UTF-8: line {number} has a NUL "
+                    "character"
+                )
+
+
 def _read_parquet(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
@@ -546,31 +557,34 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
 
 
 def _times(column: pd.Series, time_format: str | None) -> pd.Series:
-    """Return times as numbers or dates; raise ValueError for what is neither."""
-    if getattr(column.dtype, "kind", "O") in "fiuMm":
-        return column
-    try:
-        with warnings.catch_warnings():  # of several time zones pandas 2 warns, where 3 raises
-            warnings.simplefilter("error", FutureWarning)
-            return pd.to_datetime(column, format=time_format or "ISO8601")
-    except (ValueError, FutureWarning) as error:
-        dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=True)
-        wrong = dates.isna() & column.notna()
-        if not wrong.any():  # of several time zones
-            return dates
-        if time_format is None:  # among numbers the cell that is none is meant, not the first
-            neither = wrong & pd.to_numeric(column, errors="coerce").isna()
-            wrong = neither if neither.any() else wrong
-        row = column.index[wrong][0]
+    """Return times in a type that sorts by time; locate the cell that has none."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype) and not dtype.ordered:  # Parquet's repeated text
+        column = column.astype(dtype.categories.dtype)
+    if pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return pd.Series(ordered_times(column, f"times in column {column.name!r}"), column.index)
+    offsets = column.map(utc_offset, na_action="ignore") if time_format is None else None
+    zoned = "%z" in time_format.lower() if time_format else bool((offsets.fillna("") != "").any())
+    dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=zoned)
+    wrong = column.notna() & dates.isna()
+    expected = f"not a date of --time-format {time_format!r}"
+    if offsets is not None:
+        wrong |= column.notna() & offsets.isna()
+        # Among numbers the cell that is neither is meant, not the first.
+        neither = wrong & pd.to_numeric(column, errors="coerce").isna()
+        wrong = neither if neither.any() else wrong
         expected = (
             "neither a number nor a date such as 2024-12-31 or 2024-12-31T23:59:00; for other "
             "dates say how they are written, as in --time-format '%d/%m/%Y %H:%M'"
-            if time_format is None
-            else f"not a date of --time-format {time_format!r}"
         )
+        if zoned and not wrong.any():
+            wrong, expected = offsets == "", "without an offset from UTC, which other times have"
+    if wrong.any():
+        row = column.index[wrong][0]
         raise ValueError(
             f"row {row}: {shortened(column[row], 32)} in column {column.name!r} is {expected}"
-        ) from error
+        )
+    return dates
 
 
 def _with_points(cell: Any) -> Any:

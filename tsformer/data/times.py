@@ -1,7 +1,8 @@
-"""Convert the times of steps, numbers or dates, to numbers relative to the first step."""
+"""Times of steps: check that their type has an order, and count from the first step."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,128 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._names import shortened
 from tsformer.data.panel import Floats
 
-__all__ = ["pad_times"]
+__all__ = ["ordered_times", "pad_times", "utc_offset"]
+
+#: A date of ISO 8601, with or without a time of day and an offset from UTC.
+_ISO = re.compile(
+    r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?",
+    re.ASCII,
+)
+_CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_datetime"
+
+
+def ordered_times(times: Any, name: str) -> pd.Index:
+    """Return times in a type that sorts by time.
+
+    Parameters
+    ----------
+    times : pandas.Index, pandas.Series or array-like (length,)
+        Numbers, dates, durations, periods, an ordered categorical, or ISO 8601 text with a single
+        offset from UTC, which becomes dates.
+    name : str
+        Name of the times in errors.
+
+    Raises
+    ------
+    ValueError
+        If their type has no order in time, or only some of them have a time zone.
+    """
+    index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
+    if isinstance(index, pd.MultiIndex):
+        index = index.to_flat_index()
+    dtype = index.dtype
+    if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
+        return index
+    if isinstance(dtype, pd.CategoricalDtype):
+        if dtype.ordered:
+            return index
+        raise ValueError(
+            f"{name} are an unordered categorical, such as {_first(index)}; {_CONVERT}, or order "
+            "the categories by time with cat.as_ordered"
+        )
+    if getattr(dtype, "kind", "O") in "iuf":
+        # Nullable types have a missing value of their own.
+        return pd.Index(index.to_numpy(np.float64, na_value=np.nan)) if index.hasnans else index
+    values = index.astype(object).where(index.notna(), np.nan).to_numpy()
+    kind = pd.api.types.infer_dtype(values, skipna=True)
+    try:
+        match kind:
+            case "string":
+                return _iso_dates(values, name)
+            case "datetime64" | "datetime" | "date":
+                return _dates(values, name)
+            case "timedelta64" | "timedelta":
+                return pd.TimedeltaIndex(values)
+            case "period":
+                return pd.PeriodIndex(values)
+            case "integer" | "floating" | "mixed-integer-float" | "decimal" | "empty":
+                numbers = pd.Index(values.tolist())
+                return numbers if numbers.dtype.kind in "iuf" else numbers.astype(np.float64)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{name}, such as {_first(index)}, have no order: {error}") from error
+    raise ValueError(
+        f"{name} must be numbers or dates; got {kind} values of type {dtype}, such as "
+        f"{_first(index)}: {_CONVERT}"
+    )
+
+
+def utc_offset(text: str) -> str | None:
+    """Return the offset of ISO 8601 text from UTC, "" for none; None for other text."""
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    digits = (match[1] or "").replace("Z", "+00").replace(":", "")
+    return digits.ljust(5, "0") if digits else ""
+
+
+def _iso_dates(values: npt.NDArray[Any], name: str) -> pd.Index:
+    """Parse ISO 8601 text with a single offset from UTC."""
+    examples: dict[str, str] = {}
+    for text in dict.fromkeys(values[~pd.isna(values)]):
+        offset = utc_offset(text)
+        if offset is None:
+            raise ValueError(
+                f"{name} are text, such as {shortened(text, 40)}, which sorts as text and not by "
+                f"time; {_CONVERT}"
+            )
+        examples.setdefault(offset, text)
+    _check_zoned(examples, name)
+    if len(examples) > 1:
+        listed = " and ".join(map(repr, list(examples.values())[:2]))
+        raise ValueError(
+            f"{name} have several offsets from UTC, such as {listed}; convert them with "
+            "pd.to_datetime(..., utc=True)"
+        )
+    try:
+        return pd.to_datetime(pd.Index(values, dtype=object), format="ISO8601")
+    except ValueError as error:
+        raise ValueError(f"{name} have text that is no date: {str(error).partition(chr(10))[0]}") from error
+
+
+def _dates(values: npt.NDArray[Any], name: str) -> pd.Index:
+    """Convert objects to dates, those of several time zones to UTC."""
+    known = values[~pd.isna(values)]
+    zones = {getattr(value, "tzinfo", None): str(value) for value in known}
+    _check_zoned({"" if zone is None else str(zone): each for zone, each in zones.items()}, name)
+    return pd.DatetimeIndex(pd.to_datetime(values, utc=len(zones) > 1))
+
+
+def _check_zoned(examples: dict[str, str], name: str) -> None:
+    """Raise ValueError if times without an offset are among others."""
+    if "" in examples and len(examples) > 1:
+        zoned = next(example for offset, example in examples.items() if offset)
+        raise ValueError(
+            f"{name} are dates with and without a time zone, such as {zoned!r} and "
+            f"{examples['']!r}; give all of them one, with pd.to_datetime and dt.tz_localize"
+        )
+
+
+def _first(index: pd.Index) -> str:
+    """Return the first value, for messages."""
+    return shortened(index[:1].tolist()[0], 40)  # of Python, not of NumPy
 
 
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
@@ -35,9 +155,7 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     ------
     ValueError
         If there are not as many times as steps, or a time is missing, infinite or less than the
-        one before. The message names the series.
-    TypeError
-        If they are neither numbers nor dates, or a mixture of both.
+        one before, or no number or date. The message names the series.
     """
     each = _one_by_one(times, lengths)
     padded = np.zeros((len(lengths), int(lengths.max())))
@@ -60,7 +178,7 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         row[:length] = numbers
         clocks.add(clock)
     if len(clocks) > 1:
-        raise TypeError("the times of some series are dates and those of others are numbers")
+        raise ValueError("the times of some series are dates and those of others are numbers")
     return padded, clocks.pop()
 
 
@@ -84,7 +202,12 @@ def _one_by_one(times: Any, lengths: npt.NDArray[np.int64]) -> Sequence[Any]:
 
 def _numbers(given: Any, what: str) -> tuple[Floats, str]:
     """Return the times relative to the first, and their unit."""
-    index = given if isinstance(given, pd.Index) else pd.Index(given)
+    index = ordered_times(given, what)
+    if isinstance(index, pd.CategoricalIndex):
+        raise ValueError(
+            f"{what} are categories, such as {_first(index)}, with an order but no distances; "
+            f"{_CONVERT}"
+        )
     if isinstance(index, pd.PeriodIndex):
         index = index.to_timestamp()
     if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
@@ -92,11 +215,6 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
     values = index.to_numpy()
     if len(values) == 0:
         return np.zeros(0), "numbers"
-    if values.dtype.kind not in "Mmfiu":
-        raise TypeError(
-            f"{what} must be numbers or dates; got {type(index).__name__} of {index.dtype}, such "
-            f"as {index[0]!r}. pandas.to_datetime parses dates from text"
-        )
     if values.dtype.kind in "iu":  # small types would wrap around
         values = values.astype(np.float64 if values.dtype == np.uint64 else np.int64)
     apart = values - values[0]  # before the conversion, which would round nanoseconds since 1970

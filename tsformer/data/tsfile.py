@@ -296,6 +296,8 @@ def _read_header(lines: _Lines) -> _Header:
                     header.labels = frozenset(values[1:])
                     if not header.labels:
                         lines.refuse("@classLabel true needs the labels after it")
+                    if "\0" in line:
+                        lines.refuse("a label with a NUL character; remove the character")
             # Others (@problemName, @missing, and what later tools add) tell nothing to check.
     if lines.number == 0:
         raise DatasetError(f"{lines.path} is empty")

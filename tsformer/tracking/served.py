@@ -11,11 +11,12 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer._optional import require
+from tsformer.data.times import ordered_times
+from tsformer.estimators.series import SeriesReader
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
-    from tsformer.estimators.series import SeriesReader
 
 __all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
 
@@ -195,12 +196,6 @@ def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
     return values
 
 
-def _times(cell: Sequence[Any], row: int) -> npt.NDArray[Any]:
-    """Return the times of one series [L]: numbers as they are, text as dates."""
-    times = np.asarray(cell)
-    if times.dtype.kind in "iuf":
-        return times
-    try:
-        return pd.to_datetime(times).to_numpy()
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"the times of series {row} are neither numbers nor dates") from error
+def _times(cell: Sequence[Any], row: int) -> pd.Index:
+    """Return the times of one series, those in ISO 8601 text as dates."""
+    return ordered_times(list(cell), f"times of series {row}")

@@ -1,0 +1,117 @@
+"""Ids of series: find them in a container, compare them with those of y, cut a table by them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import shortened
+
+__all__ = ["CASE", "check_ids", "cut_by_case", "refuse_nul", "series_ids"]
+
+#: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
+CASE = "case"
+
+
+def series_ids(X: Any) -> pd.Index | None:
+    """Return the id of each series of a container; None if it holds no ids.
+
+    Parameters
+    ----------
+    X : object
+        A DataFrame with two index levels, whose first has the ids; a wide or nested DataFrame or
+        Series, whose index has them; or DataFrames of `from_long`.
+    """
+    if isinstance(X, (pd.DataFrame, pd.Series)):
+        index = X.index
+        if not isinstance(index, pd.MultiIndex) or index.nlevels != 2:
+            return index
+        _, first = np.unique(index.codes[0], return_index=True)
+        return index.get_level_values(0)[np.sort(first)]
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+        X = list(X)
+    if not isinstance(X, (list, tuple)) or not X:
+        return None
+    if not all(isinstance(x, pd.DataFrame) and CASE in x.attrs for x in X):
+        return None
+    return pd.Index([x.attrs[CASE] for x in X], tupleize_cols=False)
+
+
+def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
+    """Raise ValueError if `X` and `other` carry ids that contradict each other.
+
+    The index 0, 1, 2, ... is not an id. An index of whole numbers beside ids of another type is
+    taken for row numbers, which scikit-learn's splits leave behind.
+
+    Parameters
+    ----------
+    X : object
+        A container of series, called `of` in errors.
+    other : object
+        One value per series, called `name` in errors; it carries ids if it is of pandas.
+    """
+    ids, others = series_ids(X), series_ids(other) if _is_pandas(other) else None
+    if ids is None or others is None or len(ids) != len(others):
+        return  # another length is an error of its own
+    spelled, spelled_others = [list(map(str, each)) for each in (ids, others)]
+    if spelled == spelled_others:
+        return
+    index = "X.index.unique(0)" if isinstance(getattr(X, "index", None), pd.MultiIndex) else None
+    index = index or ("X.index" if _is_pandas(X) else f'[x.attrs["{CASE}"] for x in X]')
+    index = index.replace("X", of)
+    shown, shown_others = _shown(ids), _shown(others)
+    by_position = f"if they match by position, pass {name}.to_numpy()"
+    if Counter(spelled) == Counter(spelled_others):
+        raise ValueError(
+            f"{of} and {name} have the same ids in another order: {of} has {shown}, {name} has "
+            f"{shown_others}; pass {name}.loc[{index}], or {by_position}"
+        )
+    if _is_default(ids) or _is_default(others) or _is_whole(ids) != _is_whole(others):
+        return
+    raise ValueError(
+        f"{of} and {name} have different ids: {of} has {shown}, {name} has {shown_others}; pass "
+        f"{name}.loc[{index}], which takes the values of these series, or {by_position}"
+    )
+
+
+def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.DataFrame]:
+    """Return the rows of each case, numbered 0, 1, 2, ..., in the order of the table."""
+    # Sorted once and cut: to select the rows of one series after the other is quadratic.
+    table = table.iloc[np.argsort(codes, kind="stable")]
+    cuts = [0, *np.bincount(codes).cumsum().tolist()]
+    return [table.iloc[start:stop].copy() for start, stop in pairwise(cuts)]
+
+
+def refuse_nul(values: Any, name: str) -> None:
+    """Raise ValueError for text with a NUL character, at which NumPy and pandas cut text."""
+    for value in values:
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError(
+                f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "
+                "do not tell it from text that ends there; remove the character"
+            )
+
+
+def _is_pandas(value: Any) -> bool:
+    """Whether a value has an index of pandas."""
+    return isinstance(value, (pd.DataFrame, pd.Series))
+
+
+def _is_default(ids: pd.Index) -> bool:
+    """Whether ids are row numbers."""
+    return ids.equals(pd.RangeIndex(len(ids)))
+
+
+def _is_whole(ids: pd.Index) -> bool:
+    """Whether ids are whole numbers."""
+    return pd.api.types.is_integer_dtype(ids.dtype)
+
+
+def _shown(ids: pd.Index) -> str:
+    """Return the first ids, for messages."""
+    return shortened(ids[:3].tolist(), 60)[:-1] + (", ...]" if len(ids) > 3 else "]")
