@@ -315,6 +315,30 @@ def test_masked_values_are_missing():
             pd.DataFrame({"a": [1.0]}, index=pd.MultiIndex.from_tuples([(0, 0, 0)])),
             "must have two levels",
         ),
+        (
+            # Two series of one name; sort_index would make one of them.
+            pd.concat([pd.DataFrame({"a": [1.0, 2.0]})] * 2, keys=["p", "p"]),
+            "two rows for series 'p' and step 0; give each series a name of its own",
+        ),
+        (
+            pd.DataFrame({"a": [1.0] * 2}, index=[["p", "p"], ["2024-01-01", "2024-01-01 00:00"]]),
+            "two rows for series 'p' and step 2024-01-01 00:00:00",
+        ),
+        (
+            pd.DataFrame({"a": [1.0] * 2}, index=pd.MultiIndex.from_tuples([("p", 0), (None, 0)])),
+            "index of X has no series in row 1",
+        ),
+        (
+            pd.DataFrame(
+                {"a": [1.0] * 2}, index=pd.MultiIndex.from_tuples([("p", 0), ("p", None)])
+            ),
+            "index of X has no step in row 1",
+        ),
+        (pd.DataFrame({"a": [pd.Series([1.0, 2], index=[5, 5])]}), "series 0 have step 5 twice"),
+        (
+            pd.DataFrame([[pd.Series([1.0, 2], index=[0, 1]), pd.Series([1.0, 2], index=[1, 0])]]),
+            "the cells of series 0 differ in their indices",
+        ),
         (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
         (
             pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}),

@@ -172,3 +172,58 @@ def test_problems_of_the_archive_there_and_back(name):
 def test_what_cannot_be_a_long_table(X, arguments, message):
     with pytest.raises(ValueError, match=message):
         to_long(X, **arguments)
+
+
+# --- names of columns and ids ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [2, [2], (2, 3)])
+def test_columns_may_have_any_name(value):
+    table = pd.DataFrame([["a", 1, 0.5, 7.0], ["a", 0, 0.6, 8.0]])
+    (x,) = from_long(table, case=0, time=1, value=value)
+    assert x.columns.tolist() == ([2] if value == 2 else list(value))
+    assert x[2].tolist() == [0.6, 0.5]
+
+
+@pytest.mark.parametrize("name", ["time", "case", "value", "channel"])
+def test_a_channel_may_be_called_like_a_column(name):
+    table = pd.DataFrame(
+        {"case": "a", "time": [1, 0, 0], "channel": [name, name, "x"], "value": [2.0, 1.0, 3.0]}
+    )
+    (x,) = from_long(table, **COLUMNS, channel="channel", value="value")
+    assert x[name].tolist() == [1, 2]
+    assert x["x"].tolist()[0] == 3
+
+
+def test_the_times_may_be_a_channel_too():
+    (x,) = from_long(TABLE[TABLE["case"] == "a"], **COLUMNS, value=["time", "y"])
+    assert x["time"].tolist() == x.index.tolist()
+
+
+@pytest.mark.parametrize("value", ["x", ["x", "x"]])
+def test_a_column_that_is_there_twice_is_refused(value):
+    table = TABLE.set_axis(["case", "time", "x", "x", "kind"], axis=1) if value == "x" else TABLE
+    with pytest.raises(ValueError, match=r"2 columns 'x'|'x' occurs 2 times"):
+        from_long(table, **COLUMNS, value=value)
+
+
+def test_times_that_are_equal_but_spelled_otherwise_are_one_time():
+    table = TABLE.assign(time="2024-01-01", case=list("abcdd"))
+    table.loc[4, "time"] = "2024-01-01 00:00"
+    with pytest.raises(ValueError, match="two rows for"):
+        from_long(table, **COLUMNS, value="x")
+
+
+@pytest.mark.parametrize("column", ["case", "kind", "channel"])
+def test_names_that_differ_after_a_nul_are_refused(column):
+    table = TABLE.assign(channel="u").astype({"case": object, "kind": object})
+    table[column] = np.array(["b\0x", "a", "b\0y", "a", "b\0x"], dtype=object)
+    with pytest.raises(ValueError, match=f"column '{column}' has text with a NUL character"):
+        from_long(table, **COLUMNS, value="x", label="kind", channel="channel")
+
+
+def test_series_carry_their_case():
+    X, y = from_long(TABLE, **COLUMNS, value="x", label="kind")
+    assert [x.attrs["case"] for x in X] == ["b", "a"] == y.index.tolist()
+    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+        to_long(X, y[::-1])

@@ -98,6 +98,23 @@ def test_times_are_numbers_or_dates(read, times, options, expected):
     assert x.index.tolist() == expected
 
 
+def test_times_of_parquet_are_read_whatever_holds_them(tmp_path):
+    pytest.importorskip("pyarrow")
+    times = ["2024-01-02", "2024-01-01"]
+    table = pd.DataFrame({"id": "a", "t": times, "v": [1, 0], "y": "n"})
+    for column in (times, pd.Categorical(times), pd.to_datetime(times).date, pd.to_datetime(times)):
+        write_table(tmp_path / "x.parquet", table.assign(t=column))
+        x = read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True).X[0]
+        assert x["v"].tolist() == [0, 1]
+    write_table(tmp_path / "x.parquet", table.assign(t=["9:58", "10:00"]))
+    with pytest.raises(ValueError, match="row 2: '9:58' in column 't' is neither a number"):
+        read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True)
+    for column in ("id", "y"):
+        write_table(tmp_path / "x.parquet", table.assign(**{column: ["a\0b", "a\0c"]}))
+        with pytest.raises(ValueError, match=f"column '{column}' has text with a NUL character"):
+            read_table(tmp_path / "x.parquet", TableSchema(**LONG), labelled=True)
+
+
 def test_times_in_several_time_zones_are_in_order(read):
     rows = "1,2024-03-31T03:00+02:00,1,x\n1,2024-03-31T01:30+01:00,0,x\n"
     assert read(f"id,t,a,y\n{rows}", **LONG).X[0]["a"].tolist() == [0, 1]
@@ -292,6 +309,10 @@ def test_numbers_read_as_names_are_said(read, first):
         ),
         ("id,t,a,y\n1,1,3,n\n1,noon,3,n\n", LONG, "row 3: 'noon' in column 't' is neither a num"),
         ("id,t,a,y\n1,1,3,n\n1,2024-01-31,3,n\n", LONG, "row 2: '1' in column 't' is neither a n"),
+        ("id,t,a,y\n1,9:58,3,n\n1,10:00,3,n\n", LONG, "row 2: '9:58' in column 't' is neither a"),
+        ("id,t,a,y\n1,2024-01-01T10:00Z,3,n\n1,2024-01-01,4,n\n", LONG, "row 3: '2024-01-01' .* o"),
+        ("id,t,a,y\n1,False,3,n\n1,True,4,n\n", LONG, "times in column 't' must be numbers or dat"),
+        ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "x.csv is not UTF-8 .* line 2 has a NUL"),
         (
             "id,t,a,y\n1,2024-01-31,3,n\n",
             {**LONG, "time_format": "%d/%m/%Y"},

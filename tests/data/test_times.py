@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from tsformer.data import from_long
 from tsformer.data.containers import to_padded
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.times import pad_times
@@ -74,9 +78,8 @@ def test_shorter_series_end_in_zeros():
         ([0, np.nan, 2], ValueError, "time of step 1 of series 0 is missing or infinite"),
         ([0, np.inf, 2], ValueError, "time of step 1 of series 0 is missing or infinite"),
         (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), ValueError, "time of step 1 of series 0"),
-        (["mon", "tue", "wed"], TypeError, "must be numbers or dates.*pandas.to_datetime"),
         (np.zeros((2, 3, 1)), ValueError, r"got 3 dimensions, shape \(2, 3, 1\)"),
-        ([DAYS, [0, 1, 2]], TypeError, "of some series are dates and those of others are numbers"),
+        ([DAYS, [0, 1, 2]], ValueError, "of some series are dates and those of others are numbers"),
         ([[], []], ValueError, "series 0 has 3 steps, but 0 times"),
         (3.0, ValueError, "got 0 dimensions"),
     ],
@@ -98,3 +101,109 @@ def test_one_unit_is_the_median_step_of_training():
     assert Scaler("channel").fit(often_at_once).time_step == 5.0, "steps of no length do not count"
     assert Scaler("channel").fit(to_padded(X)).time_step is None
     assert Scaler("channel").fit(to_padded(X[:, :1], [5])).time_step == 1.0, "nothing to go by"
+
+
+# --- which types order a series -----------------------------------------------------------------
+
+HOUR = timezone(timedelta(hours=1))
+#: Times in order, as people have them, of types that have no order in time.
+UNORDERED = {
+    "times of day": ["9:58", "9:59", "10:00"],
+    "12-hour clock": ["11:59 AM", "12:00 PM", "1:00 PM"],
+    "German dates": ["31.01.2024", "01.02.2024", "02.02.2024"],
+    "US dates": ["12/31/2023", "1/1/2024", "1/2/2024"],
+    "numbers in text": ["8", "9", "10"],
+    "dates without separators": ["20240131", "20240201", "20240202"],
+    "some ISO 8601": ["2024-01-31", "2024-02-01", "2 Feb 2024"],
+    "no date": ["2024-02-30", "2024-03-01", "2024-03-02"],
+    "several offsets": ["2024-03-31T01:30+01:00", "2024-03-31T03:00+02:00", "2024-03-31T04+02:00"],
+    "naive among zoned text": ["2024-01-01T10:00Z", "2024-01-01T11:00", "2024-01-01T12:00Z"],
+    "naive among zoned": [
+        datetime(2024, 1, day, tzinfo=UTC if day > 1 else None) for day in (1, 2, 3)
+    ],
+    "dates and text": [pd.Timestamp("2024-01-01"), "2024-01-02", "2024-01-03"],
+    "numbers and text": [1, 2, "3"],
+    "string": pd.array(["8", "9", "10"], dtype="string"),
+    "unordered categories": pd.Categorical(["8", "9", "10"]),
+    "text after NUL": ["2024-01-01", "2024-01-02", "2024-01-02\0"],
+    "bytes": [b"2024-01-01", b"2024-01-02", b"2024-01-03"],
+    "complex": [1j, 2j, 3j],
+    "bool": [False, True, True],
+    "clock times": [time(9, 58), time(9, 59), time(10)],
+    "tuples": [(1, 0), (1, 1), (1, 2)],
+}
+ORDERED = {
+    "numbers": [-1.5, 8, 10],
+    "large numbers": np.array([0, 2**63, 2**64 - 1], dtype=np.uint64),
+    "decimals": [Decimal("8.5"), Decimal("9"), Decimal("10")],
+    "objects": np.array([8, 9, 10], dtype=object),
+    "nullable": pd.array([8, 9, 10], dtype="Int64"),
+    "dates": DAYS,
+    "zoned": DAYS.tz_localize("Europe/Rome"),
+    "several zones": [
+        datetime(2024, 1, 2, 0, tzinfo=UTC),
+        *(datetime(2024, 1, 2, h, 30, tzinfo=HOUR) for h in (1, 2)),
+    ],
+    "date objects": [date(2024, 1, 31), date(2024, 2, 1), date(2024, 10, 1)],
+    "durations": DAYS - DAYS[0],
+    "duration objects": np.array([timedelta(days) for days in (8, 9, 10)], dtype=object),
+    "periods": pd.period_range("2024-09", periods=3, freq="M"),
+    "ISO 8601": ["2024-01-31", "2024-02-01 09:58", "2024-02-01T10:00:00.5"],
+    "ISO 8601 with an offset": [
+        "2024-01-31T09:58+01",
+        "2024-01-31T10:00+01:00",
+        "2024-02-01T01:00+0100",
+    ],
+    "ISO 8601 in UTC": ["2024-01-31T09:58Z", "2024-01-31T10:00+00:00", "2024-02-01T01:00Z"],
+    "ISO 8601 months": ["2024-09", "2024-10", "2024-11"],
+}
+
+
+def as_long(times):
+    """Return a long table of one series, its rows in order of time."""
+    return pd.DataFrame({"case": "a", "time": times, "value": [0.0, 1, 2]})
+
+
+def as_panel(times):
+    return as_long(times).set_index(["case", "time"])
+
+
+@pytest.mark.parametrize("times", UNORDERED.values(), ids=UNORDERED)
+def test_times_without_an_order_are_refused_wherever_they_order_a_series(times):
+    index = pd.Index(times, tupleize_cols=False)
+    for read in (
+        lambda: from_long(as_long(times), case="case", time="time", value="value"),
+        lambda: to_padded(as_panel(times)),
+        lambda: to_padded([pd.DataFrame({"v": [0.0, 1, 2]}, index=index)], index=True),
+        lambda: pad_times([index], lengths(3)),
+    ):
+        with pytest.raises(ValueError, match=r"pd\.to_(datetime|numeric)|that is no date"):
+            read()
+
+
+@pytest.mark.parametrize("times", ORDERED.values(), ids=ORDERED)
+def test_times_with_an_order_are_sorted_by_it(times):
+    shuffled = as_long(times).iloc[[2, 0, 1]]
+    (x,) = from_long(shuffled, case="case", time="time", value="value")
+    assert x["value"].tolist() == [0, 1, 2]
+    assert to_padded(as_panel(times)).values[0, :, 0].tolist() == [0, 1, 2]
+    assert (
+        to_padded([x], index=True).times[0].tolist()
+        == pad_times([times], lengths(3))[0][0].tolist()
+    )
+    with pytest.raises(ValueError, match="steps of series 'a' are not sorted"):
+        to_padded(shuffled.set_index(["case", "time"]))
+
+
+def test_ordered_categories_sort_a_series_but_have_no_distances():
+    steps = pd.Categorical(["before", "after", "late"], ["before", "after", "late"], ordered=True)
+    (x,) = from_long(as_long(steps).iloc[[1, 2, 0]], case="case", time="time", value="value")
+    assert x["value"].tolist() == [0, 1, 2]
+    assert to_padded(as_panel(steps)).values[0, :, 0].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="with an order but no distances"):
+        to_padded([x], index=True)
+
+
+def test_the_first_value_is_shown():
+    with pytest.raises(ValueError, match=r"times in column 'time' are text, such as '9:58'"):
+        from_long(as_long(UNORDERED["times of day"]), case="case", time="time", value="value")

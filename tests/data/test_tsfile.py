@@ -99,6 +99,7 @@ def test_a_wrong_series_is_named(read, series, message):
         ("@data\n" + SERIES, "", "line 9: the file ends without @data"),
         ("@classLabel true Walk run", "", "line 10: the header has no @classLabel"),
         ("true Walk run", "true", "line 9: @classLabel true needs the labels"),
+        ("true Walk run", "true Walk run run\0", "line 9: a label with a NUL character"),
         ("true Walk run", "yes", "line 9: @classLabel must be true or false, not 'yes'"),
         ("@timeStamps false", "@timeStamps true", "line 4: series with time stamps"),
         ("@classLabel true Walk run", "@targetLabel true", "line 9: a regression problem"),

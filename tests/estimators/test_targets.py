@@ -6,13 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score, train_test_split
 
 from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
     TSTransformerRegressor,
 )
+from tsformer.data import from_long
+from tsformer.estimators.targets import read_targets, split_unlabelled
+from tsformer.inspection import permutation_importance
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2, 20))
@@ -148,3 +154,93 @@ def test_labels_that_are_accepted(y, classes):
 def test_class_weights_of_no_known_kind(weight, error, message):
     with pytest.raises(error, match=message):
         RandomConvolutionClassifier(class_weight=weight).fit(X, Y)
+
+
+# --- ids ---------------------------------------------------------------------------------------
+
+IDS = [f"p{i:02d}" for i in range(12)]
+PANEL = pd.concat([pd.DataFrame(x.T, columns=["a", "b"]) for x in X], keys=IDS)
+NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)
+SORTED = NUMBERS.sort_values(kind="stable")
+
+
+def test_ids_of_y_in_another_order_are_refused(estimator):
+    weight = pd.Series(1.0, index=SORTED.index)
+    with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
+        clone(estimator).fit(PANEL, SORTED)
+    with pytest.raises(
+        ValueError, match=r"^X and sample_weight have the same ids in another order"
+    ):
+        clone(estimator).fit(PANEL, NUMBERS, sample_weight=weight)
+    fitted = clone(estimator).fit(PANEL, NUMBERS, sample_weight=weight.loc[IDS])
+    assert np.array_equal(fitted.predict(PANEL), fitted.predict(X))
+    for score in (fitted.score, getattr(fitted, "score_parts", fitted.score)):
+        with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
+            score(PANEL, SORTED)
+        with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids"):
+            score(PANEL, NUMBERS, sample_weight=weight)
+    with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
+        permutation_importance(fitted, PANEL, SORTED)
+
+
+def test_ids_of_validation_data_in_another_order_are_refused():
+    for name in ("transformer", "regressor"):
+        with pytest.raises(
+            ValueError, match=r"^X_val and y_val have the same ids in another order"
+        ):
+            clone(ESTIMATORS[name]).fit(PANEL, NUMBERS, X_val=PANEL, y_val=SORTED)
+    encoder = TSTransformerEncoder(**SMALL)
+    with pytest.raises(
+        ValueError, match=r"^X and sample_weight have the same ids in another order"
+    ):
+        encoder.fit(PANEL, sample_weight=pd.Series(1.0, index=SORTED.index))
+
+
+def test_ids_of_labels_and_times_in_another_order_are_refused_by_a_fitted_classifier():
+    fitted = clone(ESTIMATORS["transformer"]).fit(PANEL, NUMBERS)
+    for call in (fitted.calibrate, fitted.explain):
+        with pytest.raises(
+            ValueError, match=r"^X and (y|target) have the same ids in another order"
+        ):
+            call(PANEL, **{"y" if call == fitted.calibrate else "target": SORTED})
+    times = pd.DataFrame(np.tile(np.arange(20.0), (12, 1)), index=SORTED.index)
+    with pytest.raises(ValueError, match=r"^X and times have the same ids in another order"):
+        clone(ESTIMATORS["transformer"]).fit(PANEL, NUMBERS, times=times)
+
+
+def test_scikit_learns_splits_keep_ids_in_step():
+    wide = pd.DataFrame(X[:, 0], index=IDS)
+    classifier = RandomConvolutionClassifier(168, n_groups=2, scaling="channel", random_state=0)
+    for frame in (wide, wide.reset_index(drop=True)):
+        for y in (NUMBERS, NUMBERS.reset_index(drop=True)):
+            cross_val_score(classifier, frame, y, cv=2, error_score="raise")
+            X_train, _, y_train, _ = train_test_split(frame, y, random_state=0)
+            classifier.fit(X_train, y_train)
+            classifier.fit(X_train, y_train.reset_index(drop=True))
+    table = (
+        PANEL.rename_axis(["case", "time"]).reset_index().assign(kind=NUMBERS.to_numpy().repeat(20))
+    )
+    series, y = from_long(table, case="case", time="time", value=["a", "b"], label="kind")
+    cross_val_score(classifier, series, y, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match=r"X and y have (the same|different) ids"):
+        cross_val_score(classifier, series, SORTED, cv=2, error_score="raise")
+
+
+# --- NUL characters ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [("a\0", "a"), ("a\0x", "a\0y"), ("a", "\0")])
+@pytest.mark.parametrize(
+    "container",
+    [list, tuple, pd.Series, pd.Categorical, pd.DataFrame, lambda y: np.array(y, dtype=object)],
+)
+def test_labels_that_differ_after_a_nul_are_refused(container, labels):
+    with pytest.raises(ValueError, match=r"^y has text with a NUL character"):
+        read_targets(container(list(labels) * 6), "y")
+    with pytest.raises(ValueError, match=r"^y has text with a NUL character"):
+        split_unlabelled(container(list(labels) * 6))
+
+
+def test_every_classifier_refuses_labels_that_differ_after_a_nul(estimator):
+    with pytest.raises(ValueError, match="NUL character"):
+        clone(estimator).fit(X, ["a\0", "a"] * 6)

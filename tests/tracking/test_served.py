@@ -97,7 +97,7 @@ def test_times_have_a_column_of_their_own() -> None:
     table = asked(times=[times.tolist() for times in NUMBERS])
     expected = classifier.predict_proba(X, times=NUMBERS)
     assert np.array_equal(ServedModel(classifier, "predict_proba").predict(table), expected)
-    with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 are neither"):
+    with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 are text"):
         ServedModel(classifier).predict(asked(times=[["soon"]] * 12))
 
     classifier = TSTransformerClassifier("tape", timestamps="index", **SMALL).fit(FRAMES, Y)

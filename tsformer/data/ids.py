@@ -58,7 +58,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     ids, others = series_ids(X), series_ids(other) if _is_pandas(other) else None
     if ids is None or others is None or len(ids) != len(others):
         return  # another length is an error of its own
-    spelled, spelled_others = [list(map(str, each)) for each in (ids, others)]
+    spelled, spelled_others = _spelled(ids), _spelled(others)
     if spelled == spelled_others:
         return
     index = "X.index.unique(0)" if isinstance(getattr(X, "index", None), pd.MultiIndex) else None
@@ -71,7 +71,9 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
             f"{of} and {name} have the same ids in another order: {of} has {shown}, {name} has "
             f"{shown_others}; pass {name}.loc[{index}], or {by_position}"
         )
-    if _is_default(ids) or _is_default(others) or _is_whole(ids) != _is_whole(others):
+    default = [str(i) for i in range(len(ids))]
+    whole, others_whole = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
+    if default in (spelled, spelled_others) or whole != others_whole:
         return
     raise ValueError(
         f"{of} and {name} have different ids: {of} has {shown}, {name} has {shown_others}; pass "
@@ -102,14 +104,9 @@ def _is_pandas(value: Any) -> bool:
     return isinstance(value, (pd.DataFrame, pd.Series))
 
 
-def _is_default(ids: pd.Index) -> bool:
-    """Whether ids are row numbers."""
-    return ids.equals(pd.RangeIndex(len(ids)))
-
-
-def _is_whole(ids: pd.Index) -> bool:
-    """Whether ids are whole numbers."""
-    return pd.api.types.is_integer_dtype(ids.dtype)
+def _spelled(ids: pd.Index) -> list[str]:
+    """Spell ids so that 1, 1.0 and "1" are one."""
+    return [f"{i:.0f}" if isinstance(i, float) and i.is_integer() else str(i) for i in ids.tolist()]
 
 
 def _shown(ids: pd.Index) -> str:

@@ -108,7 +108,8 @@ def _iso_dates(values: npt.NDArray[Any], name: str) -> pd.Index:
     try:
         return pd.to_datetime(pd.Index(values, dtype=object), format="ISO8601")
     except ValueError as error:
-        raise ValueError(f"{name} have text that is no date: {str(error).partition(chr(10))[0]}") from error
+        reason = str(error).partition(". You might")[0]
+        raise ValueError(f"{name} have text that is no date: {reason}") from error
 
 
 def _dates(values: npt.NDArray[Any], name: str) -> pd.Index:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from tsformer._files import replacing
 from tsformer._names import shortened
 from tsformer.data.containers import to_arrays
+from tsformer.data.ids import check_ids
 
 __all__ = ["DatasetError", "TsSummary", "read_ts", "summarise_ts", "writable_labels", "write_ts"]
 
@@ -155,6 +156,7 @@ def write_ts(
     """
     path = Path(path)
     series = to_arrays(X)
+    check_ids(X, y, "y")
     labels = None if y is None else [str(label) for label in y]
     if labels is not None:
         if len(labels) != len(series):

@@ -22,6 +22,7 @@ from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.augmentation import find as find_augmentation
 from tsformer.augmentation import names as augmentation_names
+from tsformer.data.ids import check_ids
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
 from tsformer.data.stored_panel import AnyPanel
@@ -338,6 +339,8 @@ class TransformerEstimator(SeriesEstimator):
         """Do all of `fit` except training: check, read, encode, hold out, make the models."""
         check_parameters(self.get_params(deep=False))
         self._check_given("y", y)
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
         reset = not (self.warm_start and hasattr(self, "models_"))
         source = source_of(self.init_from, TransformerEstimator) if reset else None
 
@@ -486,6 +489,7 @@ class TransformerEstimator(SeriesEstimator):
                 raise ValueError("times_val are the times of X_val, which is missing")
             return None
         self._check_given("y_val", y_val)
+        check_ids(X_val, y_val, "y_val", of="X_val")
         series = self._source(X_val, times_val, reset=False)
         return series, self._targets_of(series, y_val, "y_val", of="X_val", reset=False)
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, CutMix, Sum
+from tsformer.data.ids import check_ids
 from tsformer.data.panel import Padded
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.base import CONV_PARAMS, TransformerEstimator
@@ -446,6 +447,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         from scipy.optimize import minimize_scalar
 
         check_is_fitted(self)
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
         series = self._read(X, times, reset=False)
         targets = self._targets(y, "y", reset=False)
         check_length(len(series), targets, "y")
@@ -655,6 +658,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         (3, 2, 30)
         """
         check_is_fitted(self)
+        check_ids(X, target, "target")
         made = make_method(method, method_params)
         series = self._read(X, times, reset=False)
         return relevance(

@@ -22,6 +22,7 @@ from torch import Tensor
 from tsformer._names import unknown
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
+from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.panel import Padded
 from tsformer.estimators.base import TrainingJob
@@ -238,6 +239,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             convolutions, transformer = fitted._unfitted()
             if y is None:
                 raise ValueError("fit requires y to be passed, but the target y is None")
+            check_ids(X, y, "y")
+            check_ids(X, sample_weight, "sample_weight")
             series = fitted._read(X, times, reset=True)
             targets = fitted._targets(y, "y", reset=True)
             check_length(len(series), targets, "y")
@@ -455,6 +458,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         """
         from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
 
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
         labels, logs = read_targets(y, "y"), self._logs(X, times)
         predicted = {
             name: self.classes_[each.argmax(dim=1).numpy()]

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._torch_state import in_plain_torch
+from tsformer.data.ids import check_ids
 from tsformer.estimators.saved import described_labels, restored_labels
 from tsformer.estimators.series import SeriesReader, Targets
 from tsformer.estimators.targets import check_length, read_targets
@@ -95,6 +96,8 @@ class LabelClassifier(ClassifierMixin, SeriesReader):
         """
         from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
 
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
         labels, predicted = read_targets(y, "y"), self.predict(X, times)
         check_length(len(predicted), labels, "y")
         return float(accuracy_score(labels, predicted, sample_weight=sample_weight))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tsformer._names import unknown
 from tsformer._torch_state import in_plain_torch
+from tsformer.data.ids import check_ids
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
@@ -177,6 +178,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         self._check_parameters()
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
         self.device_ = resolve_device(self.device)
         series = self._read(X, times, reset=True)
         targets = self._targets(y, "y", reset=True)

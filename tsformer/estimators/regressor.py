@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
+from tsformer.data.ids import check_ids
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
@@ -217,6 +218,8 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         """
         from sklearn.metrics import r2_score  # here, as in scikit-learn: importing it is slow
 
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
         targets, predicted = read_targets(y, "y"), self.predict(X, times)
         check_length(len(predicted), targets, "y")
         return float(r2_score(targets, predicted, sample_weight=sample_weight))

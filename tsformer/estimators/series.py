@@ -22,6 +22,7 @@ from tsformer import persistence
 from tsformer._torch_state import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
+from tsformer.data.ids import check_ids
 from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
@@ -154,6 +155,8 @@ class SeriesReader(BaseEstimator):
             columns.append(checked.ndim == 2)
             return checked
 
+        if isinstance(times, pd.DataFrame):
+            check_ids(X, times, "times")
         series = (
             X
             if isinstance(X, SeriesSource)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._names import unknown
 from tsformer._torch_state import in_plain_torch
+from tsformer.data.ids import check_ids
 from tsformer.data.panel import Floats, Padded
 from tsformer.estimators.parameters import check_number
 from tsformer.estimators.series import SeriesReader
@@ -108,6 +109,7 @@ def permutation_importance(
         raise ValueError(
             "y must be the target of each series in X, with which the score is computed; got None"
         )
+    check_ids(X, y, "y")
     series = estimator._read(X, times, reset=False)
     targets = None
     if y is not None:
