@@ -1,4 +1,4 @@
-"""Files written in one step."""
+"""Write a file in one step, and notice that a file changed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,39 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
-__all__ = ["replacing"]
+__all__ = ["FileVersion", "changed", "replacing"]
+
+
+class FileVersion(NamedTuple):
+    """Tell a file from a later version of it by size, time of change and inode."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+
+    @classmethod
+    def of(cls, file: str | os.PathLike[str] | int) -> FileVersion:
+        """Return the version of a file, by its path or its descriptor."""
+        status = os.stat(file)
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+
+    def check(self, path: str | os.PathLike[str], file: int | None = None) -> None:
+        """Raise OSError if the file, or its descriptor, is of another version."""
+        if FileVersion.of(path if file is None else file) != self:
+            raise OSError(changed(path))
+
+
+def changed(path: str | os.PathLike[str]) -> str:
+    """Return the message for a file that changed while it was read."""
+    return (
+        f"{os.fspath(path)} was changed or replaced after it was opened: its size, its time of "
+        "change, its inode or its header differs. Leave files as they are until fit and predict "
+        "return, and call them again"
+    )
 
 
 @contextmanager

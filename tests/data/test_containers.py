@@ -125,8 +125,11 @@ def test_what_is_advised_for_text_is_read():
     ("X", "message"),
     [
         ((x for x in WHOLE), r"got generator, which list\(X\) makes a list of"),
-        ({1.0, 2.0}, "got set. tsformer.load_dataset"),
-        (DataLoader(TensorDataset(torch.zeros(2, 1, 3))), "got DataLoader. tsformer.load_dataset"),
+        ({1.0, 2.0}, "got set. Convert it to a NumPy array"),
+        (
+            DataLoader(TensorDataset(torch.zeros(2, 1, 3))),
+            "got DataLoader. Convert it to a NumPy array",
+        ),
     ],
     ids=["generator", "set", "DataLoader"],
 )
@@ -366,7 +369,7 @@ def test_times_from_the_index():
         assert to_padded(container).times is None
     with pytest.raises(ValueError, match="a single ndarray of all series has none"):
         to_padded(WHOLE, index=True)
-    with pytest.raises(ValueError, match="but series 0 is an array"):
+    with pytest.raises(ValueError, match="but series 0 is a ndarray"):
         to_padded(RAGGED, index=True)
     with pytest.raises(ValueError, match="given twice"):
         to_padded(X, [0, 1, 2], index=True)

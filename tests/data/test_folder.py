@@ -84,12 +84,41 @@ def changed(folder, **fields):
             "is not a file in this folder",
         ),
         ({"files": [{"file": "x.npy"}]}, "is damaged: 'series'"),
+        ({"channels": float("inf")}, "is damaged: inf is no positive whole number"),
+        ({"channels": float("nan")}, "is damaged: nan is no"),
+        ({"channels": True}, "is damaged: True is no"),
+        ({"files": [{"file": "x.npy", "series": -4, "steps": 6}]}, "is damaged: -4 is no"),
+        ({"files": [{"file": "x.npy", "series": 4, "steps": 6.5}]}, r"is damaged: 6\.5 is no"),
+        ({"files": {"file": "x.npy"}}, "is damaged"),
     ],
 )
 def test_a_damaged_index_is_refused(folder, fields, message):
     changed(folder, **fields)
     with pytest.raises(ValueError, match=message):
         FolderRows(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"channels": ' + "[" * 900 + "]" * 900 + "}", "[]", "1" * 5000, ""]
+)
+def test_an_index_that_is_something_else(folder, text):
+    (folder / "index.json").write_text(text)
+    with pytest.raises(ValueError, match=r"index\.json is no index of series, or is damaged"):
+        FolderRows(folder)
+
+
+@pytest.mark.parametrize(
+    "labels", [Y.astype(object), np.array([{}, None], dtype=object), np.zeros(9), np.array("a")]
+)
+def test_labels_that_are_no_text(folder, labels):
+    np.save(folder / "labels.npy", labels)
+    with pytest.raises(ValueError, match=r"labels\.npy") as caught:
+        read_source(str(folder))
+    assert "pickle" not in str(caught.value)
+    (folder / "labels.npy").write_text("no array")
+    with pytest.raises(ValueError, match=r"labels\.npy does not hold labels") as caught:
+        read_labels(folder)
+    assert "pickle" not in str(caught.value)
 
 
 def test_what_is_missing_is_named(folder):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +41,9 @@ def test_a_path_is_that_of_where_it_was_opened(tmp_path, monkeypatch):
 
 def test_fortran_order_and_headers_of_another_version(tmp_path):
     np.save(tmp_path / "X.npy", np.asfortranarray(X))
-    assert isinstance(open_npy(tmp_path / "X.npy"), np.memmap)
+    file = open_npy(tmp_path / "X.npy")
+    np.testing.assert_array_equal(file[np.array([1, 4, 5])], X[[1, 4, 5]])
+    np.testing.assert_array_equal(file[3:], X[3:])
     np.testing.assert_array_equal(to_padded(tmp_path / "X.npy").values, X.transpose(0, 2, 1))
     with (tmp_path / "X.npy").open("wb") as file:
         np.lib.format.write_array(file, X, version=(2, 0))
@@ -51,13 +55,50 @@ def test_what_is_cut_off(tmp_path):
     np.save(path, X)
     file, whole = open_npy(path), path.read_bytes()
     path.write_bytes(whole[:-3])
-    with pytest.raises(OSError, match=r"X\.npy is shorter than it was"):
+    with pytest.raises(OSError, match=r"X\.npy was changed or replaced"):
         file[8:]
     with pytest.raises(ValueError, match=r"numbers: it is cut off: it has 1,005 of 1,008 bytes"):
         open_npy(path)
     path.write_bytes(whole[:20])
     with pytest.raises(ValueError, match=r"X\.npy does not hold an array of numbers"):
         open_npy(path)
+
+
+def _replace(path: Path, array: np.ndarray) -> None:
+    np.save(path.with_name("other.npy"), array)
+    path.with_name("other.npy").replace(path)
+
+
+def _keep_time(path: Path, array: np.ndarray) -> None:
+    before = path.stat()
+    np.save(path, array)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_ino) == (before.st_size, before.st_ino)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: np.save(path, X[::-1]),
+        lambda path: np.save(path, X.transpose(0, 2, 1).copy()),
+        lambda path: np.save(path, X[:9]),
+        lambda path: np.save(path, X.astype("f4")),
+        lambda path: _replace(path, X[::-1]),
+        lambda path: _keep_time(path, X.reshape(11, 10)),  # another header
+    ],
+    ids=["values", "shape", "fewer", "dtype", "another file", "the time is kept"],
+)
+def test_what_changes_after_it_was_opened(change, order, tmp_path):
+    np.save(tmp_path / "X.npy", np.asarray(X, order=order))
+    file = open_npy(tmp_path / "X.npy")
+    other = pickle.loads(pickle.dumps(file))
+    file[:2]
+    change(tmp_path / "X.npy")
+    for each in (file, other):
+        with pytest.raises(OSError, match=r"X\.npy was changed or replaced after it was opened"):
+            each[:2]
 
 
 def test_more_files_than_a_process_may_open(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import torch
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
 from tsformer.data import parquet, preprocessor, series
+from tsformer.data.containers import to_padded, to_source
 from tsformer.data.folder import write_folder
 from tsformer.estimators import label_preservation
 from tsformer.estimators import series as estimators_series
 from tsformer.training import inference
+from tsformer.training.callbacks import Callback
 from tsformer.training.step import TrainingStep
 
 N, CHANNELS, LENGTH = 48, 2, 20
@@ -290,7 +293,7 @@ def test_items_that_are_no_series(problem):
         def __getitem__(self, i):
             return {"x": [1.0], "label": 0}
 
-    with pytest.raises(ValueError, match=r"columns \['x', 'label'\], of which one is the series"):
+    with pytest.raises(ValueError, match=r"columns \['x', 'label'\], but \['label'\] of series 0"):
         fitted(Labelled(problem[0]), y)
 
     class Uneven(Items):
@@ -307,6 +310,97 @@ def test_columns_that_are_steps_must_not_change(tmp_path):
     np.save(tmp_path / "short.npy", X[:, :9])
     with pytest.raises(ValueError, match=r"X has 9 features, but .* is expecting 15 features"):
         clf.predict(tmp_path / "short.npy")
+
+
+# What changes while it is read
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("how", ["path", "folder", "memmap"])
+def test_a_file_that_changes_during_a_fit(how, problem, tmp_path):
+    X, y = problem
+    path = tmp_path / ("series/series-00000.npy" if how == "folder" else "X.npy")
+    stored = kept_in(how, X, tmp_path)
+
+    class Change(Callback):
+        def on_epoch_end(self, state):
+            np.save(path, np.load(path)[::-1])
+
+    with pytest.raises(OSError, match=rf"{path.name} was changed or replaced after it was opened"):
+        fitted(stored, y, callbacks=[Change()])
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_mapped_file_that_changes(mode, problem, tmp_path):
+    X, _ = problem
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+    source = to_source(np.load(path, mmap_mode=mode)[::1])
+    with path.open("r+b") as file:
+        file.write(b" ")
+    with pytest.raises(OSError, match=r"X\.npy was changed or replaced after it was opened"):
+        source.read(np.array([1]))
+    path.unlink()  # the mapping outlives the file
+    source.read(np.array([1]))
+
+
+def test_parquet_that_changes_while_it_is_unpacked(problem, tmp_path, monkeypatch):
+    folder = write_parquet(tmp_path / "parquet", problem[0])
+    check = parquet._check_room
+
+    def change(*args):
+        os.utime(folder / "1.parquet", ns=(0, 0))
+        check(*args)
+
+    monkeypatch.setattr(parquet, "_check_room", change)
+    with pytest.raises(OSError, match=r"1\.parquet was changed or replaced after it was opened"):
+        to_source(folder)
+
+
+class Contradiction(Sliced):
+    """An array whose slices are changed after the first `right` reads."""
+
+    def __init__(self, X: np.ndarray, change: Any, right: int):
+        super().__init__(X)
+        self.change, self.right = change, right
+
+    def __getitem__(self, which: Any) -> Any:
+        self.right -= 1
+        rows = super().__getitem__(which)
+        return rows if self.right >= 0 else self.change(rows)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("right", [0, 4])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x[1:],
+        lambda x: np.concatenate([x, x]),
+        lambda x: x[:, :1],
+        lambda x: x[:, 0],
+        lambda x: x[..., 1:],
+        lambda x: x.astype(int),
+        lambda x: x.astype(str),
+        lambda x: x.astype(complex),
+        lambda x: np.full(x.shape, "a", dtype=object),
+        lambda x: None,
+    ],
+    ids=["fewer", "more", "channels", "axis", "steps", "int", "text", "complex", "object", "None"],
+)
+def test_slices_that_contradict_the_array(change, right, problem):
+    X, y = problem
+    X = np.nan_to_num(X)
+    with pytest.raises(ValueError, match=r"X has shape \(48, 2, 20\) and dtype float32, but read"):
+        fitted(Contradiction(X, change, right), y)
+
+
+def test_slices_with_masked_values(problem):
+    X, _ = problem
+    X = X[:20]
+    masked = Contradiction(np.nan_to_num(X), lambda x: np.ma.array(x, mask=x > 5), 0)
+    expected = np.where(masked._array > 5, np.nan, masked._array)
+    np.testing.assert_array_equal(to_padded(masked).values, to_padded(expected).values)
 
 
 # What is written

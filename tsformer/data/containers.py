@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
 
 from tsformer._names import shortened
 from tsformer.data.folder import FolderRows, is_series_folder
 from tsformer.data.ids import cut_by_case
+from tsformer.data.native import channel_names, is_series, native, native_item, to_numpy
 from tsformer.data.npy import NpyFile, open_npy
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.parquet import ParquetSeries, UnpackedRows, parquet_files
@@ -59,9 +59,11 @@ def to_source(
         ``.npy`` file, of a Parquet file with a list of values in each row or a folder of such, or
         of a folder that ``tsformer convert`` made; a data set with `__len__` and
         `__getitem__`, such as those of PyTorch and Hugging Face; a list of arrays or tensors
-        ``(length,)`` or ``(channels, length)``, of pandas Series, or of DataFrames ``(length,
+        ``(length,)`` or ``(channels, length)``, of Series, or of DataFrames ``(length,
         channels)``; a DataFrame whose cells are series, one column per channel; or a DataFrame with
-        two index levels, series and step, and one column per channel; or a pandas Series of series.
+        two index levels, series and step, and one column per channel; or a Series of series.
+        DataFrames and Series may be those of pandas, polars and Arrow. Arrays of xarray are read by
+        the names of their dimensions, in any order. None is a missing value everywhere.
     times : optional
         As in `pad_times`.
     index : bool
@@ -100,26 +102,41 @@ def to_source(
             _refuse_index("folder")
         return _stored(X, times)
     _refuse_no_container(X)
+    names = channel_names(X)
+    X = native(X)
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
             f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
             "separate channels"
         )
-    items = _one_by_one(X)
-    if items is not None:
-        return _pad(items, times, index=index)
+    separate, cells = _one_by_one(X, index=index)
+    if separate is not None:
+        return _pad(separate, times, cells, index=index)
     if index:
         _refuse_index(type(X).__name__)
     if isinstance(X, NpyFile) or is_sliced(X):
         _check_shape(X)
-        check(X[:1])
-        return _stored(ArrayRows(X), times)
+        rows = ArrayRows(X)
+        check(rows.checked(slice(0, 1), 1))
+        return _stored(rows, times, names)
     if _is_dataset(X):
-        return _stored(DatasetRows(X), times)
-    array = check(_as_array(X))
+        items = DatasetRows(X)
+        return _stored(items, times, items.channels)
+    if isinstance(X, pd.DataFrame):
+        X = _with_one_type(X)
+    elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
+        X = to_numpy(X)
+        if X.dtype.kind == "V":
+            _refuse_other_types(X, "X")
+        if X.dtype == object and X.ndim == 1 and len(X):
+            raise TypeError(
+                f"X holds {type(X[0]).__name__}, which is no series; convert each to a NumPy array "
+                "(channels, length)"
+            )
+    array = check(X)
     _check_shape(array)
-    return _stored(ArrayRows(array), times)
+    return _stored(ArrayRows(array), times, names)
 
 
 def _refuse_index(container: str) -> NoReturn:
@@ -136,17 +153,19 @@ def _refuse_no_container(X: Any) -> None:
     if hasattr(X, "__getitem__") and not any(hasattr(X, way) for way in ("__len__", "__array__")):
         raise TypeError(
             f"X is a {type(X).__name__} without __len__, so that the number of its series is not "
-            "known; pass a data set with __len__, or collect its series in a list"
+            "known; "
+            + ("pass X.collect()" if hasattr(X, "collect") else "pass a data set with __len__")
+            + ", or collect its series in a list"
         )
-    not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, dict, int, float))
-    if not not_a_container and any(hasattr(X, way) for way in ("__getitem__", "__array__")):
-        return
-    if hasattr(X, "shape"):  # some sparse matrices are dicts too
+    not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, int, float))
+    ways = ("__getitem__", "__array__", "__arrow_c_stream__", "shape")
+    if not not_a_container and any(hasattr(X, way) for way in ways):
         return
     iterable = ", which list(X) makes a list of" if hasattr(X, "__next__") else ""
     raise TypeError(
         "X must be an array (n, channels, length) or another container of series; got "
-        f"{type(X).__name__}{iterable}. tsformer.load_dataset reads problems by name, and "
+        f"{type(X).__name__}{iterable}. Convert it to a NumPy array (n, channels, length), or to a "
+        "list of arrays (channels, length). tsformer.load_dataset reads problems by name, and "
         "tsformer.data.read_ts reads .ts files"
     )
 
@@ -167,7 +186,7 @@ def _refuse_text(X: Any) -> None:
             "but a series is made of numbers. For a table with one row per observation use "
             "tsformer.data.from_long(table, case=..., time=..., value=...); for symbols use their "
             "codes, as in [[ord(symbol) for symbol in x] for x in X], and stem='embedding'; files "
-            "must be read first"
+            "must be read first; of dicts pass the series, as in [x[key] for x in X]"
         )
     while isinstance(first, (list, tuple)) and first:
         first = first[0]
@@ -201,29 +220,47 @@ def _refuse_columns_of_text(X: pd.DataFrame) -> None:
 
 
 def _is_numeric(column: pd.Series) -> bool:
+    """Whether a column converts to numbers, with None as NaN."""
     try:
-        column.to_numpy().astype(np.float64)
+        column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         return False
     return True
 
 
-def _one_by_one(X: Any) -> list[Item] | None:
-    """Return the series of a container that holds them separately; None for a single array."""
+def _with_one_type(X: pd.DataFrame) -> pd.DataFrame:
+    """Convert a table of several types, or of objects, to float64."""
+    kinds = {dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in X.dtypes}
+    if "c" in kinds or ("O" not in kinds and len(set(X.dtypes)) <= 1):
+        return X
+    if np.dtype(object) in set(X.dtypes):  # `na_value` leaves pd.NA there
+        values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object)).astype(np.float64)
+    else:
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    return pd.DataFrame(values, index=X.index, columns=X.columns)
+
+
+def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tuple[str, ...] | None]:
+    """Return the series of a container of several; None and no names for a single array."""
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
-            return _by_first_level(X)
-        if _has_cells(X):
-            rows = X.itertuples(index=False, name=None)
-            return [_from_cells(row, X.columns, i) for i, row in enumerate(rows)]
-        return None
-    if isinstance(X, (np.ndarray, pd.Series)) and X.dtype == object and X.ndim == 1:
-        X = list(X)
+            return _by_first_level(X), None
+        if not _has_cells(X):
+            return None, None
+        rows = X.itertuples(index=False, name=None)
+        items = [_from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
+        return items, _names_of_cells(X.iloc[0], X.columns)
+    if isinstance(X, pd.Series) and getattr(X.dtype, "kind", "O") not in "fiubcmM":
+        X = X.to_numpy(dtype=object)
+    if isinstance(X, np.ndarray) and X.dtype == object and X.size and _is_cell(X.flat[0]):
+        X = _from_cell_array(X)
     if not isinstance(X, (list, tuple)) or not X:
-        return None
-    if any(_is_series(x) for x in X) or _is_unequal(X):
-        return [_one(x, f"series {i}") for i, x in enumerate(X)]
-    return None
+        return None, None
+    if not (any(x is None or is_series(x) for x in X) or _is_unequal(X)):
+        return None, None
+    if index:
+        _check_index(X)
+    return [_one(x, f"series {i}") for i, x in enumerate(X)], None
 
 
 def to_items(X: Any) -> Sequence[Item]:
@@ -237,10 +274,11 @@ def to_items(X: Any) -> Sequence[Item]:
     if isinstance(X, SeriesSource):
         padded = X.padded()
         return [x[:n].T for x, n in zip(padded.values, padded.lengths, strict=True)]
-    items = _one_by_one(X)
+    X = native(X)
+    items, _ = _one_by_one(X)
     if items is not None:
         return items
-    array = np.asarray(_as_array(X))
+    array = to_numpy(X)
     if array.ndim not in (2, 3) or len(array) == 0:
         raise ValueError(
             "X must be (n, length), (n, channels, length), or a list of (channels, length) "
@@ -263,25 +301,20 @@ def to_arrays(X: Any) -> list[Floats]:
     return arrays
 
 
-def _as_array(X: Any) -> Any:
-    """Convert tensors to arrays and masked values to NaN, for scikit-learn to check."""
-    if isinstance(X, torch.Tensor):
-        return X.detach().cpu().numpy()
-    if isinstance(X, np.ma.MaskedArray):
-        return np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
-    return X
-
-
-def _pad(items: Sequence[Item], times: Any, *, index: bool) -> Padded:
+def _pad(
+    items: Sequence[Item], times: Any, names: tuple[str, ...] | None, *, index: bool
+) -> Padded:
+    """Pad the series to one array."""
     series = [_as_channels(x, f"series {i}") for i, x in enumerate(items)]
-    channels = _common_names(items)
+    channels = _common_names(items) or names
     _check_channels(series)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
     if index:
-        times = [_index_of(x, i) for i, x in enumerate(items)]
+        _check_index(items)
+        times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
     return _finish(values, lengths, times, channels)
 
 
@@ -318,21 +351,41 @@ class DatasetRows:
     """The items of a data set with `__len__` and `__getitem__`, one series each.
 
     An item is a series ``(length,)`` or ``(channels, length)``, a tuple that begins with one, or a
-    dict of nothing else. Several are read at once where there is a method for it, `__getitems__`.
+    dict or a table of one row with a series for each channel. `__getitems__` reads several.
 
     Parameters
     ----------
     dataset : object
         The data set; lengths may differ.
+
+    Attributes
+    ----------
+    channels : tuple of str or None
+        Names of the channels, if the items have names.
     """
 
     def __init__(self, dataset: Any):
         self.dataset = dataset
         if len(dataset) == 0:
             raise ValueError("X holds no series: Found array with 0 sample(s)")
-        first = _item(dataset[0], 0)
+        try:
+            first_item = dataset[0]
+        except (KeyError, TypeError) as error:
+            raise TypeError(
+                f"X is a {type(dataset).__name__}, of which X[0] is no series ({error}); convert "
+                "it to a NumPy array (n, channels, length), or to a list of arrays"
+            ) from error
+        # Hugging Face returns no items there if they are tables.
+        tables = hasattr(first_item, "to_pandas")
+        self._several = None if tables else getattr(dataset, "__getitems__", None)
+        item = _cells(first_item)
+        self._columns = list(item) if isinstance(item, Mapping) else None
+        first = _item(item, 0, self._columns)
         _check_channels([first])
         self.n_channels, self.n_steps = first.shape
+        self.channels = None
+        if isinstance(item, Mapping) and len(item) == self.n_channels:
+            self.channels = _names_of_cells(item.values(), item)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -340,9 +393,16 @@ class DatasetRows:
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
         numbers = index.tolist()
-        several = getattr(self.dataset, "__getitems__", None)
+        several = self._several
         items = [self.dataset[i] for i in numbers] if several is None else several(numbers)
-        series = [_item(item, i) for item, i in zip(items, numbers, strict=True)]
+        if len(items) != len(numbers):
+            raise ValueError(
+                f"{type(self.dataset).__name__}.__getitems__ returned {len(items)} items for "
+                f"{len(numbers)} indices"
+            )
+        series = [
+            _item(_cells(item), i, self._columns) for item, i in zip(items, numbers, strict=True)
+        ]
         for x, number in zip(series, numbers, strict=True):
             if len(x) != self.n_channels or not x.size:
                 raise ValueError(
@@ -355,21 +415,36 @@ class DatasetRows:
         return rows
 
 
-def _item(item: Any, number: int) -> Floats:
-    """Return the series of an item of a data set, as (channels, length)."""
-    if isinstance(item, Mapping):
-        if len(item) != 1:
-            raise ValueError(
-                f"the items of X have the columns {list(item)[:10]}, of which one is the series: "
-                "leave the others out, as with X.select_columns('series'), and pass the labels as y"
-            )
-        item = next(iter(item.values()))
-    elif isinstance(item, tuple) and item:
+def _cells(item: Any) -> Any:
+    """Return the series of an item of a data set, by name if it has columns."""
+    if isinstance(item, tuple) and item:
         item = item[0]
-    return _as_channels(_one(item, f"series {number}"), f"series {number}")
+    if isinstance(item, Mapping):
+        return item
+    table = native(item) if hasattr(item, "to_pandas") else item
+    if isinstance(table, pd.DataFrame) and len(table) == 1 and _has_cells(table):
+        return table.iloc[0].to_dict()
+    return item
 
 
-def _stored(rows: Rows, times: Any) -> StoredSeries:
+def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
+    """Return one series of a data set as (channels, length)."""
+    what = f"series {number}"
+    if columns is None:
+        return _as_channels(_one(item, what), what)
+    if not isinstance(item, Mapping) or set(item) != set(columns):
+        found = list(item)[:10] if isinstance(item, Mapping) else type(item).__name__
+        raise ValueError(f"{what} must have the columns {columns[:10]} of series 0; got {found}")
+    scalar = [name for name in columns if not _is_cell(item[name])]
+    if scalar:
+        raise ValueError(
+            f"the items of X have the columns {columns[:10]}, but {scalar[:10]} of {what} are no "
+            "series: leave them out, as with X.select_columns('series'), and pass the labels as y"
+        )
+    return _as_channels(_from_cells([item[name] for name in columns], columns, what), what)
+
+
+def _stored(rows: Rows, times: Any, channels: tuple[str, ...] | None = None) -> StoredSeries:
     """Read all rows once, for lengths and gaps, and to refuse what `_finish` refuses."""
     n = len(rows)
     steps = np.zeros(n, dtype=np.int64)
@@ -390,7 +465,12 @@ def _stored(rows: Rows, times: Any) -> StoredSeries:
     if padded_times is not None:
         padded_times = padded_times[:, : int(lengths.max())]
     return StoredSeries(
-        rows, lengths, gaps=Gaps.joined(gaps, sizes), times=padded_times, clock=clock
+        rows,
+        lengths,
+        gaps=Gaps.joined(gaps, sizes),
+        times=padded_times,
+        clock=clock,
+        channels=channels,
     )
 
 
@@ -444,14 +524,45 @@ def _check_channels(series: Sequence[Floats]) -> None:
             )
 
 
-def _is_series(x: object) -> bool:
-    return isinstance(x, (np.ndarray, torch.Tensor, pd.Series, pd.DataFrame)) and x.ndim > 0
+def _is_cell(x: object) -> bool:
+    """Whether this holds several values."""
+    return is_series(x) or isinstance(x, (list, tuple))
 
 
 def _has_cells(X: pd.DataFrame) -> bool:
     """Whether the cells of a table are series."""
-    first = X.iloc[0] if len(X) else ()
-    return any(_is_series(cell) or isinstance(cell, (list, tuple)) for cell in first)
+    return len(X) > 0 and any(_is_cell(cell) for cell in X.iloc[0])
+
+
+def _from_cell_array(X: npt.NDArray[Any]) -> list[Any]:
+    """Return the series of an array of arrays, such as a cell array of MATLAB.
+
+    A row or a column of matrices holds a series in each cell. Otherwise ``(n, channels)`` cells
+    hold vectors.
+    """
+    if X.ndim == 1:
+        return list(X)
+    cells = [np.asarray(cell) for cell in X.flat]
+    matrices = all(cell.ndim == 2 for cell in cells)
+    if X.ndim == 2 and matrices and 1 in X.shape:
+        if all(cell.shape[1] == 1 < len(cell) for cell in cells):
+            raise ValueError(
+                f"X holds {X.size} column vectors, such as {cells[0].shape}, and cells are read as "
+                "(channels, length); pass [x.ravel() for x in X.ravel()] for series of one channel"
+            )
+        return list(X.flat)
+    vectors = all(cell.ndim == 1 or (cell.ndim == 2 and 1 in cell.shape) for cell in cells)
+    if X.ndim != 2 or not vectors:
+        shapes = sorted({cell.shape for cell in cells})[:5]
+        raise ValueError(
+            f"X is an array of shape {X.shape} whose cells are arrays of shapes {shapes}; pass a "
+            "list of n arrays (channels, length), or cells (n, channels) that are vectors"
+        )
+    names = range(X.shape[1])
+    return [
+        _from_cells([np.asarray(cell).ravel() for cell in row], names, f"series {i}")
+        for i, row in enumerate(X)
+    ]
 
 
 def _is_unequal(X: Sequence[Any]) -> bool:
@@ -460,21 +571,19 @@ def _is_unequal(X: Sequence[Any]) -> bool:
         return False
     try:
         np.asarray(X)
-    except ValueError:
+    except (TypeError, ValueError):  # TypeError for tensors of bfloat16 in them
         return True
     return False
 
 
 def _one(x: Any, what: str) -> Item:
     """Return an array, or a pandas object as it is."""
-    if isinstance(x, (pd.DataFrame, pd.Series)):
-        return x
-    try:
-        return np.asarray(_as_array(x))
-    except ValueError as error:
-        raise ValueError(
-            f"{what} must be (length,) or (channels, length); its channels differ in length"
-        ) from error
+    if x is None:
+        raise ValueError(f"{what} is None; leave it out, and its label")
+    item = native_item(x, what)
+    if isinstance(item, pd.DataFrame) and len(item) == 1 and _has_cells(item):
+        return _from_cells(item.iloc[0], item.columns, what)
+    return item
 
 
 def _by_first_level(X: pd.DataFrame) -> list[Item]:
@@ -511,33 +620,46 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     return list(items)
 
 
-def _from_cells(row: Sequence[Any], names: pd.Index, i: int) -> Item:
-    """Return one series from a row of cells, one cell per channel."""
-    cells = [_one(cell, f"series {i}") for cell in row]
-    lengths = [len(cell) if cell.ndim == 1 else -1 for cell in cells]
-    if -1 in lengths or len(set(lengths)) > 1:
+def _from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
+    """Return one series from a row of cells, each with one channel or several."""
+    cells = [_one(cell, what) for cell in row]
+    if len(cells) == 1 and isinstance(cells[0], pd.DataFrame):
+        return cells[0]
+    shapes = [cell.shape for cell in cells]
+    if any(cell.ndim not in (1, 2) for cell in cells) or len({shape[-1] for shape in shapes}) > 1:
         raise ValueError(
-            f"the cells of series {i} must be one-dimensional and of equal length; got shapes "
-            f"{[cell.shape for cell in cells]}"
+            f"the cells of {what} must be (length,) or (channels, length), and of equal length; "
+            f"got shapes {shapes}"
         )
     indices = [cell.index for cell in cells if isinstance(cell, pd.Series)]
     if any(not index.equals(indices[0]) for index in indices):
-        raise ValueError(f"the cells of series {i} differ in their indices; align them by step")
+        raise ValueError(f"the cells of {what} differ in their indices; align them by step")
     if indices and not indices[0].is_unique:
         step = indices[0][indices[0].duplicated()][0]
-        raise ValueError(f"the cells of series {i} have step {step} twice; aggregate them")
+        raise ValueError(f"the cells of {what} have step {step} twice; aggregate them")
     if isinstance(cells[0], pd.Series):
         columns = [pd.Series(cell).to_numpy() for cell in cells]
         frame = pd.DataFrame(dict(enumerate(columns)), index=cells[0].index)
-        return frame.set_axis(names, axis=1)
-    return np.stack([np.asarray(cell) for cell in cells])
+        return frame.set_axis(list(names), axis=1)
+    return np.concatenate([np.atleast_2d(np.asarray(cell)) for cell in cells])
+
+
+def _names_of_cells(row: Iterable[Any], names: Iterable[Any]) -> tuple[str, ...] | None:
+    """Return the names of columns if they are text, and each has one channel."""
+    channels = tuple(names)
+    one_each = all(np.ndim(_one(cell, "series 0")) == 1 for cell in row)
+    return channels if one_each and all(isinstance(name, str) for name in channels) else None
 
 
 def _as_channels(x: Item, what: str) -> Floats:
     """Return one series as (channels, length)."""
     if isinstance(x, (pd.DataFrame, pd.Series)):
         values = x.to_frame() if isinstance(x, pd.Series) else x
-        kinds = {getattr(dtype, "kind", "O") for dtype in values.dtypes}
+        columns = [
+            to_numpy(column.to_numpy()) if column.dtype == object else column
+            for _, column in values.items()
+        ]
+        kinds = {getattr(column.dtype, "kind", "O") for column in columns}
         if not kinds <= set("fiub"):
             times = [name for name, column in values.items() if column.dtype.kind in "mM"]
             raise ValueError(
@@ -555,8 +677,11 @@ def _as_channels(x: Item, what: str) -> Floats:
 
 
 def _refuse_other_types(x: Any, what: str) -> None:
+    """Raise ValueError for an array of anything but real numbers."""
     if x.dtype.kind not in "fiub":
-        raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}")
+        fields = x.dtype.names
+        stack = ", as in np.stack([x[name] for name in x.dtype.names])" if fields else ""
+        raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}{stack}")
 
 
 def _common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
@@ -575,10 +700,12 @@ def _common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
     return tuple(names) if all(isinstance(name, str) for name in names) else None
 
 
-def _index_of(x: Item, i: int) -> pd.Index:
-    if isinstance(x, (pd.DataFrame, pd.Series)):
-        return x.index
-    raise ValueError(
-        "timestamps='index' takes the time of each step from a pandas index, but series "
-        f"{i} is an array; pass a list of DataFrames, or times= and timestamps=None"
-    )
+def _check_index(X: Sequence[Any]) -> None:
+    """Raise ValueError if a series has no pandas index."""
+    for i, x in enumerate(X):
+        if not isinstance(x, (pd.DataFrame, pd.Series)) and not hasattr(x, "coords"):
+            raise ValueError(
+                "timestamps='index' takes the time of each step from a pandas index, but series "
+                f"{i} is a {type(x).__name__}; pass a list of DataFrames, or times= and "
+                "timestamps=None"
+            )

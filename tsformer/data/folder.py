@@ -89,7 +89,13 @@ def read_labels(folder: str | os.PathLike[str]) -> npt.NDArray[np.str_] | None:
     path = Path(folder) / _LABELS
     if not path.is_file():
         return None
-    labels: npt.NDArray[np.str_] = np.load(path, allow_pickle=False)
+    try:  # `np.load` would advise to unpickle Python objects
+        labels: npt.NDArray[np.str_] = NpyFile(path)[:]
+    except ValueError as error:
+        raise ValueError(
+            f"{path} does not hold labels: {error}; write them with np.save as an array of text, "
+            "as y.astype(str)"
+        ) from error
     n = sum(shape[0] for _, shape in _read_index(Path(folder))[1])
     if labels.shape != (n,) or labels.dtype.kind != "U":
         raise ValueError(
@@ -168,9 +174,9 @@ def _read_index(folder: Path) -> tuple[int, list[tuple[str, tuple[int, int, int]
         )
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-        channels = int(index["channels"])
+        channels = _count(index["channels"])
         files = [
-            (str(each["file"]), (int(each["series"]), channels, int(each["steps"])))
+            (str(each["file"]), (_count(each["series"]), channels, _count(each["steps"])))
             for each in index["files"]
         ]
         if index["format"] != _FORMAT or not files:
@@ -178,12 +184,19 @@ def _read_index(folder: Path) -> tuple[int, list[tuple[str, tuple[int, int, int]
         for name, _ in files:
             if Path(name).name != name:
                 raise ValueError(f"{shortened(name)} is not a file in this folder")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is no index of series, or is damaged: {error}") from error
     return channels, files
 
 
-def _opened(path: Path, shape: tuple[int, int, int]) -> NpyFile | npt.NDArray[Any]:
+def _count(value: Any) -> int:
+    """Return a positive whole number; raise ValueError for anything else."""
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{shortened(value, 40)} is no positive whole number")
+    return value
+
+
+def _opened(path: Path, shape: tuple[int, int, int]) -> NpyFile:
     array = open_npy(path)
     if array.shape != shape or array.dtype.kind not in "fiub":
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from io import RawIOBase
 from pathlib import Path
@@ -10,20 +11,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._files import FileVersion, changed
+
 __all__ = ["NpyFile", "open_npy"]
 
 
 class NpyFile:
     """The array in a `.npy` file, whose rows along the first axis are read by seeking.
 
-    The file is not mapped. A map takes address space as large as the file, which a limit of it
-    (``ulimit -v``) counts in full, and the pages that were read stay resident until memory is
-    short. Nor is it kept open, so that a folder may have more files than a process may open.
+    The file is not mapped, unless it is in Fortran order. A map takes address space as large as the
+    file, which a limit of it (``ulimit -v``) counts in full, and the pages that were read stay
+    resident until memory is short. The file is not kept open either, so that a folder may have more
+    files than a process may open. Each read checks that the file is as it was when it was opened.
 
     Parameters
     ----------
     path : path
-        A file that `numpy.save` wrote, in C order.
+        A file that `numpy.save` wrote.
 
     Attributes
     ----------
@@ -48,10 +52,13 @@ class NpyFile:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path).absolute()
         with self.path.open("rb") as file:
-            self.shape, self.in_c_order, self.dtype = _header(file)
+            self._version = FileVersion.of(file.fileno())
+            self.shape, self._in_c_order, self.dtype = _header(file)
             self._start = file.tell()
+            file.seek(0)
+            self._header = file.read(self._start)
         self._stride = self.dtype.itemsize * int(np.prod(self.shape[1:]))
-        size, needed = self.path.stat().st_size, self._start + self._stride * len(self)
+        size, needed = self._version.size, self._start + self._stride * len(self)
         if size < needed:
             raise ValueError(f"it is cut off: it has {size:,} of {needed:,} bytes")
 
@@ -65,37 +72,51 @@ class NpyFile:
         rows = np.empty((len(which), *self.shape[1:]), self.dtype)
         if not rows.size:
             return rows
-        raw = rows.reshape(len(which), -1).view(np.uint8)
-        starts = np.flatnonzero(np.diff(which, prepend=-2) != 1)
         with self.path.open("rb", buffering=0) as file:
-            for start, stop in zip(starts, [*starts[1:], len(which)], strict=True):
-                file.seek(self._start + int(which[start]) * self._stride)
-                self._fill(raw[start:stop].reshape(-1), file)
+            self._version.check(self.path, file.fileno())
+            if file.read(self._start) != self._header:
+                raise OSError(changed(self.path))
+            if self._in_c_order:
+                self._seek(file, which, rows.reshape(len(which), -1).view(np.uint8))
+            else:
+                rows[:] = self._mapped(file)[which]
+            self._version.check(self.path, file.fileno())
         return rows
 
-    def _fill(self, raw: npt.NDArray[np.uint8], file: RawIOBase) -> None:
-        while len(raw):  # the system reads at most 2 GiB at once
-            n = file.readinto(raw.data)
-            if not n:
-                raise OSError(f"{self.path} is shorter than it was when it was opened")
-            raw = raw[n:]
+    def _seek(
+        self, file: RawIOBase, which: npt.NDArray[np.int64], raw: npt.NDArray[np.uint8]
+    ) -> None:
+        """Read rows, each run of adjacent rows at once."""
+        starts = np.flatnonzero(np.diff(which, prepend=-2) != 1)
+        for start, stop in zip(starts, [*starts[1:], len(which)], strict=True):
+            file.seek(self._start + int(which[start]) * self._stride)
+            run = raw[start:stop].reshape(-1)
+            while len(run):  # the system reads at most 2 GiB at once
+                n = file.readinto(run.data)
+                if not n:
+                    raise OSError(changed(self.path))
+                run = run[n:]
+
+    def _mapped(self, file: RawIOBase) -> npt.NDArray[Any]:
+        """Map an array in Fortran order, whose rows lie apart."""
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.ndarray(self.shape, self.dtype, pages, self._start, order="F")
 
 
-def open_npy(path: str | os.PathLike[str]) -> NpyFile | npt.NDArray[Any]:
-    """Open a `.npy` file; one in Fortran order, whose rows lie apart, is mapped.
+def open_npy(path: str | os.PathLike[str]) -> NpyFile:
+    """Open a `.npy` file.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it does not hold an array of numbers.
+        If it does not hold an array, or holds Python objects.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"no such file: {os.fspath(path)}")
-    try:  # `np.load` would advise to unpickle what is something else
-        file = NpyFile(path)
-        return file if file.in_c_order else np.lib.format.open_memmap(path, mode="r")
+    try:  # `np.load` would advise to unpickle Python objects
+        return NpyFile(path)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)} does not hold an array of numbers: {error}") from error
 

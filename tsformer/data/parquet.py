@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._files import FileVersion
 from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
@@ -95,8 +96,10 @@ class ParquetSeries:
         self._files = parquet_files(path)
         self._sizes: list[int] = []
         self.n_values = 0
+        self._versions: dict[Path, FileVersion] = {}
         for file in self._files:
             with _opened(file) as opened:
+                self._versions[file] = FileVersion.of(file)
                 kinds = _kinds(file, opened.schema_arrow, columns)
                 if file == self._files[0]:
                     self._kinds = kinds
@@ -127,7 +130,7 @@ class ParquetSeries:
         channels: list[int] = []
         for file in self._files:
             start = 0
-            with _opened(file) as opened:
+            with self._reopened(file) as opened:
                 for batch in opened.iter_batches(size, columns=list(self.columns)):
                     lists = [self._lists(name, batch, file, start) for name in self.columns]
                     channels = channels or [each.k for each in lists]
@@ -157,7 +160,7 @@ class ParquetSeries:
         """
         found = []
         for file in self._files:
-            with _opened(file) as opened:
+            with self._reopened(file) as opened:
                 if column not in opened.schema_arrow.names:
                     raise ValueError(
                         unknown(f"column of {file}", column, opened.schema_arrow.names)
@@ -169,6 +172,14 @@ class ParquetSeries:
             refuse_nul(values, f"{file}: column {column!r}")
             found.append(values.astype(str).to_numpy(dtype=np.str_))
         return np.concatenate(found)
+
+    @contextmanager
+    def _reopened(self, file: Path) -> Iterator[Any]:
+        """Open a file again; raise OSError if it changed, now or in the block."""
+        self._versions[file].check(file)
+        with _opened(file) as opened:
+            yield opened
+        self._versions[file].check(file)
 
     def _lists(self, name: str, batch: Any, file: Path, start: int) -> _Lists:
         """Return the lists of a column in a batch of rows, the first of which is `start`."""

@@ -6,11 +6,14 @@ Nothing is copied whole: a part or a batch is read, converted and let go of.
 from __future__ import annotations
 
 import mmap
+import os
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._files import FileVersion
+from tsformer.data.native import to_numpy
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.series import Gaps, SeriesSource
 
@@ -41,14 +44,18 @@ class ArrayRows:
     Parameters
     ----------
     array : array-like
-        Has `shape`, and is read by slices of, and ascending indices into, its first axis.
+        Has `shape` and `dtype`, and is read by slices of, and ascending indices into, its first
+        axis. Each read checks them; of a mapped file, that the file has not changed.
     """
 
     def __init__(self, array: Any):
         self.array = array
         self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
         self.n_steps = int(array.shape[-1])
-        self._mapped = _mapping_of(array)
+        mapped = _mapped_file(array)
+        self._file = "" if mapped is None else os.fspath(mapped.filename or "")
+        self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None
+        self._mapped = None if mapped is None else _releasable(mapped)
         self._touched = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,6 +66,9 @@ class ArrayRows:
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
+        # A mapping outlives its file, but shows what is written into the file.
+        if self._version is not None and os.path.exists(self._file):
+            self._version.check(self._file)
         # The pages of a mapped file would stay resident until memory is short, by which time other
         # programs are short of it as well. What an earlier call returned can still be read.
         if self._mapped is not None and self._touched >= _MAPPED:
@@ -66,10 +76,10 @@ class ArrayRows:
             self._touched = 0
         first, stop = int(index[0]), int(index[-1]) + 1
         if stop - first == len(index):
-            rows = np.asarray(self.array[first:stop])
+            rows = self.checked(slice(first, stop), len(index))
             self._touched += rows.nbytes
         elif self._mapped is None:
-            rows = np.asarray(self.array[index])
+            rows = self.checked(index, len(index))
         else:
             rows = np.empty((len(index), *self.array.shape[1:]), self.array.dtype)
             for start in range(0, len(index), _SCATTERED):
@@ -77,6 +87,24 @@ class ArrayRows:
                 rows[some] = self.array[index[some]]
                 self._mapped.madvise(mmap.MADV_DONTNEED)
         return rows[:, None] if rows.ndim == 2 else rows
+
+    def checked(self, which: slice | npt.NDArray[np.int64], n: int) -> npt.NDArray[Any]:
+        """Read rows; raise ValueError if they contradict `shape` and `dtype`."""
+        found = self.array[which]
+        rows = to_numpy(found)
+        shape, kind = (n, *self.array.shape[1:]), np.dtype(self.array.dtype).kind
+        filled = isinstance(found, np.ma.MaskedArray)  # integers become floats, for NaN
+        if rows.shape != shape or (found if filled else rows).dtype.kind != kind:
+            first, last = (
+                (which.start, which.stop - 1) if isinstance(which, slice) else which[[0, -1]]
+            )
+            raise ValueError(
+                f"X has shape {tuple(self.array.shape)} and dtype {self.array.dtype}, but reading "
+                f"series {first} to {last} of it returned an array of shape {rows.shape} and dtype "
+                f"{rows.dtype}, not {shape} and {self.array.dtype}; mend the "
+                f"{type(self.array).__name__}, or pass np.asarray(X)"
+            )
+        return rows
 
 
 class StoredSeries(SeriesSource):
@@ -98,9 +126,9 @@ class StoredSeries(SeriesSource):
         The rows that are meant; all by default.
     n_steps : int, optional
         Steps of what `read` returns; by default those of the longest series.
+    channels : tuple of str, optional
+        Names of the channels.
     """
-
-    channels = None
 
     def __init__(
         self,
@@ -112,8 +140,10 @@ class StoredSeries(SeriesSource):
         clock: str | None = None,
         index: npt.NDArray[np.int64] | None = None,
         n_steps: int | None = None,
+        channels: tuple[str, ...] | None = None,
     ):
         self.rows = rows
+        self.channels = channels
         self.lengths = lengths
         self.times = times
         self.clock = clock
@@ -144,6 +174,7 @@ class StoredSeries(SeriesSource):
             self.lengths[index],
             None if self.times is None else self.times[numbers],
             self.clock,
+            self.channels,
         )
 
     def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
@@ -156,6 +187,7 @@ class StoredSeries(SeriesSource):
             clock=self.clock,
             index=self._numbers()[index],
             n_steps=self.n_steps,
+            channels=self.channels,
         )
 
     def joined(self, other: StoredSeries) -> StoredSeries:
@@ -169,6 +201,7 @@ class StoredSeries(SeriesSource):
             clock=self.clock,
             index=np.concatenate([self._numbers(), other._numbers()]),
             n_steps=self.n_steps,
+            channels=self.channels,
         )
 
     def padded(self) -> Padded:
@@ -211,15 +244,20 @@ def is_sliced(X: Any) -> bool:
     return kind in tuple("fiub") and len(getattr(X, "shape", ())) in (2, 3)
 
 
-def _mapping_of(array: Any) -> mmap.mmap | None:
-    """Return the mapping that an array is a view of, if its pages may be let go of.
+def _mapped_file(array: Any) -> np.memmap[Any, Any] | None:
+    """Return the mapped file that an array is a view of."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return array
+        array = array.base
+    return None
 
-    Those of a private mapping hold what has been written to it, and nothing else does.
-    """
+
+def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
+    """Return the mapping if its pages can be released: written private pages cannot."""
     if not hasattr(mmap, "MADV_DONTNEED"):  # as on Windows, which trims working sets by itself
         return None
-    shared = False
+    array: Any = mapped
     while isinstance(array, np.ndarray):
-        shared = shared or (isinstance(array, np.memmap) and array.mode in ("r", "r+", "w+"))
         array = array.base
-    return array if shared and isinstance(array, mmap.mmap) else None
+    return array if mapped.mode != "c" and isinstance(array, mmap.mmap) else None

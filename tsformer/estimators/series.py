@@ -187,7 +187,7 @@ class SeriesReader(BaseEstimator):
                 f"{_kind(series.clock)}; give times of the same kind to both"
             )
         # Without `reset`, a source was read by the estimator that this one is a part or a copy of.
-        if not columns and (reset or not isinstance(X, SeriesSource)):
+        if (series.channels or not columns) and (reset or not isinstance(X, SeriesSource)):
             self._check_channel_names(series.channels, reset=reset)
         return series
 

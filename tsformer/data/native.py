@@ -1,0 +1,250 @@
+"""Convert containers of other libraries to NumPy arrays, pandas objects and lists.
+
+A container is known by its methods. No library is imported to recognise one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch.nn.utils.rnn import PackedSequence, unpack_sequence
+
+from tsformer._optional import require
+
+__all__ = ["channel_names", "is_series", "native", "native_item", "to_numpy"]
+
+#: Names of dimensions, without the s of a plural.
+_ROLES = {
+    "case": (
+        *("batch", "case", "case_id", "epoch", "example", "id", "instance", "n_case", "patient"),
+        *("record", "recording", "sample", "segment", "serie", "subject", "trial", "window"),
+    ),
+    "channel": (
+        *("band", "ch", "channel", "component", "electrode", "feature", "lead", "n_channel"),
+        *("sensor", "signal", "variable"),
+    ),
+    "time": (
+        *("date", "datetime", "frame", "n_timepoint", "step", "t", "time", "time_step"),
+        *("timepoint", "timestamp", "timestep"),
+    ),
+}
+#: What `pandas.api.types.infer_dtype` calls numbers among missing values.
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
+_CONVERT = (
+    "convert X to a NumPy array (n, channels, length), or to a list of n NumPy arrays "
+    "(channels, length)"
+)
+
+
+def native(X: Any) -> Any:
+    """Convert a container to one of NumPy or pandas, a list, or numbered items."""
+    if isinstance(X, PackedSequence):
+        return [_by_channel(to_numpy(x)) for x in unpack_sequence(X)]
+    if isinstance(X, torch.Tensor) and X.is_nested:
+        return _from_nested(X)
+    if _has_dims(X):
+        return _in_order(X, ("case", "channel", "time") if len(X.dims) > 2 else ("case", "time"))
+    if _is_dataset_of_arrays(X):
+        return native(_to_one_array(X))
+    if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
+        raise TypeError(
+            f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass one of its values, as "
+            "X[key], or list(X.values()) if each value is a series"
+        )
+    if _is_table(X):
+        return _to_pandas(X)
+    if isinstance(X, (pd.DataFrame, pd.Series)) or not hasattr(X, "__array__"):
+        return X
+    if getattr(getattr(X, "dtype", None), "kind", "O") == "O" and not isinstance(X, torch.Tensor):
+        try:
+            return np.asarray(X)  # h5py's arrays of variable length
+        except (TypeError, ValueError):  # awkward's
+            return [X[i] for i in range(len(X))]
+    return X
+
+
+def native_item(x: Any, what: str) -> npt.NDArray[Any] | pd.DataFrame | pd.Series:
+    """Convert one series to an array (channels, length), or to a pandas object."""
+    if _is_dataset_of_arrays(x):
+        x = _to_one_array(x)
+    if _has_dims(x) and len(x.dims) == 2 and not _is_unnamed(x):
+        x = _in_order(x, ("time", "channel")).to_pandas()
+    elif _is_table(x) and not _has_dims(x):
+        x = _to_pandas(x)
+    if isinstance(x, pd.Series) and x.dtype == object and any(map(is_series, x)):
+        x = x.to_numpy()  # a list of channels
+    if isinstance(x, (pd.DataFrame, pd.Series)):
+        return x
+    try:
+        return to_numpy(x)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} must be (length,) or (channels, length); its channels differ in length"
+        ) from error
+
+
+def to_numpy(x: Any) -> npt.NDArray[Any]:
+    """Convert an array, a tensor or nested sequences; None and masked values become NaN.
+
+    Raises
+    ------
+    ValueError
+        If sequences differ in length.
+    TypeError
+        If `x` has no conversion.
+    """
+    if isinstance(x, torch.Tensor):
+        return _from_tensor(x)
+    if isinstance(x, np.ma.MaskedArray):
+        return np.ma.filled(x.astype(np.promote_types(x.dtype, np.float32)), np.nan)
+    if hasattr(x, "as_py"):  # a cell of Arrow
+        x = x.as_py()
+    try:
+        by_dlpack = hasattr(x, "__dlpack__") and not hasattr(x, "__array__")
+        array = np.from_dlpack(x) if by_dlpack else np.asarray(x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(x, (list, tuple)):
+            array = np.asarray([to_numpy(each) for each in x])
+        elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
+            array = np.asarray([to_numpy(x[i]) for i in range(len(x))])
+        else:
+            raise TypeError(f"X holds a {type(x).__name__}: {error}; {_CONVERT}") from error
+    if array.dtype.kind == "V" and array.dtype.type is not np.void:  # such as bfloat16 of JAX
+        return array.astype(np.float32)
+    return _from_objects(array) if array.dtype == object else array
+
+
+def is_series(x: Any) -> bool:
+    """Whether this has several values, and is not a nested list."""
+    if isinstance(x, (list, tuple, str, bytes, dict)) or np.isscalar(x):
+        return False
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and getattr(x, "ndim", 1) > 0
+
+
+def channel_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the channels in the second dimension."""
+    if not _has_dims(X) or len(X.dims) != 3 or X.dims[1] not in X.coords:
+        return None
+    names = X.coords[X.dims[1]].values.tolist()
+    return tuple(names) if all(isinstance(name, str) for name in names) else None
+
+
+def _from_tensor(x: torch.Tensor) -> npt.NDArray[Any]:
+    """Convert a tensor, bfloat16 to float32."""
+    if x.layout != torch.strided or x.is_quantized or x.is_nested:
+        raise TypeError(
+            f"X holds a tensor of layout {x.layout} and dtype {x.dtype}; pass X.to_dense(), or "
+            "X.dequantize()"
+        )
+    x = x.detach().cpu().resolve_conj().resolve_neg()
+    if x.dtype.is_floating_point and x.dtype not in (torch.float16, torch.float32, torch.float64):
+        x = x.float()
+    array: npt.NDArray[Any] = x.numpy()
+    return array
+
+
+def _from_nested(X: torch.Tensor) -> list[npt.NDArray[Any]]:
+    """Convert a nested tensor; its jagged dimension is the time."""
+    items = [to_numpy(x) for x in X.unbind()]
+    jagged = X.layout == torch.jagged and not isinstance(X.shape[1], int)
+    return [_by_channel(x) for x in items] if jagged else items
+
+
+def _by_channel(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Transpose (length, channels)."""
+    return x.T if x.ndim == 2 else x
+
+
+def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert objects that are numbers, None or arrays; return others unchanged."""
+    flat = array.ravel()
+    if any(is_series(x) or isinstance(x, (list, tuple)) for x in flat):
+        inner = [to_numpy(x) for x in flat]
+        return np.stack(inner).reshape(*array.shape, *inner[0].shape)
+    if pd.api.types.infer_dtype(flat, skipna=True) not in _NUMBERS:
+        return array
+    return np.where(pd.isna(flat), np.nan, flat).astype(np.float64).reshape(array.shape)
+
+
+def _has_dims(X: Any) -> bool:
+    """Whether this is an array of xarray, with names for its dimensions."""
+    return isinstance(getattr(X, "dims", None), tuple) and hasattr(X, "coords")
+
+
+def _is_dataset_of_arrays(X: Any) -> bool:
+    """Whether this is a data set of xarray: arrays by name."""
+    return hasattr(X, "data_vars") and hasattr(X, "to_dataarray")
+
+
+def _to_one_array(X: Any) -> Any:
+    """Stack the variables of a data set, which are channels."""
+    dims = {name: variable.dims for name, variable in X.data_vars.items()}
+    if len({frozenset(each) for each in dims.values()}) != 1:
+        raise TypeError(
+            f"the variables of X have different dimensions: {dims}; select those of the series, as "
+            "in X[[name, name]]"
+        )
+    return X.to_dataarray()
+
+
+def _in_order(X: Any, roles: Sequence[str]) -> Any:
+    """Transpose an array by the names of its dimensions."""
+    dims = [str(name) for name in X.dims]
+    if len(dims) != len(roles) or _is_unnamed(X):
+        return X
+    found = [_role(name) for name in dims]
+    missing = [role for role in roles if role not in found]
+    if found.count(None) == len(missing) == 1:
+        found[found.index(None)] = missing[0]
+    if sorted(map(str, found)) != sorted(roles):
+        raise TypeError(
+            f"X has the dimensions {dims}, which must be {', '.join(roles)} in any order; rename "
+            "them with X.rename, or pass X.transpose(...).to_numpy() as (n, channels, length); to "
+            "pass a single series use X.expand_dims('case')"
+        )
+    return X.transpose(*(X.dims[found.index(role)] for role in roles))
+
+
+def _is_unnamed(X: Any) -> bool:
+    """Whether an array has the default names of dimensions."""
+    return all(str(name) == f"dim_{i}" for i, name in enumerate(X.dims))
+
+
+def _role(name: str) -> str | None:
+    """Return what a dimension is by its name."""
+    name = name.lower().removesuffix("s")
+    return next((role for role, names in _ROLES.items() if name in names), None)
+
+
+def _is_table(X: Any) -> bool:
+    """Whether this is a table or a column of polars, Arrow or the like."""
+    if isinstance(X, (np.ndarray, pd.DataFrame, pd.Series, torch.Tensor)):
+        return False
+    with_method = hasattr(X, "to_pandas") and hasattr(X, "__array__")
+    return with_method or hasattr(X, "__arrow_c_stream__") or hasattr(X, "to_numpy_ndarray")
+
+
+def _to_pandas(X: Any) -> Any:
+    """Convert a table or a column to pandas."""
+    if hasattr(X, "to_numpy_ndarray"):  # tensors of Arrow
+        return X.to_numpy_ndarray()
+    fields = getattr(X, "schema", ())
+    types = [getattr(each, "type", None) for each in (X, *fields)]
+    if any(hasattr(kind, "permutation") for kind in types):
+        raise TypeError(
+            f"X is a {type(X).__name__} of tensors; pass its column as an array, with "
+            "column.combine_chunks().to_numpy_ndarray()"
+        )
+    if not hasattr(X, "to_pandas"):
+        X = require("pyarrow", extra="parquet", purpose="reading Arrow data").table(X)
+    try:
+        return X.to_pandas()
+    except ImportError:  # polars without pyarrow
+        if not hasattr(X, "columns"):
+            return pd.Series(X.to_list())
+        return pd.DataFrame({name: X[name].to_list() for name in X.columns})
