@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
+from tsformer import RandomConvolutionClassifier
 from tsformer.cli import main
 
 for library in ("typer", "rich", "matplotlib", "captum"):
@@ -76,10 +76,12 @@ def test_a_series_of_a_table_is_explained(run):
         assert message in error
 
 
-def test_other_models_say_that_they_have_none(run):
+def test_random_convolutions_are_explained_by_occlusion(run):
     X, y = np.random.default_rng(0).normal(size=(8, 1, 20)), ["s", "w"] * 4
-    RandomConvolutionClassifier(random_state=0).fit(X, y).save("other")
+    RandomConvolutionClassifier(168, n_groups=2, random_state=0).fit(X, y).save("other")
     pd.DataFrame(X[:, 0]).to_csv("wide.csv", index=False)
-    _, error = run("explain", "other", "wide.csv", exits=2)
-    assert "RandomConvolutionClassifier, which has no explanations" in error
-    assert hasattr(TSTransformerClassifier, "explain")
+    told, _ = run("explain", "other", "wide.csv")
+    assert "occlusion for" in told
+    assert "1. channel 0, steps" in told
+    _, error = run("explain", "other", "wide.csv", "--method", "gradient_x_input", exits=2)
+    assert "method must be 'occlusion' for RandomConvolutionClassifier" in error

@@ -172,15 +172,24 @@ def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked
         assert sorted(Path(file.path).stem for file in drawn) == sorted(first)
 
 
-def test_explanations_without_a_run_or_of_another_model_are_refused(
+def test_explanations_without_a_run_are_refused(
     folder: Path, tsformer: Callable[..., tuple[str, str]]
 ) -> None:
     _, err = tsformer(*EVALUATE, "--explanations", "2", "--no-track", exits=2)
     assert "draws pictures in the run, and there is none: remove --no-track" in err
+
+
+def test_random_convolutions_are_evaluated_with_explanations(
+    folder: Path, tsformer: Callable[..., tuple[str, str]]
+) -> None:
     X, y = load_dataset("ItalyPowerDemand", "train")
-    RandomConvolutionClassifier(random_state=0).fit(X, y).save("other")
-    _, err = tsformer("evaluate", "other", "ItalyPowerDemand", "--explanations", "2", exits=2)
-    assert "other is a RandomConvolutionClassifier, which has no explanations" in err
+    RandomConvolutionClassifier(168, n_groups=2, random_state=0).fit(X, y).save("other")
+    out, err = tsformer("evaluate", "other", "ItalyPowerDemand", "--explanations", "1")
+    assert err == ""
+    assert "RandomConvolutionClassifier on the" in out
+    (run,) = (each for each in runs(folder) if f"runs/{each.info.run_id}" in out)
+    for label in ("1", "2"):
+        assert client(folder).list_artifacts(run.info.run_id, f"explanations/{label}")
 
 
 def test_an_encoder_is_tracked_too(

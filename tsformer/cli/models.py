@@ -421,8 +421,6 @@ def evaluate(
             + "; `tsformer explain` writes the picture of one series to a file"
         )
     classifier, found = _read_for(model, dataset, columns, labelled=True)
-    if explanations:
-        _check_explains(classifier, model)
     classes = [str(label) for label in classifier.classes_]
     strange = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
     if strange:
@@ -432,7 +430,8 @@ def evaluate(
             stacklevel=1,
         )
     test = "series" if is_file(dataset) else "test series"
-    typer.echo(f"{classifier.encoding} on the {len(found.X)} {test} of {dataset}")
+    what = getattr(classifier, "encoding", type(classifier).__name__)
+    typer.echo(f"{what} on the {len(found.X)} {test} of {dataset}")
     predicted = np.asarray(classifier.predict(found.X)).astype(str)
     typer.echo(classification_report(found.y, predicted, digits=4, zero_division=0))
     if where is not None:
@@ -468,12 +467,12 @@ def explain(
         str, typer.Option(help="The series: its name in a table, or its number, from 0.")
     ] = "0",
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="integrated_gradients, occlusion, gradient_x_input, shapley_sampling or "
-            "attention_rollout."
+            help="integrated_gradients (the default of a transformer), occlusion (of all others), "
+            "gradient_x_input, shapley_sampling or attention_rollout."
         ),
-    ] = "integrated_gradients",
+    ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="CLASS", help="The class; by default the predicted one.")
     ] = None,
@@ -499,6 +498,8 @@ def explain(
       tsformer explain model BasicMotions --case 3 --out why.png
       tsformer explain model new.csv --case patient-7 --method occlusion --set window=10
     """
+    import inspect
+
     import numpy as np
 
     from tsformer.explain import BASELINES, most_relevant_windows
@@ -507,7 +508,7 @@ def explain(
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, as in --out {out / 'why.png'}")
     classifier, found = _read_for(model, dataset, columns, labelled=False)
-    _check_explains(classifier, model)
+    method = method or inspect.signature(classifier.explain).parameters["method"].default
     row = _row(case, found, dataset)
     series = classifier._read(found.X, reset=False)
     series = series.take(np.arange(len(series)) == row)
@@ -545,14 +546,6 @@ def explain(
         name = channel if series.channels is None else series.channels[channel]
         typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {share:+.3f}")
     typer.echo(f"drawn to {out}")
-
-
-def _check_explains(classifier: Any, model: Path) -> None:
-    if not hasattr(classifier, "explain"):
-        raise ValueError(
-            f"{model} is a {type(classifier).__name__}, which has no explanations; "
-            "TSTransformerClassifier has"
-        )
 
 
 def _row(case: str, found: Source, dataset: str) -> int:

@@ -607,7 +607,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         The logit is that of the model, divided by its temperature; of several members, the mean of
         theirs. Relevance is of the values as given: gap filling and views are differentiated
         through. The mean and deviation of ``scaling="series"`` are held fixed at those of each
-        series. ``docs/explanations.md`` says where each method fails. Needs the extra ``explain``.
+        series. ``docs/explanations.md`` says where each method fails. All but "occlusion" and
+        "attention_rollout" need the extra ``explain``.
 
         Parameters
         ----------
@@ -645,7 +646,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         ValueError
             For an unknown method, option, label or baseline.
         ImportError
-            If captum is not installed.
+            If the method needs captum, which is not installed.
 
         Examples
         --------
@@ -670,17 +671,6 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             baseline=baseline,
             temperatures=self.temperatures_,
         )
-
-    def _explained_classes(self, series: Padded, target: Any) -> Targets:
-        """Return the index of the class of each series whose logit is explained."""
-        if target is None:
-            predicted: Targets = self._logits(series, None).argmax(axis=1)
-            return predicted
-        labels = np.asarray(target)
-        if labels.ndim == 0:
-            labels = np.full(len(series), target)
-        check_length(len(series), labels, "target")
-        return self._targets(labels, "target", reset=False)
 
     @in_plain_torch
     def attention(self, X: Any, times: Any = None, *, member: int = 0) -> AttentionMaps:

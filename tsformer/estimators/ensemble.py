@@ -25,6 +25,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.panel import Padded
+from tsformer.data.preprocessor import Scaler
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
@@ -470,6 +471,9 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             name: float(accuracy_score(labels, each, sample_weight=sample_weight))
             for name, each in predicted.items()
         }
+
+    def _scaler(self) -> Scaler:
+        return self.random_convolutions_._scaler()
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         return self._mean(self._logs(X, times)).numpy()

@@ -15,10 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
+from tsformer.data.panel import Padded
+from tsformer.data.preprocessor import Scaler
 from tsformer.estimators.saved import described_labels, restored_labels
 from tsformer.estimators.series import SeriesReader, Targets
 from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.weights import series_weights
+from tsformer.explain.methods import Occlusion
+from tsformer.explain.relevance import make_method, occlusion
 
 __all__ = ["LabelClassifier"]
 
@@ -101,6 +105,81 @@ class LabelClassifier(ClassifierMixin, SeriesReader):
         labels, predicted = read_targets(y, "y"), self.predict(X, times)
         check_length(len(predicted), labels, "y")
         return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+
+    @in_plain_torch
+    def explain(
+        self,
+        X: Any,
+        method: str = "occlusion",
+        target: Any = None,
+        baseline: Any = "mean",
+        *,
+        times: Any = None,
+        method_params: Mapping[str, Any] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Compute the relevance of every value of series to the logit of a class.
+
+        It is the mean fall of the logit over the windows of one channel that contain the value,
+        when the window is replaced by the baseline. The logit is what `decision_function` is made
+        of. It takes two predictions for each window's length of each channel.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+        method : {"occlusion"}, default="occlusion"
+            `TSTransformerClassifier` has more.
+        target : label or array-like (n,) of labels, optional
+            The class whose logit is explained; by default the predicted class of each series.
+        baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
+            What stands for an absent value. "mean" is the mean of each channel over the training
+            series with ``scaling="channel"``, and over the series itself otherwise.
+        method_params : dict, optional
+            ``window`` and ``stride`` in steps, such as ``{"window": 8}``; by default a tenth of the
+            longest series, and half a window.
+
+        Returns
+        -------
+        ndarray (n, channels, length) of float64
+            Zero where `X` has no value and past the end of a series; length is that of the longest.
+            Positive values speak for the class.
+
+        Raises
+        ------
+        ValueError
+            For an unknown method, option, label or baseline.
+        """
+        check_is_fitted(self)
+        if method != "occlusion":
+            raise ValueError(
+                f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
+                f"got {method!r}. TSTransformerClassifier has more methods"
+            )
+        made = make_method(method, method_params)
+        assert isinstance(made, Occlusion)
+        series = self._read(X, times, reset=False)
+        return occlusion(
+            lambda occluded: self._logits(occluded, None),
+            self._scaler(),
+            series,
+            self._explained_classes(series, target),
+            method=made,
+            baseline=baseline,
+        )
+
+    def _explained_classes(self, series: Padded, target: Any) -> Targets:
+        """Return the index of the class of each series whose logit is explained."""
+        if target is None:
+            predicted: Targets = self._logits(series, None).argmax(axis=1)
+            return predicted
+        labels = np.asarray(target)
+        if labels.ndim == 0:
+            labels = np.full(len(series), target)
+        check_length(len(series), labels, "target")
+        return self._targets(labels, "target", reset=False)
+
+    def _scaler(self) -> Scaler:
+        """Return the preprocessor whose means are the baseline of `explain`."""
+        raise NotImplementedError
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         labels = read_targets(y, name)

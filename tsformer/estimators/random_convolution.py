@@ -272,6 +272,10 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         return self._outputs(X, times)[0]
 
+    def _scaler(self) -> Scaler:
+        assert isinstance(self.preprocessor_, Scaler)
+        return self.preprocessor_
+
     def _describe_models(self) -> dict[str, Any]:
         # From the model, not from the parameters, which may have been changed since the fit.
         convolutions = self.model_.convolutions

@@ -14,7 +14,7 @@ from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.explain.logits import LogitsOfCodes, LogitsOfDifference, LogitsOfValues
 from tsformer.model import TSTransformer
 
-__all__ = ["BASELINES", "logits_from_baseline"]
+__all__ = ["BASELINES", "baseline_values", "logits_from_baseline"]
 
 BASELINES = ("mean", "zero")
 
@@ -53,10 +53,8 @@ def logits_from_baseline(
     observed = ~values.isnan()
     common: dict[str, Any] = {"series": values, "times": times, "temperature": temperature}
     common |= {"model": model, "preprocessor": preprocessor}
-    given = None if isinstance(baseline, str) else _as_given(baseline, values)
-    if given is None and baseline not in BASELINES:
-        raise ValueError(unknown("baseline", baseline, BASELINES))
     if isinstance(preprocessor, Vocabulary):
+        given = _given(baseline, values)
         stem: Any = model.stem
         vectors: Tensor = stem.embedding.weight.detach().cpu().double()
 
@@ -80,13 +78,7 @@ def logits_from_baseline(
         )
     assert isinstance(preprocessor, Scaler)
     mean, std = preprocessor.moments(values, observed)
-    if given is None:
-        given = torch.zeros_like(values)
-        if baseline == "mean":
-            own = values.nan_to_num(0.0).sum(dim=1, keepdim=True)
-            own = own / observed.sum(dim=1, keepdim=True).clamp(min=1)
-            given = (own if preprocessor.scaling is None else mean).expand_as(values)
-    empty = (given - mean) / std
+    empty = (baseline_values(baseline, preprocessor, values) - mean) / std
     return LogitsOfValues(
         rest=preprocessor.without_scaling(),
         difference=((values - mean) / std - empty).where(observed, 0.0),
@@ -95,6 +87,31 @@ def logits_from_baseline(
         size=preprocessor.size_of(values),
         **common,
     )
+
+
+def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tensor:
+    """Return the baseline of series of numbers, ``[n, L, C]``; arguments as above."""
+    given = _given(baseline, values)
+    if given is not None:
+        return given
+    if baseline == "zero":
+        return torch.zeros_like(values)
+    observed = ~values.isnan()
+    if preprocessor.scaling is None:
+        mean = values.nan_to_num(0.0).sum(dim=1, keepdim=True)
+        mean = mean / observed.sum(dim=1, keepdim=True).clamp(min=1)
+    else:
+        mean = preprocessor.moments(values, observed)[0]
+    return mean.expand_as(values)
+
+
+def _given(baseline: Any, values: Tensor) -> Tensor | None:
+    """Return a baseline in numbers as ``[n, L, C]``, and None for a name."""
+    if not isinstance(baseline, str):
+        return _as_given(baseline, values)
+    if baseline not in BASELINES:
+        raise ValueError(unknown("baseline", baseline, BASELINES))
+    return None
 
 
 def _as_given(baseline: Any, values: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tsformer.data.preprocessor import Preprocessor
+from tsformer.explain.occlusion import steps_since_start
 from tsformer.model import TSTransformer
 
 __all__ = ["LogitsOfCodes", "LogitsOfDifference", "LogitsOfValues", "batch_steps"]
@@ -89,17 +90,7 @@ class LogitsOfDifference(ABC):
     @property
     def clock(self) -> Tensor:
         """Times since the first step ``[B, L]``, in median steps; 0 past the end of a series."""
-        B, L = self.observed.shape[:2]
-        if self.times is None or self.preprocessor.time_step is None:
-            steps = torch.arange(L, dtype=torch.float64).expand(B, L)
-        else:
-            steps = (self.times - self.times[:, :1]) / self.preprocessor.time_step
-        return steps.where(self.within, 0.0)
-
-    @property
-    def within(self) -> Tensor:
-        """True up to the last step with a value, ``[B, L]``."""
-        return self.observed.any(dim=-1).long().flip(1).cumsum(dim=1).flip(1) > 0
+        return steps_since_start(self.series, self.times, self.preprocessor.time_step)
 
     def __call__(
         self,

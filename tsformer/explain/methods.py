@@ -1,6 +1,6 @@
 """The methods by name: what share of the logit of a class each value of a series has.
 
-Those of captum see a function of the difference from the baseline (`LogitsOfDifference`), so that
+They see a function of the difference from the baseline (`LogitsOfDifference`), so that
 missing values and padding, which do not differ, have a relevance of exactly 0.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.explain.attention import rollout
 from tsformer.explain.logits import LogitsOfDifference, batch_steps
+from tsformer.explain.occlusion import mean_falls, windows
 from tsformer.training.seeds import seeded
 
 __all__ = [
@@ -141,14 +141,15 @@ class GradientTimesInput(Method):
 class Occlusion(Method):
     """How much the logit falls when a window of one channel is replaced by the baseline.
 
-    The relevance of a value is the mean fall over the windows that contain it. A window is a span
-    of time, so that it holds more steps where these are denser.
+    It needs no gradient, and so explains any classifier of the package. The relevance of a value is
+    the mean fall over the windows that contain it. A window is a span of time: it holds more steps
+    where these are denser.
 
     Parameters
     ----------
     window : float, optional
         Length of a window in steps, of irregular times in median steps; by default a tenth of the
-        longest training series.
+        longest series: of a transformer, of those it was trained on.
     stride : float, optional
         From the beginning of a window to that of the next, at most a window, so that every value
         is in one; by default half the window.
@@ -168,7 +169,20 @@ class Occlusion(Method):
                 check_number(f"{option} of occlusion", value, 0, excluded=True)
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        window = _window(self.window, logits)
+        window, stride = self.sizes(logits.model.config.max_len)
+        found = mean_falls(
+            lambda hidden: self._without(hidden, logits, target),
+            logits.clock,
+            logits.channel,
+            window=window,
+            stride=stride,
+            at_once=_at_once(logits),
+        )
+        return logits.by_channel(found, total=False)
+
+    def sizes(self, length: int) -> tuple[float, float]:
+        """Return window and stride; `length` is that of the longest series."""
+        window = _window(self.window, length)
         stride = max(1.0, window // 2) if self.stride is None else self.stride
         if self.stride is not None and stride > window:
             by_default = " by default" if self.window is None else ""
@@ -176,19 +190,16 @@ class Occlusion(Method):
                 f"stride of occlusion must be at most its window, which is {window:g}{by_default}, "
                 f"or values between windows would have no relevance; got {stride!r}"
             )
-        ablation = _captum("FeatureAblation", logits)
-        shifts = [i * stride for i in range(ceil(window / stride))]
-        found = torch.zeros_like(logits.difference)
-        for shift in shifts:
-            found += ablation.attribute(
-                logits.difference,
-                baselines=0,
-                target=target,
-                additional_forward_args=logits.context,
-                feature_mask=_windows(logits, window, shift),
-                perturbations_per_eval=_at_once(logits),
-            )
-        return logits.by_channel(found / len(shifts), total=False)
+        return window, stride
+
+    @torch.no_grad()
+    def _without(self, hidden: Tensor, logits: LogitsOfDifference, target: Tensor) -> Tensor:
+        """Return the logits ``[k, B]`` with features ``[k, B, L, F]`` at the baseline."""
+        k, B = hidden.shape[:2]
+        several = logits.take(torch.arange(B).repeat(k))
+        difference = several.difference.masked_fill(hidden.flatten(0, 1), 0.0)
+        found = several(difference, *several.context).gather(1, target.repeat(k)[:, None])
+        return found.view(k, B)
 
 
 @dataclass(frozen=True)
@@ -232,7 +243,8 @@ class ShapleySampling(Method):
             )
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        groups = _windows(logits, _window(self.window, logits), 0.0)
+        window = _window(self.window, logits.model.config.max_len)
+        groups = windows(logits.clock, logits.channel, window, 0.0)
         with seeded(_seed(self.random_state), torch.device("cpu")):
             values = _captum("ShapleyValueSampling", logits).attribute(
                 logits.difference,
@@ -325,16 +337,8 @@ def _at_once(logits: LogitsOfDifference) -> int:
     return max(1, batch_steps(logits.model) // (B * L))
 
 
-def _window(window: float | None, logits: LogitsOfDifference) -> float:
-    return max(1.0, round(logits.model.config.max_len / 10)) if window is None else float(window)
-
-
-def _windows(logits: LogitsOfDifference, window: float, shift: float) -> Tensor:
-    """Return the number of the window and channel that each feature is in, ``[B, L, F]``."""
-    number = ((logits.clock + shift) / window).floor().long()
-    number = number[..., None] * logits.observed.shape[-1] + logits.channel
-    consecutive: Tensor = number.unique(return_inverse=True)[1]
-    return consecutive
+def _window(window: float | None, length: int) -> float:
+    return max(1.0, round(length / 10)) if window is None else float(window)
 
 
 def _seed(random_state: int | np.random.RandomState | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -16,13 +16,14 @@ from tsformer._names import shortened, unknown
 from tsformer._sums import check_options
 from tsformer.data.batching import in_order
 from tsformer.data.panel import Padded
-from tsformer.data.preprocessor import Preprocessor
-from tsformer.explain.baselines import logits_from_baseline
+from tsformer.data.preprocessor import Preprocessor, Scaler
+from tsformer.explain.baselines import baseline_values, logits_from_baseline
 from tsformer.explain.logits import batch_steps
-from tsformer.explain.methods import METHODS, Method
+from tsformer.explain.methods import METHODS, Method, Occlusion
+from tsformer.explain.occlusion import mean_falls, occluded_logits, steps_since_start
 from tsformer.model import TSTransformer
 
-__all__ = ["make_method", "relevance"]
+__all__ = ["make_method", "occlusion", "relevance"]
 
 
 def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
@@ -76,3 +77,43 @@ def relevance(
             total[rows, :longest] += found.detach()
     mean: npt.NDArray[np.float64] = (total / len(models)).transpose(1, 2).contiguous().numpy()
     return mean
+
+
+def occlusion(
+    logits: Callable[[Padded], npt.NDArray[np.floating]],
+    preprocessor: Scaler,
+    series: Padded,
+    classes: npt.NDArray[np.int64],
+    *,
+    method: Occlusion,
+    baseline: Any,
+) -> npt.NDArray[np.float64]:
+    """Return the relevance ``(n, C, L)`` by occlusion, of any classifier.
+
+    Parameters
+    ----------
+    logits : callable
+        From series to the logits ``[n, K]`` of all classes.
+    preprocessor : Scaler
+        Has the means of the training series, and their median step.
+    series : Padded
+        What is explained.
+    classes : ndarray [n] of int64
+        The class of each series whose logit is explained.
+    method : Occlusion
+        Its window and stride.
+    baseline
+        As in `logits_from_baseline`.
+    """
+    values = torch.from_numpy(series.values)
+    times = None if series.times is None else torch.from_numpy(series.times)
+    window, stride = method.sizes(series.n_steps)
+    falls = mean_falls(
+        occluded_logits(logits, series, classes, baseline_values(baseline, preprocessor, values)),
+        steps_since_start(values, times, preprocessor.time_step),
+        torch.arange(series.n_channels),
+        window=window,
+        stride=stride,
+    )
+    found: npt.NDArray[np.float64] = falls.where(~values.isnan(), 0.0).transpose(1, 2).numpy()
+    return np.ascontiguousarray(found)

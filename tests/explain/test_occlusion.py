@@ -1,0 +1,107 @@
+"""Occlusion of any classifier, without captum, against plain loops over its logits."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
+FEW = {"n_features": 168, "n_groups": 2}
+MODELS = {
+    "random convolutions": RandomConvolutionClassifier(**FEW, scaling="channel", random_state=0),
+    "ensemble": TSEnsembleClassifier(
+        "fast",
+        convolution_params={**FEW, "scaling": "channel"},
+        transformer_params=SMALL,
+        random_state=0,
+    ),
+}
+
+
+def by_a_loop(clf: Any, data: Any, window: float) -> np.ndarray:
+    """Return the fall of the logit of "b" for windows without overlap."""
+    scaler = getattr(clf, "random_convolutions_", clf).preprocessor_
+    found = np.zeros(data.observed.shape)
+    whole = clf._logits(data.X, data.times)[:, 1]
+    clocks = [np.arange(24.0)[: np.shape(x)[1]] for x in data.X]
+    if data.times is not None:
+        clocks = [(t - t[0]) / scaler.time_step for t in data.times]
+    for channel, number in product(range(2), range(60)):
+        X, within = [np.array(x) for x in data.X], np.zeros(data.observed.shape, dtype=bool)
+        for i, (x, clock) in enumerate(zip(X, clocks, strict=True)):
+            inside = (clock // window == number) & ~np.isnan(x[channel])
+            within[i, channel, : len(inside)] = inside
+            x[channel, inside] = scaler.mean[channel].item()
+        if within.any():
+            fall = whole - clf._logits(X, data.times)[:, 1]
+            found += within * fall[:, None, None]
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_is_the_fall_of_the_logit(model, series):
+    data = series
+    clf = MODELS[model].fit(data.X, data.y, **data.options)
+    found = clf.explain(
+        data.X, target="b", **data.options, method_params={"window": 6, "stride": 6}
+    )
+    assert found.dtype == np.float64
+    assert (found[~data.observed] == 0).all()
+    assert (found[data.observed] != 0).mean() > 0.9
+    np.testing.assert_allclose(found, by_a_loop(clf, data, 6), atol=1e-6)
+
+
+def test_windows_that_overlap_are_averaged(plain):
+    clf = MODELS["random convolutions"].fit(plain.X, plain.y)
+    by_default = clf.explain(plain.X)  # a tenth of 24 steps, and half of that
+    told = clf.explain(
+        plain.X, target=clf.predict(plain.X), method_params={"window": 2, "stride": 1}
+    )
+    np.testing.assert_array_equal(by_default, told)
+    zero = clf.explain(plain.X, baseline="zero")
+    np.testing.assert_array_equal(zero, clf.explain(plain.X, baseline=0.0))
+    assert (zero != by_default).any()
+
+
+@pytest.mark.parametrize("make", [RandomConvolutionClassifier, TSTransformerClassifier])
+def test_it_needs_no_captum(make, plain, monkeypatch):
+    small = FEW if make is RandomConvolutionClassifier else SMALL
+    clf = make(**small, random_state=0).fit(plain.X, plain.y)
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    assert clf.explain(plain.X, "occlusion").shape == plain.X.shape
+
+
+def test_a_model_finds_the_window_that_decides():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2, 40))
+    y = np.arange(60) % 2
+    X[y == 1, 1, 20:28] += np.sin(np.arange(8)) * 6
+    clf = RandomConvolutionClassifier(**FEW, random_state=0).fit(X[:40], y[:40])
+    found = clf.explain(X[40:], target=1)[y[40:] == 1]
+    channel, step = np.unravel_index(found.mean(axis=0).argmax(), (2, 40))
+    assert channel == 1
+    assert 18 <= step < 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "integrated_gradients"}, "'occlusion' for RandomConvolutionClassifier, which"),
+        ({"method_params": {"windows": 3}}, "did you mean 'window'"),
+        ({"method_params": {"stride": 5}}, "at most its window, which is 2 by default"),
+        ({"target": "d"}, "target has labels that are not in the training data"),
+        ({"baseline": "men"}, "did you mean 'mean'"),
+        ({"baseline": np.zeros(3)}, r"got \(3,\)"),
+    ],
+    ids=str,
+)
+def test_errors_say_what_is_allowed(arguments, message, plain):
+    clf = MODELS["random convolutions"].fit(plain.X, plain.y)
+    with pytest.raises(ValueError, match=message):
+        clf.explain(plain.X, **arguments)

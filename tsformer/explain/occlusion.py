@@ -1,0 +1,112 @@
+"""Occlusion: how much a logit falls without a window of one channel, for any classifier.
+
+Shape letters: `B` series, `L` time steps, `C` channels, `F` features of a step, `K` classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tsformer.data.panel import Padded
+
+__all__ = ["mean_falls", "occluded_logits", "steps_since_start", "windows"]
+
+
+def mean_falls(
+    logits: Callable[[Tensor], Tensor],
+    clock: Tensor,
+    channel: Tensor,
+    *,
+    window: float,
+    stride: float,
+    at_once: int = 1,
+) -> Tensor:
+    """Return the mean fall of a logit over the windows that contain each feature.
+
+    Parameters
+    ----------
+    logits : callable
+        From which features are hidden, Tensor ``[k, B, L, F]`` of bool, to logits ``[k, B]``.
+    clock : Tensor [B, L]
+        Times since the first step, in median steps.
+    channel : Tensor [F] of int64
+        The channel that each feature is of.
+    window, stride : float
+        In median steps.
+    at_once : int, default=1
+        Windows hidden in one call of `logits`.
+
+    Returns
+    -------
+    Tensor [B, L, F] of float64
+    """
+    n_shifts = ceil(window / stride)
+    found = torch.zeros(*clock.shape, len(channel), dtype=torch.float64)
+    whole = logits(torch.zeros(1, *found.shape, dtype=torch.bool))
+    for shift in range(n_shifts):
+        number = windows(clock, channel, window, shift * stride)
+        for some in torch.arange(int(number.max()) + 1).split(at_once):
+            hidden = number == some[:, None, None, None]
+            falls = whole - logits(hidden)
+            found += (hidden * falls[..., None, None]).sum(dim=0)
+    return found / n_shifts
+
+
+def windows(clock: Tensor, channel: Tensor, window: float, shift: float) -> Tensor:
+    """Return the number of the window and channel that each feature is in, ``[B, L, F]``."""
+    number = ((clock + shift) / window).floor().long()
+    number = number[..., None] * (int(channel.max()) + 1) + channel
+    consecutive: Tensor = number.unique(return_inverse=True)[1]
+    return consecutive
+
+
+def steps_since_start(values: Tensor, times: Tensor | None, time_step: float | None) -> Tensor:
+    """Return the clock ``[B, L]`` of `mean_falls`; 0 past the end of a series."""
+    B, L = values.shape[:2]
+    within = (~values.isnan()).any(dim=-1).long().flip(1).cumsum(dim=1).flip(1) > 0
+    if times is None or time_step is None:
+        steps = torch.arange(L, dtype=torch.float64).expand(B, L)
+    else:
+        steps = (times - times[:, :1]) / time_step
+    return steps.where(within, 0.0)
+
+
+def occluded_logits(
+    logits: Callable[[Padded], npt.NDArray[np.floating]],
+    series: Padded,
+    classes: npt.NDArray[np.int64],
+    baseline: Tensor,
+) -> Callable[[Tensor], Tensor]:
+    """Return the function that `mean_falls` calls, of any classifier.
+
+    Parameters
+    ----------
+    logits : callable
+        From series to logits ``[B, K]``.
+    series : Padded
+        What is explained.
+    classes : ndarray [B] of int64
+        The class of each series whose logit is returned.
+    baseline : Tensor [B, L, C]
+        The values that replace hidden ones; a missing value stays missing.
+    """
+    values, empty = series.values, baseline.numpy()
+    empty = np.where(np.isnan(values), np.nan, empty)
+
+    def without(hidden: Tensor) -> Tensor:
+        of_class = [
+            logits(replace(series, values=np.where(each, empty, values)))[
+                np.arange(len(classes)), classes
+            ]
+            for each in hidden.numpy()
+        ]
+        return torch.from_numpy(np.stack(of_class)).double()
+
+    return without
