@@ -150,7 +150,7 @@ def test_a_long_table_is_recognised(table):
     assert advice in said
     X = eval(advice.removesuffix(";"), {"tsformer": tsformer, "X": table})
     assert len(X) == table["case"].nunique()
-    assert warned(X) == ""
+    assert warned([x.drop(columns="label", errors="ignore") for x in X]) == ""
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
@@ -192,6 +192,127 @@ def test_real_tables_are_not_mistaken():
     pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
     X, _ = load_dataset("ItalyPowerDemand", "train")
     assert warned(pd.DataFrame(X[:, 0])) == warned(X[:, 0].round()) == ""
+
+
+# --- columns of ids ------------------------------------------------------------------------------
+
+STEPS = pd.DataFrame(RNG.normal(size=(8, 60)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "id",
+            "ID",
+            "case_id",
+            "patientId",
+            "SubjectID",
+            "uuid",
+            "Unnamed: 0",
+            "index",
+            "subject",
+        ),
+        *("patient nr", "series", "label", "target", "Versuchsperson", "age"),
+    ],
+)
+@pytest.mark.parametrize("steps", [range(60), [f"t{i}" for i in range(60)], np.arange(60) / 4])
+def test_a_column_that_is_no_step_is_warned_of(name, steps):
+    X = STEPS.set_axis(steps, axis=1)
+    X.insert(0, name, range(8))
+    said = warned(X)
+    assert (
+        f"not as other steps: [{name!r}]; leave them out with X.drop(columns=[{name!r}]);" in said
+    )
+    assert warned(X.drop(columns=[name])) == ""
+
+
+def test_ids_among_steps_without_numbers_are_known_by_name():
+    X = STEPS.iloc[:, :4].set_axis(["case_id", "morning", "noon", "night"], axis=1)
+    assert "['case_id']" in warned(X)
+    assert warned(X.drop(columns="case_id")) == ""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        range(60),
+        range(-30, 30),
+        np.linspace(-1, 1, 60),
+        [f"sample{i}" for i in range(60)],
+        [f"id_{i}" for i in range(60)],
+        [f"t{i}" for i in range(-30, 30)],
+        pd.date_range("2024-02-20", periods=60, freq="h"),
+        [f"{i}:{j:02d}" for i in range(6) for j in range(10)],
+        [f"{axis}{i}" for axis in "xy" for i in range(30)],
+        [f"{channel}{i}" for channel in ("a", "b") for i in range(29)] + ["c0", "c1"],
+        [chr(97 + i // 26) + chr(97 + i % 26) for i in range(60)],
+    ],
+)
+def test_steps_are_not_mistaken_for_ids(steps):
+    assert warned(STEPS.set_axis(steps, axis=1)) == ""
+
+
+def with_channel(values, name="c", n=8):
+    """Return series of which one channel has the values."""
+    table = pd.DataFrame({"a": RNG.normal(size=n * 5), name: np.ravel(values)})
+    return [table.iloc[5 * i : 5 * i + 5] for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(8).repeat(5),
+        np.arange(4.0).repeat(10),
+        RNG.normal(size=8).repeat(5),
+        np.where(np.arange(40) % 7 == 0, np.nan, np.arange(8).repeat(5)),
+        np.where(np.arange(40) < 5, np.nan, np.arange(8).repeat(5)),
+    ],
+    ids=["one each", "several of one", "not whole", "gaps", "one series without"],
+)
+def test_a_channel_that_is_constant_within_every_series_is_warned_of(values):
+    X = with_channel(values)
+    said = warned(X)
+    assert "do not change within any series: ['c']; leave them out with" in said
+    assert "[x.drop(columns=['c']) for x in X]" in said
+    assert "X.drop(columns=['c'])" in warned(pd.concat(X, keys=range(8)), flat=False)
+    X = [x.drop(columns=["c"]) for x in X]
+    assert warned(X) == ""
+
+
+@pytest.mark.parametrize("name", ["id", "subject", "case_id", "index", "Unnamed: 0"])
+def test_a_channel_of_whole_numbers_that_is_named_like_an_id_is_warned_of(name):
+    assert f"within any series: [{name!r}]" in warned(with_channel(np.arange(40), name))
+    assert warned(with_channel(RNG.normal(size=40), name)) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "n"),
+    [
+        (np.zeros(40), 8),
+        (np.repeat([0, 1], [38, 2]), 8),
+        (np.arange(5) > 2, 1),
+        (np.full(5, 7), 1),
+        (np.where(np.arange(40) % 5, np.nan, np.arange(40)), 8),
+    ],
+    ids=["constant", "seldom changes", "one series", "one constant series", "one value each"],
+)
+def test_channels_are_not_mistaken_for_ids(values, n):
+    assert warned(with_channel(values, n=n)) == ""
+
+
+def test_arrays_have_no_columns_to_leave_out():
+    assert warned(np.stack([x.to_numpy().T for x in with_channel(np.arange(8).repeat(5))])) == ""
+
+
+def test_ids_are_warned_of_in_fit():
+    clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
+    long = pd.concat(with_channel(np.arange(8).repeat(5), "subject"), keys=range(8)).reset_index()
+    X = from_long(long, case="level_0", time="level_1", value=["a", "subject"])
+    with pytest.warns(LayoutWarning, match=r"channels.*\['subject'\].*value= of from_long"):
+        clf.fit(X, [0, 1] * 4)
+    with pytest.warns(LayoutWarning, match=r"steps.*\['id'\]"):
+        clf.fit(STEPS.assign(id=range(8)).rename(columns=str), [0, 1] * 4)
 
 
 # --- where it is said ----------------------------------------------------------------------------

@@ -377,6 +377,11 @@ def test_no_file_and_no_parquet(tmp_path):
             "read as a series of 4 steps: 'id', 't', 'a', 'b'",
         ),
         (
+            f"nr,y,{','.join(f't{i}' for i in range(12))}\n1,x{',0' * 12}\n",
+            {"label": "y"},
+            "named like ids, or not as other steps: 'nr'. Name the column of ids with --case",
+        ),
+        (
             f",{','.join('abcdefghijkl')}\n0{',1' * 12}\n",
             {"labelled": False},
             "column 1 of x.csv has no name and is left out",

@@ -1,8 +1,10 @@
-"""Layouts that are probably not what was meant: channels for steps, long tables for wide ones."""
+"""Layouts that are probably not what was meant: channels for steps, long tables, columns of ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import permutations
@@ -18,7 +20,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.panel import Floats
 from tsformer.data.series import SeriesSource
 
-__all__ = ["LayoutWarning", "layout_is_checked", "swapped_axes", "warn_of_layout"]
+__all__ = ["LayoutWarning", "id_columns", "layout_is_checked", "swapped_axes", "warn_of_layout"]
 
 #: Series are read right if they change from step to step by less than this share of what they
 #: change from channel to channel: on the archives' multivariate problems it is .06 to .72.
@@ -31,14 +33,28 @@ _TIMES = ("time", "step", "date", "day", "hour", "minute", "second")
 _MOST_COLUMNS, _MOST_ROWS = 20, 100_000
 #: Series that are looked at.
 _MOST_SERIES = 50
+#: Words of a name that say that a column has ids,
+_ID = {"id", "ids", "uid", "uuid", "guid", "identifier"}
+#: and what ids are of: alone they are the name of such a column, or with a word for number.
+_ID_OF = (
+    *("case", "client", "customer", "individual", "instance", "participant", "patient", "person"),
+    *("record", "row", "sample", "series", "subject", "user"),
+)
+_ID_NAME = re.compile(f"({'|'.join(_ID_OF)})s?(id|index|key|no|nr|num|number|code|name)?")
+#: Columns that pandas makes of an index.
+_INDEX = re.compile(r"index|level_\d+|unnamed: \d+")
+#: Most columns of a wide table that are named otherwise than its steps.
+_MOST_ODD = 3
 
 
 class LayoutWarning(UserWarning):
     """Series are probably laid out otherwise than they are read.
 
     `fit` issues it if channels outnumber steps although values do not change less from step to
-    step than from channel to channel, so that an array may be ``(n, length, channels)``; and if two
-    columns of a table ``(n, length)`` look like the case and the time of a long table.
+    step than from channel to channel, so that an array may be ``(n, length, channels)``; if two
+    columns of a table ``(n, length)`` look like the case and the time of a long table; and if a
+    column that is read as a step or a channel is named like an id, or not as the other steps, or
+    does not change within any series. A static covariate as a channel is one of these.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -105,6 +121,21 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
                 f"time={time!r}, value={values[:5]}); {_SILENCE}",
                 LayoutWarning,
             )
+        elif columns := id_columns(names):
+            warn_caller(
+                f"X has columns that are read as steps, but are named like ids, or not as other "
+                f"steps: {columns}; leave them out with X.drop(columns={columns}); {_SILENCE}",
+                LayoutWarning,
+            )
+    elif channels := _id_channels(X, series):
+        drop = f".drop(columns={channels})"
+        drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
+        warn_caller(
+            f"X has columns that are read as channels, but are named like ids, or do not change "
+            f"within any series: {channels}; leave them out with {drop}, by value= of from_long, "
+            f"or by --value; {_SILENCE}",
+            LayoutWarning,
+        )
     elif not isinstance(X, pd.DataFrame) and series.channels is None and _may_be_swapped(series):
         n, length, channels = len(series), series.n_steps, series.n_channels
         warn_caller(
@@ -114,6 +145,30 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
         )
 
 
+def id_columns(names: Sequence[Any]) -> list[Any]:
+    """Return the columns of a wide table that are probably no steps.
+
+    These are named like an id, or otherwise than all other columns, whose names differ in their
+    numbers alone.
+
+    Examples
+    --------
+    >>> id_columns(["subject", "age", "t0", "t1", "t2", "t3", "t4", "t5"])
+    ['subject', 'age']
+    >>> id_columns(["id1", "id2", "id3"]), id_columns([0, 1, 2.5])
+    ([], [])
+    """
+    stems = [_stem(name) for name in names]
+    counts = Counter(stems)
+    (_, most), *_ = counts.most_common(1)
+    odd = most >= max(len(names) - _MOST_ODD, 5)
+    return [
+        name
+        for name, stem in zip(names, stems, strict=True)
+        if len(names) > 1 and counts[stem] == 1 and (odd or _is_id(name))
+    ]
+
+
 def swapped_axes(X: Any) -> str:
     """Return the expression that swaps channels and steps of `X`."""
     if isinstance(X, torch.Tensor):
@@ -121,6 +176,47 @@ def swapped_axes(X: Any) -> str:
     if isinstance(X, (list, tuple)) and hasattr(X[0], "T"):
         return "[x.T for x in X]"
     return "np.transpose(X, (0, 2, 1))"
+
+
+def _stem(name: Any) -> str:
+    """Return a name without its numbers."""
+    text = str(name)
+    try:
+        float(text)
+    except ValueError:
+        return re.sub(r"[-+]?\d+(\.\d+)?", "#", text)
+    return "#"
+
+
+def _is_id(name: Any) -> bool:
+    """Whether a name is that of a column of ids."""
+    text = str(name)
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
+    named = _ID.intersection(words) or _ID_NAME.fullmatch("".join(words))
+    return bool(named or _INDEX.fullmatch(text.strip().lower()))
+
+
+def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
+    """Return the channels of tables that are named like ids, or constant within every series."""
+    first = X[0] if isinstance(X, (list, tuple)) else X
+    if series.n_channels < 2 or not (series.channels or isinstance(first, pd.DataFrame)):
+        return []
+    names: list[Any] = list(series.channels or first.columns)
+    changes = np.zeros(len(names), dtype=bool)
+    whole = ~changes
+    least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    for index in series.parts():
+        values = series.read(index).values
+        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+        whole &= (np.isnan(low) | (low == np.round(low)) & (high == np.round(high))).all(axis=0)
+        changes |= (low < high).any(axis=0)
+        if changes.all():
+            break
+        low[np.count_nonzero(~np.isnan(values), axis=1) < 2] = np.nan  # a single step is constant
+        least = np.fmin(least, np.fmin.reduce(low, axis=0))
+        most = np.fmax(most, np.fmax.reduce(low, axis=0))
+    suspect = ~changes & (least < most) | whole & np.array([_is_id(name) for name in names])
+    return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
 
 
 def _may_be_swapped(series: SeriesSource) -> bool:

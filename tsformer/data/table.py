@@ -23,6 +23,7 @@ import pandas as pd
 
 from tsformer._names import nearest, shortened, unknown
 from tsformer.data.ids import refuse_nul
+from tsformer.data.layout import id_columns
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET
 from tsformer.data.text import MISSING, ending, first_cells, has_names, open_text, unpacking
@@ -373,6 +374,13 @@ def _complete(
                 f"each row of {path} is read as a series of {len(schema.value)} steps: "
                 f"{_listed(schema.value)}. For a table with one row per observation, name its "
                 "columns with --case and --time",
+                stacklevel=4,
+            )
+        elif schema.time is None and (columns := id_columns(schema.value)):
+            warnings.warn(
+                f"{path} has columns that are read as steps, but are named like ids, or not as "
+                f"other steps: {_listed(columns)}. Name the column of ids with --case, and the "
+                "columns of steps with --value",
                 stacklevel=4,
             )
     elif schema.time is None and by_model and [name for name in others if name]:
