@@ -1,15 +1,18 @@
-"""Write a file in one step, and notice that a file changed."""
+"""Write a file in one step, never over what is read, and notice that a file changed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
-__all__ = ["FileVersion", "changed", "replacing"]
+__all__ = ["FileVersion", "changed", "check_output", "replacing"]
+
+#: What tells a folder of this package, whose files belong together, and what it is.
+_OWN_FOLDERS = {"estimator.json": "a saved model", "series-00000.npy": "a folder of series"}
 
 
 class FileVersion(NamedTuple):
@@ -39,6 +42,34 @@ def changed(path: str | os.PathLike[str]) -> str:
         "change, its inode or its header differs. Leave files as they are until fit and predict "
         "return, and call them again"
     )
+
+
+def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = False) -> None:
+    """Raise ValueError if writing to `path` would damage what a command reads, or a model.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder to write.
+    inputs : iterable of Path
+        Files, and folders in which nothing is written. Links are followed.
+    replaces : bool, default=False
+        Whether `path` is a folder, which may be one of this package already.
+    """
+    around = [path.resolve(), *path.resolve().parents]
+    for source in (source for source in inputs if source.exists()):
+        within = around if source.is_dir() and not replaces else around[:1]
+        if any(each.exists() and each.samefile(source) for each in within):
+            raise ValueError(
+                f"{path} cannot be written, since {source} is read; name another place with --out"
+            )
+    for folder in around[1:] if replaces else around:
+        for name, kind in _OWN_FOLDERS.items():
+            if (folder / name).is_file():
+                raise ValueError(
+                    f"{path} cannot be written, since {folder} is {kind}; name another place with "
+                    "--out"
+                )
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +164,83 @@ def test_a_file_without_the_names_of_columns(folder, run):
     assert "each of the 67 series of x.tsv has a label of its own" in err
     _, err = run("fit", "x.tsv", "--no-header", *SMALL, exits=2)
     assert "name the column of x.tsv that has the labels, with --label" in err
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """Files by several names, and folders as they are told from others."""
+    monkeypatch.chdir(tmp_path)
+    scores = "dataset,method,seed,score\nA,x,0,1\nA,y,0,0\nB,x,0,1\nB,y,0,0\n"
+    for path, text in {
+        "new.csv": "id,t,a,y\n1,0,1,x\n",
+        "scores.csv": scores,
+        "pairs.csv": scores,
+        "model/estimator.json": "{}",
+        "series/index.json": "{}",
+        "series/series-00000.npy": "",
+        "series/labels.npy": "",
+        "data/Own/Own_TEST.ts": "",
+        "mine/report.md": "mine",
+        "mine/summary.md": "mine",
+        "mine/pairs.png": "mine",
+        "sub/x": "",
+    }.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+    os.link("new.csv", "hard.csv")
+    Path("soft.csv").symlink_to("new.csv")
+    Path("link").symlink_to("model")
+    return tmp_path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict model new.csv --out new.csv",
+        "predict model new.csv --out sub/../new.csv",
+        "predict model new.csv --out hard.csv",
+        "predict model new.csv --out soft.csv",
+        "predict model soft.csv --out new.csv",
+        "predict model new.csv --out model/x.csv",
+        "predict model new.csv --out link/x.csv",
+        "predict model new.csv --out model/estimator.json",
+        "predict model new.csv --out series/labels.npy",
+        "predict model series/ --out series/x.csv",
+        "explain model new.csv --out hard.csv",
+        "explain model new.csv --out model/why",
+        "explain model Own --out data/Own/Own_TEST.ts",
+        "fit new.csv --label y --out model/x",
+        "fit new.csv --label y --init-from model --out model",
+        "fit new.csv --label y --init-from model --out link",
+        "fit new.csv --label y --checkpoint model",
+        "pretrain new.csv --label y --out series",
+        "pretrain new.csv --init-from x --out series/x",
+        "convert new.csv model/x.ts --case id --time t",
+        "convert series/ --out series/again",
+        "convert new.csv hard.csv --case id --time t",
+        "compare --data new.csv --label y --out model",
+        "compare --data new.csv --label y --out model/results",
+        "compare --datasets BasicMotions --encodings none --out mine",
+        "demo --out model/x",
+        "plot-encoding fixed --out model/fixed",
+        "report scores.csv --out model",
+        "report scores.csv --out mine",
+        "statistics scores.csv --out model",
+        "statistics pairs.csv --out .",
+        "statistics scores.csv --out mine",
+    ],
+)  # fmt: skip
+def test_nothing_that_is_read_and_no_folder_of_others_is_overwritten(command, models, run):
+    before = content(models)
+    _, err = run(*command.split(), exits=2)
+    after = content(models)
+    assert re.search(r"cannot be written|overwritten|choose another|No such option", err), err
+    assert {path: after.get(path) for path in before} == before
+    assert not [path for path in after if path not in before and "mlflow" not in path]
 
 
 def test_labels_that_the_model_does_not_know_are_named(folder, run):

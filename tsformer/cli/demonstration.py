@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tsformer._files import check_output
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.studies import run_and_show
 
@@ -39,6 +40,7 @@ def demo(
     """
     from tsformer.studies import Study
 
+    check_output(out)
     budget = {"max_epochs": max_epochs}
     study = Study(DATASETS, ENCODINGS, seeds=SEEDS, parameters=budget, title="demo")
     minutes = max(1, round((SECONDS_BESIDE + SECONDS_PER_EPOCH * max_epochs) / 60))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tsformer._files import check_output
 from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
@@ -254,6 +255,10 @@ def _trained(
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
 
+    inputs = [*_paths(dataset), *_paths(getattr(estimator, "init_from", None))]
+    for folder in (out, estimator.checkpoint_dir):
+        if folder is not None:
+            check_output(Path(folder), inputs, replaces=folder is out)
     check_parameters(estimator.get_params(deep=False))  # `fit` does so when there is a run already
     for part in str(estimator.encoding).split("+"):
         find(part.strip())
@@ -353,6 +358,8 @@ def predict(
     from tsformer.training.distributed import process_group
     from tsformer.training.plan import resolve_device
 
+    if out is not None:
+        check_output(out, [model, *_paths(file)])
     with process_group(resolve_device("auto")) as ranks:
         classifier, found = _read_for(model, file, columns, labelled=False)
         cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
@@ -505,8 +512,8 @@ def explain(
     from tsformer.explain import BASELINES, most_relevant_windows
     from tsformer.plots import plot_relevance
 
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder; name a file, as in --out {out / 'why.png'}")
+    out = parsing.picture(out)
+    check_output(out, [model, *_paths(dataset)])
     classifier, found = _read_for(model, dataset, columns, labelled=False)
     method = method or inspect.signature(classifier.explain).parameters["method"].default
     row = _row(case, found, dataset)
@@ -538,7 +545,6 @@ def explain(
         channels=series.channels,
         title=title,
     )
-    out = out if out.suffix else out.with_suffix(".png")
     figure.savefig(out)
     typer.echo(title)
     for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance[:, :length]), 1):
@@ -546,6 +552,17 @@ def explain(
         name = channel if series.channels is None else series.channels[channel]
         typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {share:+.3f}")
     typer.echo(f"drawn to {out}")
+
+
+def _paths(source: str | None) -> list[Path]:
+    """Return where a source is: its path, or the folder of a data set."""
+    from tsformer.data.archive import folder_of
+    from tsformer.data.sources import is_file
+
+    if source is None or is_file(source) or Path(source).exists():
+        return [] if source is None else [Path(source)]
+    home = folder_of(source)
+    return [] if home is None else [home]
 
 
 def _row(case: str, found: Source, dataset: str) -> int:

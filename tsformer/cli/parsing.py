@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Any
 
-__all__ = ["as_setting", "columns", "names", "number", "seeds", "settings", "varied"]
+__all__ = ["as_setting", "columns", "names", "number", "picture", "seeds", "settings", "varied"]
 
 
 def names(text: str) -> tuple[str, ...]:
     """Split ``"a,b"`` at the commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def picture(path: Path) -> Path:
+    """Return the file of a picture, which is PNG if its name has no ending."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file, as in --out {path / 'why.png'}")
+    return path if path.suffix else path.with_suffix(".png")
 
 
 def columns(lists: list[str]) -> list[str] | None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tsformer._files import check_output
 from tsformer.cli import parsing
 
 __all__ = ["plot_encoding"]
@@ -49,10 +50,8 @@ def plot_encoding(
             raise ValueError(
                 f"--set is for options of the encoding; set {name} with --{flag} {options[name]}"
             )
+    out = parsing.picture(out or Path(f"encoding_{encoding}.png"))
+    check_output(out)
     figure = plot_encoding(encoding, length, d_model=d_model, n_heads=heads, **options)
-    out = out or Path(f"encoding_{encoding}.png")
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder; name a file, as in --out {out / 'x.png'}")
-    out = out if out.suffix else out.with_suffix(".png")
     figure.savefig(out)
     typer.echo(f"{encoding} drawn to {out}")

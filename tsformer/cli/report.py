@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.statistics import Published, Rope, Vary
 
@@ -46,6 +47,8 @@ def report(
     """
     from tsformer.studies.report.write import write_report
 
+    if out is not None:
+        check_output(out)
     columns = parsing.columns(vary)
     words = ["tsformer", "report", str(study)]
     words += ["--out", str(out)] if out is not None else []

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.printing import table
 
 if TYPE_CHECKING:
     from tsformer.studies import Statistics
+
+_FILES = ("pairs.csv", "critical_difference.png", "pairs.png")
 
 __all__ = ["Published", "Rope", "Vary", "statistics"]
 
@@ -56,6 +59,7 @@ def statistics(
       tsformer statistics scores.csv --vary stem
       tsformer statistics results/compare --published experiments/results/published
     """
+    from tsformer.studies._files import check_folder
     from tsformer.studies.analysis.analyse import analyse
     from tsformer.studies.analysis.plots import plot_critical_difference, plot_pairs
     from tsformer.studies.analysis.scores import read_study
@@ -77,6 +81,9 @@ def statistics(
         if out is None:
             continue
         folder = out / each.label if each.label else out
+        files = [path for path in (results, *published) if path.is_file()]
+        check_output(folder / _FILES[0], files)
+        check_folder(folder, _FILES, sign=_FILES[0], text="better,worse,")
         folder.mkdir(parents=True, exist_ok=True)
         each.statistics.pairs.to_csv(folder / "pairs.csv", index=False)
         plot_critical_difference(each.statistics).savefig(

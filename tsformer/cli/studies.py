@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Set
@@ -162,6 +163,8 @@ def compare(
     """
     from tsformer.studies import Study
 
+    for file in ("results.csv", "failures.csv"):
+        check_output(out / file, [Path(source) for source in (data, test) if source is not None])
     if data is None and (columns or any(x is not None for x in (test, folds, group))):
         raise ValueError(
             "--test, --folds, --group and the options for columns are for a file named with --data"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from tsformer._files import check_output
 from tsformer.cli import parsing
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def convert(
     """
     from tsformer.data.sources import convert_to_folder, read_source, write_series
 
+    check_output(out or Path(files[-1]), map(Path, files if out else files[:-1]))
     if out is not None:
         n, labelled = convert_to_folder(files, out, columns, split=split)
         typer.echo(f"{n} series with{'' if labelled else 'out'} labels written to {out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,28 @@ from pandas.api.types import is_object_dtype
 
 from tsformer._files import replacing
 
-__all__ = ["to_csv", "write_atomically"]
+__all__ = ["check_folder", "to_csv", "write_atomically"]
+
+
+def check_folder(folder: Path, names: Iterable[str], *, sign: str, text: str) -> None:
+    """Raise FileExistsError if a file to be written is there, and is not of this package.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are to be written.
+    names : iterable of str
+        Their names.
+    sign, text : str
+        One of the files, and what it contains if this package wrote the files.
+    """
+    found = next((folder / name for name in names if (folder / name).exists()), None)
+    own = folder / sign
+    if found is not None and not (own.is_file() and text.encode() in own.read_bytes()):
+        raise FileExistsError(
+            f"{found} was not written by tsformer and would be overwritten: choose another folder "
+            "with --out, or move the file"
+        )
 
 
 def to_csv(results: pd.DataFrame) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tsformer
 from tsformer._optional import require
 from tsformer.baselines.catalogue import BASELINES
-from tsformer.studies._files import write_atomically
+from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import plot_mean_gains
 from tsformer.studies.analysis.published import Paths
@@ -127,9 +127,11 @@ def write_findings(
     title = _title(scores)
     pictures = [block for block in blocks if isinstance(block, Picture)]
     figures = tuple(folder / f"{picture.name}.png" for picture in pictures)
+    files = ReportFiles(folder / "report.html", folder / "report.md", figures)
+    names = [path.name for path in (files.html, files.markdown, *figures)]
+    check_folder(folder, names, sign="report.md", text="tsformer")
     for picture, path in zip(pictures, figures, strict=True):
         write_atomically(picture.png, path)
-    files = ReportFiles(folder / "report.html", folder / "report.md", figures)
     write_atomically(html(title, blocks), files.html)
     write_atomically(markdown(title, blocks), files.markdown)
     return files

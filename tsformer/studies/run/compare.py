@@ -17,7 +17,7 @@ import pandas as pd
 
 from tsformer._optional import require
 from tsformer.encodings.registry import find
-from tsformer.studies._files import write_atomically
+from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
@@ -163,11 +163,14 @@ def compare(
         Problem.load(name, study.resamples - 1)  # the last: a problem with folds has only so many
         for number, size in itertools.product(range(study.resamples), study.train_sizes):
             n_train(name, number, size)
+    folder = Path(out)
+    if not (folder / "results.csv").exists():  # ResultStore judges what is there
+        names = ("study.json", "summary.md", "failures.csv", "comparison.png")
+        check_folder(folder, names, sign="study.json", text='"datasets"')
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
-        folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
         result_store = ResultStore(study, store, folder / "results.csv")
         result_store.open()
