@@ -19,14 +19,17 @@ install: $(INSTALLED) ## create .venv with everything that development and the t
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "tsformer needs Python 3.11 or newer; pass its path: make install PYTHON=/path/to/python" >&2; exit 1; }
 	@rm -f $@
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,docs,test,dev]"
+	@echo "creating .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv
+	@echo "installing tsformer and its dependencies, log in .venv/install.log"
+	@$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,docs,test,dev]" >.venv/install.log 2>&1 \
+		|| { tail -n 20 .venv/install.log >&2; exit 1; }
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
 demo test test-fast test-slow test-processes coverage: export OMP_NUM_THREADS := 1
 
-demo: install ## train, track and compare four encodings on three real problems
+demo: install ## compare six encodings on two real data sets, then try the default model
 	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
 
 # The ground floors without what trains or measures; all else is left to `make test`.

@@ -32,6 +32,10 @@ __all__ = ["RESULTS", "costs_and_scores", "picture", "table"]
 
 RESULTS = COMMITTED / "default_against_the_field/results.csv"
 DEFAULT = "tsformer"
+#: They show what accuracy means on these data sets; the picture leaves them out.
+CONTROLS = ("majority", "summary-ridge")
+#: Published methods of the README's table, beside four that were fitted in the study.
+ROCKETS = ("ROCKET", "InceptionTime")
 #: Our own methods, and the accuracies of the first scoring of the same problems.
 OURS = (DEFAULT, "ensemble", "random-convolutions")
 HYDRA = "multirocket-hydra"
@@ -40,7 +44,7 @@ THIRD_SCORING = COMMITTED / "confirmation_3_averages.csv"
 #: The methods of the study, as the reader calls them.
 LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
-    "ensemble": '`TSEnsembleClassifier(quality="fast")`',
+    "ensemble": "`TSEnsembleClassifier()`",
     "random-convolutions": "`RandomConvolutionClassifier()`",
     "minirocket": "MiniRocket (aeon)",
     "multirocket": "MultiRocket (sktime)",
@@ -119,6 +123,25 @@ def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     return markdown_table(header, [row for _, row in rows])
 
 
+def short_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
+    """Six methods on the same data sets: mean accuracy and median processor seconds of a fit."""
+    fits = untouched(results)
+    fitted = fits.pivot_table("accuracy", "dataset", "method")[[*OURS, HYDRA]]
+    scores = fitted.join(published_accuracies(published)[list(ROCKETS)]).dropna()
+    shared = fits[fits["dataset"].isin(scores.index)]
+    seconds = shared.groupby(["method", "dataset"])["fit_cpu_seconds"].mean()
+    medians = seconds.groupby("method").median()
+    rows = [
+        (
+            LABELS.get(name) or marked(name),
+            f"{accuracy:.3f}",
+            f"{medians[name]:.2g}" if name in medians else "–",
+        )
+        for name, accuracy in scores.mean().sort_values(ascending=False).items()
+    ]
+    return markdown_table((f"method, {len(scores)} data sets", " mean accuracy", " seconds"), rows)
+
+
 def _median_and_most(fits: pd.DataFrame, column: str) -> dict[str, str]:
     """Return the median over problems of each method's seconds, and the most of them."""
     seconds = fits.groupby(["method", "dataset"])[column].mean().groupby("method")
@@ -167,7 +190,7 @@ def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
 def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
     """Return the median seconds and mean accuracy of each method, where all have been fitted."""
     fits = untouched(results)
-    fits = fits[fits["method"] != "majority"]
+    fits = fits[~fits["method"].isin(CONTROLS)]
     values = ["accuracy", "fit_cpu_seconds"]
     each = fits.pivot_table(values, "dataset", "method").dropna()
     return pd.DataFrame(
@@ -182,7 +205,6 @@ def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
 def picture(results: Path = RESULTS) -> Figure:
     """Draw accuracy against seconds of fit, a point for each method."""
     points = costs_and_scores(results)
-    shown, untouched_ones = points["problems"].iloc[0], untouched(results)["dataset"].nunique()
     figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
     ax = figure.subplots()
     for name, row in points.iterrows():
@@ -201,14 +223,11 @@ def picture(results: Path = RESULTS) -> Figure:
             color=color,
         )
     ax.set_xscale("log")
-    ax.margins(x=0.3, y=0.12)
+    ax.margins(x=0.25, y=0.2)
     ax.grid(alpha=0.3)
-    ax.set_xlabel("processor seconds of a fit on one core, median over problems (log scale)")
+    ax.set_xlabel("processor seconds of a fit on one core, median over data sets (log scale)")
     ax.set_ylabel("mean accuracy")
-    few = "" if shown == untouched_ones else ", those that all methods were fitted on"
-    ax.set_title(
-        f"{shown} of {untouched_ones} problems on which nothing was chosen{few}", fontsize=10
-    )
+    ax.set_title(f"{points['problems'].iloc[0]} held-out data sets", fontsize=10)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return figure
@@ -223,6 +242,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
+    print(short_table(options.results))
     print(table(options.results))
     print(comparisons(options.results))
     write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")

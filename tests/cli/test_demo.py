@@ -14,66 +14,90 @@ from tsformer.cli import main
 demonstration = pytest.importorskip("tsformer.cli.demonstration", reason='needs the extra "cli"')
 invocation = pytest.importorskip("tsformer.cli.invocation")
 
-SUMMARY = pd.DataFrame(
-    [("A", "none", 0.9), ("A", "lspe", 0.7), ("B", "none", 0.5), ("B", "lspe", 1.0)],
-    columns=["dataset", "encoding", "accuracy"],
-)
+SCORES = {"none": 0.5, "fixed": 0.7, "learnable": 0.7, "lspe": 0.79, "rope": 0.6, "erpe": 0.8}
 
 
 @pytest.fixture
 def demo(monkeypatch, tmp_path, capsys):
-    """Run the command, its study being made up, and return the study and the lines printed."""
-    asked = []
+    """Run the command with made-up results; return the studies and what it prints."""
+    studies = []
 
-    def run(report: Path | None, *options: object) -> list[str]:
+    def run(*arguments: object, scores=SCORES) -> list[str]:
         def instead(study, **options):
-            asked.append((study, options))
-            print("THE STUDY")
+            studies.append((study, options))
+            print("RUN", study.title)
+            rows = [
+                {"dataset": data, "encoding": name, "accuracy": score, "fit_cpu_seconds": 2.0}
+                for data in study.datasets
+                for name, score in (scores if study.encodings else {"tsformer": 0.9}).items()
+            ]
+            results = pd.DataFrame(rows)
+            if not study.encodings:
+                results = results.rename(columns={"encoding": "method"})
             return SimpleNamespace(
-                report_path=report, ui_command="tsformer ui", summary=lambda: SUMMARY
+                results=results,
+                failures=pd.DataFrame(columns=["error"]),
+                unrecorded=pd.DataFrame(),
+                figure_path=tmp_path / "comparison.png",
+                report_path=tmp_path / "report.html",
+                ui_command="tsformer ui",
             )
 
-        monkeypatch.setattr(demonstration, "run_and_show", instead)
+        monkeypatch.setattr(demonstration, "run", instead)
         with pytest.raises(SystemExit) as stopped:
-            main(["demo", *map(str, options)])
+            main(["demo", *map(str, arguments)])
         assert not stopped.value.code
         return capsys.readouterr().out.splitlines()
 
     monkeypatch.chdir(tmp_path)
-    return run, asked
+    return run, studies
 
 
-def test_what_it_will_do_comes_first(demo):
-    run, asked = demo
-    lines = run(None, "--max-epochs", 40)
-    before = " ".join(lines[: lines.index("THE STUDY")])
-    ((study, options),) = asked
-    assert before.startswith(f"{len(study.trials())} fits of 40 epochs")
-    for name in (*study.datasets, *study.encodings):
-        assert name in before
-    assert "takes up to 8 minutes on one core" in before
-    assert study.parameters == {"max_epochs": 40}
-    assert options == {"out": Path("results/demo"), "jobs": 1}
-    assert "takes up to 1 minute on one core" in " ".join(run(None, "--max-epochs", 2))
-
-
-def test_it_ends_with_three_lines(demo, tmp_path):
-    run, _ = demo
-    best, page, yours = run(tmp_path / "a b" / "report.html")[-3:]
-    assert best.startswith(
-        "best    lspe: mean test accuracy 0.850 on 3 problems; next is none, 0.7"
+def test_both_studies_run_and_each_is_announced(demo):
+    run, studies = demo
+    lines = run("--max-epochs", 3)
+    (encodings, options), (default, _) = studies
+    assert lines[0] == (
+        "Step 1 of 2: 6 encodings behind the linear stem on ItalyPowerDemand and ArrowHead, "
+        "2 seeds, 3 epochs."
     )
-    assert page == f"open    file://{tmp_path}/a%20b/report.html or run: tsformer ui"
-    assert yours == "yours   tsformer fit my.csv --case id --time t --label y"
-    assert run(None)[-2] == "open    tsformer ui"
+    assert encodings.parameters == {"stem": "linear", "max_epochs": 3}
+    assert options == {"out": Path("results/demo"), "jobs": 1}
+    assert lines.index("RUN demo") < lines.index("RUN demo-default")
+    assert list(default.methods) == ["tsformer", "random-convolutions"]
+
+
+def test_it_ranks_the_encodings_and_ends_with_where_to_go(demo, tmp_path):
+    run, _ = demo
+    lines = run()
+    names = [line.split()[0] for line in lines if line.endswith("00") or line.endswith("90")]
+    assert names == ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
+    assert lines[-4:] == [
+        f"picture  {tmp_path}/comparison.png",
+        f"report   {tmp_path}/report.html",
+        "runs     tsformer ui",
+        "yours    tsformer compare --data my.csv --label y --set stem=linear",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "answer"),
+    [
+        (SCORES, 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'),
+        (SCORES | {"none": 0.79}, 'No: "erpe" scores 0.80, and without one ("none") 0.79.'),
+    ],
+)
+def test_it_says_whether_the_encoding_matters(demo, scores, answer):
+    run, _ = demo
+    assert answer in "\n".join(run(scores=scores))
 
 
 def test_the_commands_it_names_are_there(demo, monkeypatch, tmp_path):
     run, _ = demo
     not_on_the_path(monkeypatch, tmp_path)
-    assert run(None)[-2:] == [
-        "open    .venv/bin/tsformer ui",
-        "yours   .venv/bin/tsformer fit my.csv --case id --time t --label y",
+    assert run()[-2:] == [
+        "runs     .venv/bin/tsformer ui",
+        "yours    .venv/bin/tsformer compare --data my.csv --label y --set stem=linear",
     ]
 
 

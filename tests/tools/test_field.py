@@ -57,9 +57,7 @@ def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> No
     )
     assert points["seconds"].to_dict() == {"minirocket": 1.0, "resnet": 100.0, "tsformer": 20.0}
     (ax,) = field.picture(results).axes
-    assert ax.get_title() == (
-        "1 of 2 problems on which nothing was chosen, those that all methods were fitted on"
-    )
+    assert ax.get_title() == "1 held-out data sets"
     assert {text.get_text() for text in ax.texts} == {
         "MiniRocket",
         "ResNet",
@@ -92,3 +90,31 @@ def test_differences_are_paired_on_the_problems_that_both_have(results, monkeypa
         "{'Coffee': -25.0, 'Wine': 25.0}",
     ]
     assert lines[-1] == "tsformer takes the most seconds on {'Wine': 40.0, 'Coffee': 20.0}"
+
+
+def test_the_short_table_compares_on_the_same_data_sets(results: Path) -> None:
+    rows = "".join(
+        f"{data},{method},0,{score},{seconds},1,1\n"
+        for method, score, seconds in [
+            ("ensemble", 0.9, 4),
+            ("random-convolutions", 0.7, 0.25),
+            (field.HYDRA, 0.6, 2),
+        ]
+        for data in ("Coffee", "Wine")
+    )
+    results.write_text(ROWS + rows, encoding="utf-8")
+    published = results.with_name("published")
+    (published / "InceptionTime.csv").write_text(
+        "dataset,method,protocol,accuracy,source\nWine,InceptionTime,default split,0.5,a paper\n",
+        encoding="utf-8",
+    )
+    assert field.short_table(results, published).splitlines() == [
+        "| method, 1 data sets | mean accuracy | seconds |",
+        "| --- | ---: | ---: |",
+        "| `TSEnsembleClassifier()` | 0.900 | 4 |",
+        "| ROCKET (published) | 0.800 | – |",
+        "| `RandomConvolutionClassifier()` | 0.700 | 0.25 |",
+        "| `TSTransformerClassifier()` | 0.600 | 40 |",
+        "| MultiRocket-Hydra (aeon) | 0.600 | 2 |",
+        "| InceptionTime (published) | 0.500 | – |",
+    ]

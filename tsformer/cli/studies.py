@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tsformer.studies import Comparison, Study
     from tsformer.studies.run.own_problem import OwnProblem
 
-__all__ = ["compare", "run_and_show"]
+__all__ = ["compare", "finish", "run"]
 
 # Flags that define a study; the others say where and how it runs.
 # The name is no part of the design.
@@ -162,6 +162,7 @@ def compare(
       tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
     """
     from tsformer.studies import Study
+    from tsformer.studies.report.summary import to_markdown
 
     for file in ("results.csv", "failures.csv"):
         check_output(out / file, [Path(source) for source in (data, test) if source is not None])
@@ -229,7 +230,7 @@ def compare(
         )
     if name:
         asked = dataclasses.replace(asked, title=name)
-    run_and_show(
+    comparison = run(
         asked,
         out=out,
         tracking_uri=tracking_uri,
@@ -237,18 +238,22 @@ def compare(
         jobs=jobs,
         scheduler=scheduler,
     )
+    markdown(to_markdown(comparison.summary()))
+    typer.echo(f"table   {comparison.csv_path}")
+    if comparison.figure_path:
+        typer.echo(f"figure  {comparison.figure_path}")
+    if comparison.report_path:
+        typer.echo(f"report  {comparison.report_path}")
+    typer.echo(f"runs    {as_typed(comparison.ui_command)}")
+    finish(comparison)
 
 
-def run_and_show(study: Study, **options: Any) -> Comparison:
-    """Carry out a study, and print what came of it.
-
-    Exit with 2 if a fit failed or was not recorded, or if no method could read any of the series.
+def run(study: Study, **options: Any) -> Comparison:
+    """Run a study with a progress bar on standard error.
 
     The options are those of `tsformer.studies.compare`.
     """
     from tsformer.studies import compare
-    from tsformer.studies.analysis.scores import was_skipped
-    from tsformer.studies.report.summary import to_markdown
 
     # MLflow logs every table that it creates in a new store, and has a bar for every file that it
     # reads back, in the middle of ours.
@@ -256,23 +261,27 @@ def run_and_show(study: Study, **options: Any) -> Comparison:
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     try:
         with study_bar() as show:
-            comparison = compare(study, on_progress=show, **options)
+            return compare(study, on_progress=show, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)
         raise
-    markdown(to_markdown(comparison.summary()))
-    _list_missing(comparison)
-    typer.echo(f"table   {comparison.csv_path}")
-    if comparison.figure_path:
-        typer.echo(f"figure  {comparison.figure_path}")
-    if comparison.report_path:
-        typer.echo(f"report  {comparison.report_path}")
-    typer.echo(f"runs    {as_typed(comparison.ui_command)}")
-    failed = not was_skipped(comparison.failures["error"]).all()
-    if failed or len(comparison.unrecorded) or comparison.results.empty:
+
+
+def finish(comparison: Comparison) -> None:
+    """List the fits that have no score; exit with 2 if there are any."""
+    from tsformer.studies.analysis.scores import was_skipped
+
+    skipped = was_skipped(comparison.failures["error"])
+    for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
+        error = one_line(fit.pop("error"))
+        typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}")
+    for fit in comparison.unrecorded.to_dict("records"):
+        typer.echo(f"not recorded, since the tracking store was unreachable: {_words(fit)}")
+    if len(comparison.unrecorded):
+        typer.echo("run the same command once the store is back to repeat these")
+    if not skipped.all() or len(comparison.unrecorded) or comparison.results.empty:
         raise typer.Exit(2)
-    return comparison
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -337,19 +346,6 @@ def _refuse_beside_a_study(context: typer.Context) -> None:
                 f"--study defines the whole study, so that a file has one meaning; remove {flag}, "
                 "or put it into the file"
             )
-
-
-def _list_missing(comparison: Comparison) -> None:
-    from tsformer.studies.analysis.scores import was_skipped
-
-    skipped = was_skipped(comparison.failures["error"])
-    for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
-        error = one_line(fit.pop("error"))
-        typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}")
-    for fit in comparison.unrecorded.to_dict("records"):
-        typer.echo(f"not recorded, since the tracking store was unreachable: {_words(fit)}")
-    if len(comparison.unrecorded):
-        typer.echo("run the same command once the store is back to repeat these")
 
 
 def _words(fit: dict[Any, Any]) -> str:

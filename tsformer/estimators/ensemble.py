@@ -75,7 +75,7 @@ class EnsembleParameters(NamedParameters):
     @names_its_parameters
     def __init__(
         self,
-        quality: str = "good",
+        quality: str = "fast",
         *,
         time_limit: float | None = None,
         transformer_params: Mapping[str, Any] | None = None,
@@ -113,7 +113,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     Parameters
     ----------
-    quality : {"fast", "good", "best"}, default="good"
+    quality : {"fast", "good", "best"}, default="fast"
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
         Seconds that `fit` may take. The random convolutions come first: with a 32nd of their
