@@ -17,9 +17,3 @@ def test_this_version_is_the_newest():
     newest = f"Unreleased ({version}.dev)" if development else rf"{version} - \d{{4}}-\d\d-\d\d"
     assert SECTIONS[0] == newest or re.fullmatch(newest, SECTIONS[0])
     assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", older) for older in SECTIONS[1:])
-
-
-def test_the_kinds_of_changes_are_those_of_keep_a_changelog():
-    allowed = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    kinds = set(re.findall(r"^### (.*)$", CHANGELOG, re.MULTILINE))
-    assert kinds <= allowed | {"If you come from 0.1.0"}

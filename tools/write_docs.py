@@ -2,8 +2,8 @@
 
     python tools/write_docs.py
 
-These are the entries of docs/encodings.md and docs/augmentation.md, from docstrings; the table of
-methods in README.md and docs/accuracy.md, from the rows of its study; and the whole of
+These are the entries of docs/encodings.md and docs/augmentation.md, from docstrings; the tables of
+methods in README.md and docs/accuracy.md, from the rows of their study; and the whole of
 docs/gpu_measurements.md. Each is between comments, such as ``<!-- table: field -->`` and
 ``<!-- end of table -->``.
 """
@@ -23,7 +23,7 @@ from tools import catalogue_pages, field, gpu_page
 ROOT = Path(__file__).parents[1]
 #: Page -> name of each generated part -> its text.
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"field": field.table},
+    "README.md": {"readme": field.short_table},
     "docs/accuracy.md": {"field": field.table},
     "docs/guide/choosing.md": {"encodings": catalogue_pages.encodings_table},
     "docs/encodings.md": {
