@@ -3,7 +3,7 @@
     python tools/write_docs.py
 
 These are the entries of docs/encodings.md and docs/augmentation.md, from docstrings; the tables of
-methods in README.md and docs/accuracy.md, from the rows of their study; and the whole of
+methods in README.md and the pages on accuracy, from the rows of their study; and the whole of
 docs/gpu_measurements.md. Each is between comments, such as ``<!-- table: field -->`` and
 ``<!-- end of table -->``.
 """
@@ -24,8 +24,9 @@ ROOT = Path(__file__).parents[1]
 #: Page -> name of each generated part -> its text.
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"readme": field.short_table},
-    "docs/accuracy.md": {"field": field.table},
-    "docs/guide/choosing.md": {"encodings": catalogue_pages.encodings_table},
+    "docs/accuracy.md": {"readme": field.short_table},
+    "docs/accuracy_protocol.md": {"field": field.table},
+    "docs/guide/which_encoding.md": {"encodings": catalogue_pages.encodings_table},
     "docs/encodings.md": {
         "contents": catalogue_pages.contents,
         "entries": catalogue_pages.encoding_entries,
