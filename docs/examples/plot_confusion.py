@@ -25,5 +25,5 @@ print(f"accuracy {classifier.score(X_test, y_test):.3f}")
 # %%
 # Rows are the true classes, columns the predicted ones.
 
-figure = plot_confusion(y_test, classifier.predict(X_test), classifier.classes_)
+figure = plot_confusion(classifier, X_test, y_test)
 figure

@@ -21,5 +21,5 @@ print(classifier.history_.to_frame().drop(columns="seconds").tail(3).round(4))
 # %%
 # The dashed line is the epoch of the lowest validation loss, whose weights the classifier has.
 
-figure = plot_history(classifier.history_)
+figure = plot_history(classifier)
 figure

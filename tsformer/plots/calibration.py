@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tsformer.metrics import expected_calibration_error, reliability
-from tsformer.plots.figures import new_figure
+from tsformer.plots.figures import is_estimator, labels_of, new_figure, of_times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,19 +17,25 @@ __all__ = ["plot_reliability"]
 
 
 def plot_reliability(
-    y_true: npt.ArrayLike,
-    y_proba: npt.ArrayLike,
+    y_true: Any,
+    y_proba: Any,
     labels: npt.ArrayLike | None = None,
     n_bins: int = 10,
+    *,
+    times: Any = None,
 ) -> Figure:
     """Draw how often predictions are right over how confident they are.
 
     Bars on the diagonal are calibrated; above it a classifier is right more often than it says, and
-    below it less often. The lower panel has the number of predictions of each confidence.
+    below it less often. The lower panel has the number of predictions of each confidence. Called as
+    ``plot_reliability(y_true, y_proba)`` or ``plot_reliability(classifier, X, y)``.
 
     Parameters
     ----------
     y_true, y_proba, labels, n_bins : as in `tsformer.metrics.reliability`
+        Or a fitted classifier, series, and their true labels.
+    times : optional
+        With a classifier, times of the steps.
 
     Returns
     -------
@@ -45,6 +51,10 @@ def plot_reliability(
     >>> from tsformer.plots import plot_reliability
     >>> figure = plot_reliability([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
     """
+    if is_estimator(y_true):
+        classifier, X = y_true, y_proba
+        y_true, y_proba = labels_of(labels), classifier.predict_proba(X, **of_times(times))
+        labels = classifier.classes_
     bins = reliability(y_true, y_proba, labels, n_bins)
     error = expected_calibration_error(y_true, y_proba, labels, n_bins)
     figure = new_figure(5, 5.5)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tsformer.plots.figures import HEAD_COLORS, new_figure, wrapped
+from tsformer.plots.figures import HEAD_COLORS, is_estimator, new_figure, wrapped
 from tsformer.plots.views import View, encoding_name, encoding_views
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def plot_encoding(
     encoding : str, or object with the four hooks
         A name or sum, drawn with its initial weights (or random ones if the encoding is initially
         zero), or a module: what `tsformer.encodings.resolve` returns, or
-        ``classifier.model_.encoding.at(0)``.
+        ``classifier.model_.encoding.at(0)``. Of a fitted transformer, that of its first block.
     n_positions : int
         Number of tokens `N`.
     d_model, n_heads : int
@@ -77,6 +77,11 @@ def plot_encoding(
     >>> figure.get_suptitle()
     'Positional encoding rope'
     """
+    if is_estimator(encoding):
+        config = encoding.model_.config
+        d_model, n_heads = config.d_model, config.n_heads
+        name = name or str(config.encoding)
+        encoding = encoding.model_.encoding.at(0)
     name = name or encoding_name(encoding)
     views = encoding_views(
         encoding, n_positions, d_model=d_model, n_heads=n_heads, **encoding_params

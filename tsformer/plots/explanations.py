@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer.explain.windows import most_relevant_windows
-from tsformer.plots.figures import Panels, fewer_ticks, new_figure, shortened, wrapped
+from tsformer.plots.figures import (
+    Panels,
+    fewer_ticks,
+    is_estimator,
+    new_figure,
+    of_times,
+    shortened,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +32,7 @@ _MOST_CHANNELS = 8
 
 
 def plot_relevance(
-    x: npt.ArrayLike,
+    x: Any,
     relevance: npt.ArrayLike,
     *,
     times: npt.ArrayLike | None = None,
@@ -37,14 +45,16 @@ def plot_relevance(
     """Draw a series coloured by relevance, its channels below one another.
 
     The most relevant windows are shaded, and numbered from the most relevant. Of more than eight
-    channels, those with most relevance, for or against, are drawn.
+    channels, those with most relevance, for or against, are drawn. Called as
+    ``plot_relevance(x, relevance)`` or ``plot_relevance(classifier, x)``, which draws what speaks
+    for the predicted class.
 
     Parameters
     ----------
     x : array-like (channels, length)
-        The series; NaN where a value is missing.
+        The series; NaN where a value is missing. Or a fitted classifier.
     relevance : array-like (channels, length)
-        What `TSTransformerClassifier.explain` returned for it.
+        What `explain` returned for it. With a classifier, the series.
     times : array-like (length,), optional
         Times of the steps; by default their numbers.
     channels : sequence, optional
@@ -73,6 +83,11 @@ def plot_relevance(
     >>> figure.axes[0].get_ylabel()
     'channel 0'
     """
+    if is_estimator(x):
+        classifier, x = x, np.asarray(relevance, dtype=float)
+        own = of_times(None if times is None else [times])
+        title = title or f"why {classifier.predict([x], **own)[0]}"
+        relevance = classifier.explain([x], **own)[0]
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
     if (
         (values.ndim, shown.ndim) != (2, 2)
@@ -172,8 +187,8 @@ def _edges(steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def plot_class_relevance(
-    relevance: npt.ArrayLike,
-    y: npt.ArrayLike,
+    relevance: Any,
+    y: Any,
     *,
     edges: npt.ArrayLike | None = None,
     channels: Sequence[object] | None = None,
@@ -182,15 +197,16 @@ def plot_class_relevance(
     """Draw the mean relevance of each class, channels over time, on one colour scale.
 
     Means show what a class rests on where series are aligned; a window whose place is random is
-    smeared over all of them.
+    smeared over all of them. Called as ``plot_class_relevance(relevance, y)`` or
+    ``plot_class_relevance(classifier, X)``, which draws the predicted classes.
 
     Parameters
     ----------
     relevance : array-like (n, channels, length)
-        What `TSTransformerClassifier.explain` returned, or for irregular times, what
-        `tsformer.explain.relevance_over_time` made of it.
+        What `explain` returned, or for irregular times, what
+        `tsformer.explain.relevance_over_time` made of it. Or a fitted classifier.
     y : array-like (n,)
-        The class of each series, of which there is one panel.
+        The class of each series, of which there is one panel. With a classifier, the series.
     edges : array-like (length + 1,), optional
         The times between the columns; by default the numbers of steps.
     channels : sequence, optional
@@ -215,6 +231,9 @@ def plot_class_relevance(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['a: 3 series', 'b: 3 series']
     """
+    if is_estimator(relevance):
+        classifier, X = relevance, y
+        relevance, y = classifier.explain(X), classifier.predict(X)
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
     if values.ndim != 3 or labels.shape != values.shape[:1] or not values.size:
         raise ValueError(
@@ -261,9 +280,9 @@ def plot_class_relevance(
 
 
 def plot_attention(
-    weights: npt.ArrayLike,
+    weights: Any,
     times: npt.ArrayLike,
-    x: npt.ArrayLike,
+    x: npt.ArrayLike | None = None,
     *,
     series_times: npt.ArrayLike | None = None,
     title: str = "",
@@ -272,16 +291,18 @@ def plot_attention(
 
     A row is a token that attends, a column one that it attends to. The series is drawn above, over
     the columns, and at the left, beside the rows; of several channels all are, each standardised.
+    Called as ``plot_attention(weights, times, x)``, or as ``plot_attention(classifier, x)`` for the
+    mean over blocks and heads.
 
     Parameters
     ----------
     weights : array-like (..., N, N)
         Of one series, as in ``classifier.attention(X).weights[0, 0, 0]``; the mean over further
         axes, such as those of blocks and heads. Tokens that attend to nothing, which is padding
-        and what is missing, are left out.
+        and what is missing, are left out. Or a fitted classifier.
     times : array-like (N,)
         Times of the tokens, as in ``classifier.attention(X).times[0]``; each later than the one
-        before, or as late.
+        before, or as late. With a classifier, the series.
     x : array-like (channels, length)
         The series.
     series_times : array-like (length,), optional
@@ -306,6 +327,12 @@ def plot_attention(
     >>> len(figure.axes)
     4
     """
+    if is_estimator(weights):
+        classifier, x = weights, np.asarray(times, dtype=float)
+        maps = classifier.attention([x], None if series_times is None else [series_times])
+        weights, times = maps.weights[0], maps.times[0]
+    elif x is None:
+        raise TypeError("x is missing: pass plot_attention(weights, times, x) or (classifier, x)")
     values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)
     series = np.asarray(x, dtype=float)
     N = len(at)

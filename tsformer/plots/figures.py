@@ -25,7 +25,10 @@ __all__ = [
     "end_score_axis",
     "fewer_ticks",
     "figure_of",
+    "is_estimator",
+    "labels_of",
     "new_figure",
+    "of_times",
     "one_panel",
     "scale_by_powers",
     "shortened",
@@ -269,3 +272,20 @@ def shortened(name: object, most: int = 48) -> str:
         return text
     end = (most - 1) // 2
     return f"{text[: most - 1 - end].rstrip()}…{text[-end:]}"
+
+
+def is_estimator(thing: object) -> bool:
+    """Tell an estimator from the arrays that figures also take."""
+    return hasattr(thing, "fit") and hasattr(thing, "get_params")
+
+
+def labels_of(y: Any) -> Any:
+    """Return the labels that a figure of a classifier needs."""
+    if y is None:
+        raise TypeError("y is missing: pass (classifier, X, y)")
+    return np.asarray(y)
+
+
+def of_times(times: Any) -> dict[str, Any]:
+    """Return times as a keyword, which estimators of other packages lack."""
+    return {} if times is None else {"times": times}

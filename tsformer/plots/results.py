@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
 from tsformer._optional import require
 from tsformer.plots.figures import (
     Panels,
     end_score_axis,
     figure_of,
+    is_estimator,
+    labels_of,
+    of_times,
     one_panel,
     shortened,
     text_width,
@@ -43,8 +47,8 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
 
     Parameters
     ----------
-    history : History, DataFrame or list of dict
-        One row per epoch, as ``classifier.history_``.
+    history : fitted estimator, History, DataFrame or list of dict
+        An estimator with a ``history_``, or one row per epoch.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each of loss, validation score and learning rate that the
         history has. By default, a new figure.
@@ -57,6 +61,8 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     ------
     ValueError
         If there is nothing to draw, or `axes` has another number of panels.
+    TypeError
+        For an estimator that is not trained in epochs.
 
     Examples
     --------
@@ -64,6 +70,8 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     >>> [ax.get_ylabel() for ax in plot_history(rows).axes]
     ['loss', 'score']
     """
+    if is_estimator(history):
+        history = _history_of(history)
     frame = history if isinstance(history, pd.DataFrame) else pd.DataFrame(history)
     if "epoch" in frame:
         frame = frame.set_index("epoch")
@@ -107,21 +115,39 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     return panels.figure
 
 
+def _history_of(estimator: Any) -> Any:
+    """Return the history of an estimator, of an ensemble that of its transformer."""
+    check_is_fitted(estimator)
+    trained = getattr(estimator, "transformer_", None) or estimator
+    if not hasattr(trained, "history_"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no history_, as it is not trained in epochs: pass a "
+            "transformer, or the best_estimator_ of a search"
+        )
+    return trained.history_
+
+
 def plot_confusion(
-    y_true: Sequence[Any] | np.ndarray,
-    y_pred: Sequence[Any] | np.ndarray,
-    classes: Sequence[Any] | np.ndarray,
+    y_true: Any,
+    y_pred: Any,
+    classes: Any = None,
     *,
+    times: Any = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Draw a confusion matrix: counts as numbers, coloured by the fraction of the true class.
 
+    Called as ``plot_confusion(y_true, y_pred)`` or ``plot_confusion(classifier, X, y)``.
+
     Parameters
     ----------
     y_true, y_pred : array-like (n,)
-        True and predicted labels.
-    classes : array-like (K,)
-        All labels, in display order. Names of more than 32 characters are shortened.
+        True and predicted labels; or a fitted classifier, and series.
+    classes : array-like (K,), optional
+        All labels, in display order; by default those that occur, sorted. Names of more than 32
+        characters are shortened. With a classifier, the true labels of the series.
+    times : optional
+        With a classifier, times of the steps.
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
@@ -137,6 +163,12 @@ def plot_confusion(
     """
     from sklearn.metrics import confusion_matrix
 
+    if is_estimator(y_true):
+        classifier, X = y_true, y_pred
+        y_true, y_pred = labels_of(classes), classifier.predict(X, **of_times(times))
+        classes = classifier.classes_
+    elif classes is None:
+        classes = np.unique(np.concatenate([np.asarray(y_true), np.asarray(y_pred)]))
     counts = confusion_matrix(y_true, y_pred, labels=classes)
     parts = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names = [shortened(name, 32) for name in classes]

@@ -1,0 +1,123 @@
+"""Figures take an estimator in place of the arrays that it gives."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import NotFittedError
+
+from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
+from tsformer.plots import (
+    plot_attention,
+    plot_class_relevance,
+    plot_confusion,
+    plot_encoding,
+    plot_history,
+    plot_relevance,
+    plot_reliability,
+)
+
+for library in ("matplotlib", "captum"):
+    pytest.importorskip(library, reason='needs the extra "all"')
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
+FEW = {"n_features": 168, "n_groups": 2}
+X = np.random.default_rng(0).normal(size=(12, 2, 20))
+Y = np.array(["a", "b", "c"] * 4)
+
+
+@pytest.fixture(scope="module")
+def clf() -> TSTransformerClassifier:
+    return TSTransformerClassifier(**SMALL, random_state=0).fit(X, Y)
+
+
+def drawn(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="raw", dpi=40)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("of_estimator", "of_arrays"),
+    [
+        (plot_history, lambda clf: plot_history(clf.history_)),
+        (
+            lambda clf: plot_confusion(clf, X, list(Y)),
+            lambda clf: plot_confusion(Y, clf.predict(X), clf.classes_),
+        ),
+        (
+            lambda clf: plot_reliability(clf, X, Y),
+            lambda clf: plot_reliability(Y, clf.predict_proba(X), clf.classes_),
+        ),
+        (
+            lambda clf: plot_relevance(clf, X[3]),
+            lambda clf: plot_relevance(
+                X[3], clf.explain(X[3:4])[0], title=f"why {clf.predict(X[3:4])[0]}"
+            ),
+        ),
+        (
+            lambda clf: plot_class_relevance(clf, X),
+            lambda clf: plot_class_relevance(clf.explain(X), clf.predict(X)),
+        ),
+        (
+            lambda clf: plot_attention(clf, X[3]),
+            lambda clf: plot_attention(
+                clf.attention(X[3:4]).weights[0], clf.attention(X[3:4]).times[0], X[3]
+            ),
+        ),
+        (
+            lambda clf: plot_encoding(clf, 16),
+            lambda clf: plot_encoding(
+                clf.model_.encoding.at(0), 16, d_model=8, n_heads=2, name="lspe"
+            ),
+        ),
+    ],
+    ids=["history", "confusion", "reliability", "relevance", "classes", "attention", "encoding"],
+)
+def test_a_classifier_is_drawn_as_its_arrays_are(of_estimator, of_arrays, clf):
+    assert drawn(of_estimator(clf)) == drawn(of_arrays(clf))
+
+
+def test_times_are_those_of_the_series():
+    times = np.cumsum(np.random.default_rng(1).random((12, 20)), axis=1)
+    clf = TSTransformerClassifier(**SMALL, random_state=0).fit(X, Y, times=times)
+    for figure in (
+        plot_confusion(clf, X, Y, times=times),
+        plot_reliability(clf, X, Y, times=times),
+        plot_relevance(clf, X[0], times=times[0]),
+        plot_attention(clf, X[0], series_times=times[0]),
+    ):
+        assert drawn(figure)
+
+
+def test_classes_may_be_left_out():
+    figure = plot_confusion(["b", "a", "a"], ["a", "a", "c"])
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b", "c"]
+
+
+def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
+    other = RandomConvolutionClassifier(**FEW, random_state=0).fit(X, Y)
+    assert drawn(plot_relevance(other, X[0]))
+    both = TSEnsembleClassifier(
+        "fast", transformer_params=SMALL, convolution_params=FEW, random_state=0
+    ).fit(X, Y)
+    assert drawn(plot_history(both)) == drawn(plot_history(both.transformer_.history_))
+    foreign = DummyClassifier(strategy="constant", constant="a").fit(X[:, 0], Y)
+    assert plot_confusion(foreign, X[:, 0], pd.Series(Y)).axes[0].get_title().startswith("4 of 12")
+    with pytest.raises(TypeError, match="RandomConvolutionClassifier has no history_"):
+        plot_history(other)
+
+
+def test_what_is_missing_is_named(clf):
+    with pytest.raises(NotFittedError):
+        plot_history(TSTransformerClassifier())
+    for plot in (plot_confusion, plot_reliability):
+        with pytest.raises(TypeError, match=r"y is missing: pass \(classifier, X, y\)"):
+            plot(clf, X)
+    with pytest.raises(TypeError, match="x is missing"):
+        plot_attention(np.eye(3), np.arange(3))
