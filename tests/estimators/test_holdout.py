@@ -50,3 +50,38 @@ def test_seed_decides_which():
 def test_classes_of_one_member_cannot_be_judged():
     with pytest.raises(ValueError, match="none of the 3 classes has two members; pass X_val"):
         hold_out(np.arange(3), 0.1, seed=0)
+
+
+GROUPS = np.repeat(np.arange(12), 10)
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3, 0.9])
+def test_whole_groups_are_held_out(fraction):
+    targets = np.tile([0, 1], 60)
+    held_out = hold_out(targets, fraction, 0, GROUPS)
+    assert not set(GROUPS[held_out]) & set(GROUPS[~held_out])
+    assert held_out.mean() == pytest.approx(fraction, abs=0.09)
+    assert not np.array_equal(held_out, hold_out(targets, fraction, 1, GROUPS))
+
+
+def test_the_share_comes_near_where_a_group_has_most_of_the_series():
+    groups = np.repeat(np.arange(9), [72, 1, 1, 1, 1, 1, 1, 1, 1])
+    assert hold_out(np.zeros(80, dtype=np.int64), 0.1, 0, groups).sum() < 9
+
+
+def test_groups_that_are_held_out_leave_each_class_in_training():
+    targets = np.repeat([0, 1, 2], [60, 50, 10])  # the third class has one group
+    for seed in range(5):
+        assert 2 in targets[~hold_out(targets, 0.1, seed, GROUPS)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(120, dtype=np.int64), "all 120 series have the same value in groups; pass X_val"),
+        (np.repeat([0, 1], 60), "each part of the 2 groups .* all series of some class; pass X_va"),
+    ],
+)
+def test_groups_that_cannot_be_held_out_are_refused(groups, message):
+    with pytest.raises(ValueError, match=message):
+        hold_out(np.repeat([0, 1], 60), 0.1, 0, groups)

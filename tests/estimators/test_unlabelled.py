@@ -78,7 +78,7 @@ def test_it_is_pretraining_on_all_and_training_on_the_labelled(X):
     seed = clone(clf)
     captured = {}
 
-    def keep(models, source, series, weights_seed):
+    def keep(models, source, series, weights_seed, groups):
         captured["series"], captured["seed"] = series, weights_seed
         return [frozenset()] * len(models)
 

@@ -26,23 +26,24 @@ def one_hot(y: np.ndarray) -> np.ndarray:
     return LabelBinarizer(neg_label=-1).fit_transform(y)
 
 
-def fitted(features, y, weights=None) -> RidgeClassifier:
+def fitted(features, y, weights=None, groups=None) -> RidgeClassifier:
     return RidgeClassifier().fit(
         torch.from_numpy(features).float(),
         torch.from_numpy(y),
         n_classes=int(y.max()) + 1,
         weights=None if weights is None else torch.from_numpy(weights),
+        groups=None if groups is None else torch.from_numpy(groups),
     )
 
 
-def left_out(features, y, weights, alpha) -> np.ndarray:
-    """The scores of each series by a ridge fitted to all others."""
-    scores = []
-    for i in range(len(y)):
-        rest = np.arange(len(y)) != i
-        each = Ridge(alpha=alpha).fit(features[rest], one_hot(y)[rest], weights[rest])
-        scores.append(each.predict(features[i : i + 1])[0])
-    return np.array(scores)
+def left_out(features, y, weights, alpha, groups) -> np.ndarray:
+    """The scores of each series by a ridge fitted to all other groups."""
+    scores = np.empty((len(y), y.max() + 1))
+    for group in np.unique(groups):
+        own = groups == group
+        each = Ridge(alpha=alpha).fit(features[~own], one_hot(y)[~own], weights[~own])
+        scores[own] = each.predict(features[own])
+    return scores
 
 
 def cross_entropy(scores, y, weights, scale) -> float:
@@ -73,10 +74,14 @@ def test_coefficients_are_those_of_scikit_learn(shape, weighted):
 
 @shapes
 @weighting
-def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, monkeypatch):
+@pytest.mark.parametrize("n_groups", [None, 2, 7])
+def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_groups, monkeypatch):
     monkeypatch.setattr(ridge, "_GRID", torch.logspace(-3, 1, 3, dtype=torch.float64))
     features, y, weights = problem(*shape)
-    own = fitted(features, y, weights if weighted else None)
+    # Not in order, and of unequal size.
+    groups = None if n_groups is None else np.arange(len(y)) ** 2 % 11 % n_groups
+    own = fitted(features, y, weights if weighted else None, groups)
+    groups = np.arange(len(y)) if groups is None else groups
     weights = weights / weights.mean() if weighted else np.ones(len(y))
     root = np.sqrt(weights)[:, None]
     centred = (features - weights @ features / len(y)) * root
@@ -84,13 +89,19 @@ def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, monke
     scales = np.logspace(-1, 2, 300)
     best = []
     for alpha in np.logspace(-3, 1, 3) * unit:
-        scores = left_out(features, y, weights, alpha)
+        scores = left_out(features, y, weights, alpha, groups)
         losses = [cross_entropy(scores, y, weights, scale) for scale in scales]
         best.append((min(losses), scales[np.argmin(losses)], alpha))
     loss, scale, alpha = min(best)
     assert float(own.alpha) == pytest.approx(alpha, rel=1e-5)
     assert float(own.loss) == pytest.approx(loss, rel=1e-3)
     assert float(own.scale) == pytest.approx(scale, rel=0.03)
+
+
+@pytest.mark.parametrize("groups", [np.zeros(20, dtype=int), np.arange(20)[::-1].copy()])
+def test_one_group_and_groups_of_one_series_are_none(groups):
+    features, y, _ = problem(20, 6)
+    assert fitted(features, y, groups=groups).loss == fitted(features, y).loss
 
 
 def test_separated_classes_leave_the_temperature_finite():

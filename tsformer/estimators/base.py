@@ -52,7 +52,7 @@ from tsformer.estimators.saved import (
     made_as_saved,
 )
 from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
-from tsformer.estimators.targets import check_length
+from tsformer.estimators.targets import Groups, check_length, read_groups
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import (
     Callback,
@@ -267,6 +267,7 @@ class TransformerEstimator(SeriesEstimator):
         y: Any,
         *,
         sample_weight: npt.ArrayLike | None = None,
+        groups: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         times: Any = None,
@@ -292,6 +293,10 @@ class TransformerEstimator(SeriesEstimator):
             numbers.
         sample_weight : array-like (n,), optional
             Weight of each series, multiplied by its class weight; only ratios matter.
+        groups : array-like (n,), optional
+            Group of each series, such as a person or machine. Where `early_stopping` holds out
+            series, it holds out whole groups. What is chosen by the training series, as the scaling
+            of a classifier, is chosen by leaving out whole groups if there are several.
         X_val, y_val : optional
             Validation data like `X` and `y`, scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop. Models are never trained on them.
@@ -318,7 +323,7 @@ class TransformerEstimator(SeriesEstimator):
             observed(self, X, y, times=times, **validation) as observation,
             self._refit() as fitted,
         ):
-            job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val)
+            job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val, groups)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             for own in job.callbacks:
                 own += observation.callbacks
@@ -335,6 +340,7 @@ class TransformerEstimator(SeriesEstimator):
         X_val: Any = None,
         y_val: Any = None,
         times_val: Any = None,
+        groups: Any = None,
     ) -> TrainingJob:
         """Do all of `fit` except training: check, read, encode, hold out, make the models."""
         check_parameters(self.get_params(deep=False))
@@ -346,11 +352,14 @@ class TransformerEstimator(SeriesEstimator):
 
         series = self._source(X, times, reset=reset)
         targets = self._targets_of(series, y, "y", reset=reset)
+        groups = read_groups(groups, X, len(series))
         labelled = self._labelled(targets)
-        unlabelled = None
+        unlabelled: SeriesSource | None = None
+        unlabelled_groups: Any = None
         if not labelled.all():
             unlabelled, series = series.take(~labelled), series.take(labelled)
             targets, sample_weight = targets[labelled], _of(sample_weight, labelled)
+            unlabelled_groups, groups = _of(groups, ~labelled), _of(groups, labelled)
         weights = self._weights(sample_weight, targets)
         seeds = self._seeds()
 
@@ -359,15 +368,20 @@ class TransformerEstimator(SeriesEstimator):
         if held_out is None and self._stops_early(len(targets), given=False):
             # The same series for all members, so that their scores are comparable and an
             # ensemble can be judged by data that none of its members was trained on.
-            chosen = hold_out(self._strata(targets), self.validation_fraction, seeds[0][2])
+            strata = self._strata(targets)
+            chosen = hold_out(strata, self.validation_fraction, seeds[0][2], groups)
             held_out = series.take(chosen), targets[chosen]
             series, targets = series.take(~chosen), targets[~chosen]
             if weights is not None:
                 weights, val_weights = weights[~chosen], weights[chosen]
+            if groups is not None and unlabelled is not None:
+                apart = ~np.isin(unlabelled_groups, groups[chosen])
+                unlabelled, unlabelled_groups = unlabelled.take(apart), unlabelled_groups[apart]
+            groups = _of(groups, ~chosen)
 
         if reset:
             seen = series if unlabelled is None else series.joined(unlabelled)
-            scaling = self._suited_scaling(source, series, targets, weights)
+            scaling = self._suited_scaling(source, series, targets, weights, groups)
             if unlabelled is not None and source is None:
                 source = self._pretraining(scaling)
             self._warn_if_nothing_is_pretrained(source)
@@ -378,7 +392,9 @@ class TransformerEstimator(SeriesEstimator):
                 for member, (weights_seed, _, _) in enumerate(seeds)
             ]
             histories = [History() for _ in models]
-            pretrained = self._initialise(models, source, seen, seeds[0][0])
+            both = [each for each in (groups, unlabelled_groups) if each is not None]
+            seen_groups = np.concatenate(both) if both else None
+            pretrained = self._initialise(models, source, seen, seeds[0][0], seen_groups)
             self._warn_if_blind(models[0])
         else:
             self._check_same_shape()
@@ -398,7 +414,9 @@ class TransformerEstimator(SeriesEstimator):
                 'that what was pretrained is never trained; use fewer, or say freeze="backbone"'
             )
         counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
-        augmentations = self._make_augmentations(series.take(counted), targets[counted])
+        augmentations = self._make_augmentations(
+            series.take(counted), targets[counted], _of(groups, counted)
+        )
         plans = [
             replace(
                 plan,
@@ -439,12 +457,17 @@ class TransformerEstimator(SeriesEstimator):
         raise NotImplementedError  # only a classifier has series without targets
 
     def _initialise(
-        self, models: list[TSTransformer], source: Any, series: SeriesSource, seed: int
+        self,
+        models: list[TSTransformer],
+        source: Any,
+        series: SeriesSource,
+        seed: int,
+        groups: Groups | None,
     ) -> list[frozenset[str]]:
         """Take over the weights of a source, if there is one; return the names of those taken."""
         if source is None:
             return [frozenset()] * len(models)
-        fitted = fitted_source(source, series, _derived(seed, _PRETRAINING))
+        fitted = fitted_source(source, series, _derived(seed, _PRETRAINING), groups)
         taken = [
             take_over(
                 model,
@@ -527,7 +550,12 @@ class TransformerEstimator(SeriesEstimator):
         return bool(self.early_stopping)
 
     def _suited_scaling(
-        self, source: Any, series: SeriesSource, targets: Targets, weights: Targets | None
+        self,
+        source: Any,
+        series: SeriesSource,
+        targets: Targets,
+        weights: Targets | None,
+        groups: Groups | None,
     ) -> str | None:
         """Return the scaling, "auto" replaced by its choice for the training series.
 
@@ -550,7 +578,7 @@ class TransformerEstimator(SeriesEstimator):
         return Scaler(scaling, views=views, view_params=self.view_params)
 
     def _make_augmentations(
-        self, series: SeriesSource, targets: Targets
+        self, series: SeriesSource, targets: Targets, groups: Groups | None
     ) -> list[Augmentation | None]:
         """Return what each member is trained with; "auto" is fitted to the data."""
         suited: dict[Augmentation, Augmentation | None] = {}
@@ -563,7 +591,7 @@ class TransformerEstimator(SeriesEstimator):
                 made.check(symbolic=self.stem == "embedding")
                 if isinstance(asked, str) and asked == "auto":
                     if made not in suited:
-                        suited[made] = self._suited(made, params or {}, series, targets)
+                        suited[made] = self._suited(made, params or {}, series, targets, groups)
                     made = suited[made]
             augmentations.append(made)
         return augmentations
@@ -574,6 +602,7 @@ class TransformerEstimator(SeriesEstimator):
         params: Mapping[str, Any],
         series: SeriesSource,
         targets: Targets,
+        groups: Groups | None,
     ) -> Augmentation | None:
         """Return what is left of an augmentation that was not asked for by name, for these data.
 
@@ -839,11 +868,11 @@ class TransformerEstimator(SeriesEstimator):
                 raise ValueError(f"model.stem_params.{name} must be {value}, by its codes")
 
 
-def _of(sample_weight: npt.ArrayLike | None, chosen: npt.NDArray[np.bool_]) -> Any:
-    """Return the weights of the chosen series."""
-    if sample_weight is None:
+def _of(given: npt.ArrayLike | None, chosen: npt.NDArray[np.bool_]) -> Any:
+    """Return the weights or groups of the chosen series."""
+    if given is None:
         return None
-    weights = np.asarray(sample_weight)
+    weights = np.asarray(given)
     if weights.ndim == 1:  # what is none is refused where weights are read
         check_length(len(chosen), weights, "sample_weight")
         weights = weights[chosen]

@@ -31,7 +31,7 @@ from tsformer.estimators.parameters import ClassifierParameters, check_number
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.scaling_choice import suited_scaling
 from tsformer.estimators.series import Targets
-from tsformer.estimators.targets import check_length, split_unlabelled
+from tsformer.estimators.targets import Groups, check_length, read_groups, split_unlabelled
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
@@ -297,6 +297,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         params: Mapping[str, Any],
         series: SeriesSource,
         targets: Targets,
+        groups: Groups | None,
     ) -> Augmentation | None:
         parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
         suited: list[Augmentation] = []
@@ -309,7 +310,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
                 continue
             everywhere = type(part)(**vars(part) | {"p": 1.0})
             scaling = self.preprocessor_.describe()["scaling"]
-            if agreement_kept(everywhere, series, targets, scaling=scaling) >= LEAST_KEPT:
+            kept = agreement_kept(everywhere, series, targets, scaling=scaling, groups=groups)
+            if kept >= LEAST_KEPT:
                 suited.append(part)
         return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
 
@@ -345,12 +347,17 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         return labelled
 
     def _suited_scaling(
-        self, source: Any, series: SeriesSource, targets: Targets, weights: Targets | None
+        self,
+        source: Any,
+        series: SeriesSource,
+        targets: Targets,
+        weights: Targets | None,
+        groups: Groups | None,
     ) -> str | None:
         # As with `resolve_recipe`, what was measured behind the conv stem is chosen for it alone.
         if self.scaling != "auto" or source is not None or self.stem != "conv":
-            return super()._suited_scaling(source, series, targets, weights)
-        return suited_scaling(series, targets, weights)
+            return super()._suited_scaling(source, series, targets, weights, groups)
+        return suited_scaling(series, targets, weights, groups)
 
     def _pretraining(self, scaling: str | None) -> TSTransformerEncoder:
         if self.stem == "embedding":
@@ -394,6 +401,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         y: Any,
         *,
         sample_weight: npt.ArrayLike | None = None,
+        groups: Any = None,
         times: Any = None,
         cv: Any = None,
     ) -> Self:
@@ -410,6 +418,9 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
             labels, series without a label are in the training part of every fold, and no more.
         sample_weight : array-like (n,), optional
             Weight of each series.
+        groups : array-like (n,), optional
+            Group of each series. With a number as `cv`, folds are of whole groups; generators and
+            the copies get them too.
         times : as in `fit`, optional
             Times of the steps, if `fit` had times.
         cv : int, cross-validation generator or iterable, optional
@@ -453,11 +464,12 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         targets = self._targets(y, "y", reset=False)
         check_length(len(series), targets, "y")
         weights = _check_sample_weight(sample_weight, np.empty((len(series), 0)))
+        found = read_groups(groups, X, len(series))
         labelled = self._labelled(targets)
         scores = (
             self._scores(series.take(labelled))
             if cv is None
-            else self._out_of_fold(series, targets, cv, weights)[:, labelled]
+            else self._out_of_fold(series, targets, cv, weights, found)[:, labelled]
         )
         targets, weights = targets[labelled], weights[labelled]
         of_class = torch.from_numpy(targets)[None, :, None].expand(len(scores), -1, 1)
@@ -481,10 +493,15 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         return self
 
     def _out_of_fold(
-        self, series: Padded, targets: Targets, cv: Any, weights: npt.NDArray[Any]
+        self,
+        series: Padded,
+        targets: Targets,
+        cv: Any,
+        weights: npt.NDArray[Any],
+        groups: Groups | None,
     ) -> Tensor:
         """Return the scores of each labelled series by a copy that was not trained on it."""
-        from sklearn.model_selection import check_cv
+        from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
         copied = clone(self).set_params(**alone, warm_start=False)
@@ -498,7 +515,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         labels = pd.Series(self.classes_[targets])
         if not labelled.all():
             labels = labels.astype(object).where(labelled, None)
-        for train, test in check_cv(cv, of, classifier=True).split(of, of):
+        if groups is not None and isinstance(cv, Integral):
+            cv = StratifiedGroupKFold(int(cv))
+        apart = None if groups is None else groups[split]
+        for train, test in check_cv(cv, of, classifier=True).split(of, of, apart):
             known = np.isin(numbers, among[train]) | ~labelled
             asked = np.isin(numbers, among[test]) & labelled
             missing = set(range(self._n_outputs())) - set(targets[known])
@@ -510,7 +530,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
                 )
             with unobserved(), interruption_unsaid():
                 copied.fit(
-                    series.take(known), labels[known].to_numpy(), sample_weight=weights[known]
+                    series.take(known),
+                    labels[known].to_numpy(),
+                    sample_weight=weights[known],
+                    groups=None if groups is None else groups[known],
                 )
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # `fit` keeps what it has; a temperature of it is none

@@ -213,6 +213,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
         y: Any = None,
         *,
         sample_weight: npt.ArrayLike | None = None,
+        groups: Any = None,
         X_val: Any = None,
         times: Any = None,
         times_val: Any = None,
@@ -227,6 +228,8 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
             For pipelines, which pass labels to all steps.
         sample_weight : array-like (n,), optional
             Weight of the loss of each series; only ratios matter.
+        groups : array-like (n,), optional
+            Group of each series; `early_stopping` holds out whole groups.
         X_val : like `X`, optional
             Validation series, on which the objective is scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop.
@@ -249,6 +252,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
             X,
             None,
             sample_weight=sample_weight,
+            groups=groups,
             X_val=X_val,
             times=times,
             times_val=times_val,

@@ -205,7 +205,13 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     @in_plain_torch
     def fit(
-        self, X: Any, y: Any, *, sample_weight: npt.ArrayLike | None = None, times: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        groups: Any = None,
+        times: Any = None,
     ) -> Self:
         """Fit the random convolutions, then the transformer.
 
@@ -220,6 +226,9 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             Labels of any type that scikit-learn allows.
         sample_weight : array-like (n,), optional
             Weight of each series, multiplied by its class weight; only ratios matter.
+        groups : array-like (n,), optional
+            Group of each series, such as a person or machine: what the parts hold out, or leave out
+            to choose by, are whole groups.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default.
 
@@ -248,7 +257,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             labels = fitted.classes_[targets]
             # All of its fit but training comes first, for what it refuses.
             with layout_is_checked():
-                job = transformer._prepare(X, labels, sample_weight, times)
+                job = transformer._prepare(X, labels, sample_weight, times, groups=groups)
             for own in job.callbacks:
                 own += observation.callbacks
 
@@ -257,7 +266,14 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             with shown:
                 growing = GrowingConvolutions(
                     convolutions,
-                    partial(_fit_checked, X=X, y=labels, sample_weight=sample_weight, times=times),
+                    partial(
+                        _fit_checked,
+                        X=X,
+                        y=labels,
+                        sample_weight=sample_weight,
+                        groups=groups,
+                        times=times,
+                    ),
                 )
                 limit = inf if self.time_limit is None else self.time_limit
                 growing.grow(begun + limit / 2)

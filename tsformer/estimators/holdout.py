@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["hold_out"]
+from tsformer.estimators.targets import Groups
+
+__all__ = ["group_folds", "hold_out"]
 
 
-def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Choose a stratified part of the series for validation, never a class's only member.
+def hold_out(
+    targets: npt.NDArray[np.int64],
+    fraction: float,
+    seed: int,
+    groups: Groups | None = None,
+) -> npt.NDArray[np.bool_]:
+    """Choose a stratified part of the series for validation, never all members of a class.
 
     scikit-learn's stratified split refuses classes with one member; here they stay in training.
 
@@ -21,6 +30,8 @@ def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.
         Share of the series to hold out.
     seed : int
         Seed of the random choice.
+    groups : ndarray (n,), optional
+        Group of each series. Whole groups are held out, so that the share only comes near.
 
     Returns
     -------
@@ -30,8 +41,10 @@ def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.
     Raises
     ------
     ValueError
-        If no class has two members.
+        If no class has two members, or no groups can be held out.
     """
+    if groups is not None:
+        return _hold_out_groups(targets, fraction, seed, groups)
     rng = np.random.default_rng(seed)
     held_out = np.zeros(len(targets), dtype=bool)
     owed = 0.0  # series that earlier classes were too small to contribute
@@ -50,3 +63,51 @@ def hold_out(targets: npt.NDArray[np.int64], fraction: float, seed: int) -> npt.
             )
         held_out[rng.choice(np.flatnonzero(targets == classes[counts.argmax()]))] = True
     return held_out
+
+
+def _hold_out_groups(
+    targets: npt.NDArray[np.int64], fraction: float, seed: int, groups: Groups
+) -> npt.NDArray[np.bool_]:
+    """Choose the fold of groups whose share comes nearest to `fraction`."""
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError(
+            f"early_stopping holds out whole groups, but all {len(groups)} series have the same "
+            "value in groups; pass X_val and y_val, or early_stopping=False"
+        )
+    classes = np.unique(targets)
+    wanted = round(1 / min(fraction, 1 - fraction))
+    candidates = [
+        test if fraction <= 0.5 else ~test for test in group_folds(targets, groups, wanted, seed)
+    ]
+    parts = [
+        part
+        for part in candidates
+        if part.any() and np.array_equal(np.unique(targets[~part]), classes)
+    ]
+    if not parts:
+        raise ValueError(
+            f"early_stopping holds out whole groups, but each part of the {n_groups} groups that "
+            "was tried has all series of some class; pass X_val and y_val, or early_stopping=False"
+        )
+    return min(parts, key=lambda part: abs(float(part.mean()) - fraction))
+
+
+def group_folds(
+    targets: npt.NDArray[np.int64], groups: Groups, n_folds: int, seed: int
+) -> list[npt.NDArray[np.bool_]]:
+    """Return the test part of each fold of whole groups, with like shares of the classes.
+
+    There are at most `n_folds`, no more than groups.
+    """
+    # Imported where it is used: it loads rich.
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    n_folds = min(max(n_folds, 2), len(np.unique(groups)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a class may have fewer series than folds
+        folds = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+        # Strata have at least as many members as there are folds, which it insists on.
+        strata = targets if np.bincount(targets).max() >= n_folds else np.zeros_like(targets)
+        tests = [test for _, test in folds.split(strata, strata, groups)]
+    return [np.isin(np.arange(len(groups)), test) for test in tests]

@@ -11,7 +11,9 @@ from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import Floats, Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
+from tsformer.estimators.holdout import group_folds
 from tsformer.estimators.series import Targets
+from tsformer.estimators.targets import Groups
 from tsformer.features.random_convolutions import RandomConvolutions
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward
@@ -36,7 +38,12 @@ _CPU = torch.device("cpu")
 
 
 def agreement_kept(
-    augmentation: Augmentation, series: SeriesSource, targets: Targets, *, scaling: str | None
+    augmentation: Augmentation,
+    series: SeriesSource,
+    targets: Targets,
+    *,
+    scaling: str | None,
+    groups: Groups | None = None,
 ) -> float:
     r"""Return how much of a classifier's agreement with the labels is left on augmented series.
 
@@ -59,6 +66,8 @@ def agreement_kept(
         Class of each.
     scaling : {"channel", "series", "series+size", None}
         As of the estimator.
+    groups : ndarray [n] of int, optional
+        Group of each; folds are of whole groups.
 
     Returns
     -------
@@ -80,15 +89,22 @@ def agreement_kept(
     if len(targets) > most:
         drawn = generator.permutation(len(targets)) < most
         series, targets = series.take(drawn), targets[drawn]
+        groups = None if groups is None else groups[drawn]
     classes, targets = np.unique(targets, return_inverse=True)
     if len(targets) < fewest or len(classes) == 1:
         return 1.0
     panel = Scaler(scaling, gap_flag=None).fit(series).transform(series)
     plain, changed = _features(panel, augmentation)
     answers = np.empty((2, len(targets)), dtype=np.int64)
-    folds = _folds(targets, generator)
-    for fold in range(_N_FOLDS):
-        out = folds == fold
+    if groups is None or len(np.unique(groups)) == 1:
+        folds = _folds(targets, generator)
+        left_out = [folds == fold for fold in range(_N_FOLDS)]
+    else:
+        left_out = group_folds(targets, groups, _N_FOLDS, _SEED)
+    for out in left_out:
+        if len(np.unique(targets[~out])) == 1:
+            answers[:, out] = targets[~out][0]
+            continue
         ridge = RidgeClassifierCV(alphas=_PENALTIES).fit(plain[~out], targets[~out])
         for row, features in zip(answers, (plain, changed), strict=True):
             row[out] = ridge.predict(features[out])

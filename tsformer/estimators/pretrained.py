@@ -84,7 +84,7 @@ def source_of(init_from: Any, kind: type[Any]) -> Any:
     )
 
 
-def fitted_source(source: Any, series: SeriesSource, random_state: int) -> Any:
+def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: Any = None) -> Any:
     """Return a source as it is if it is fitted, else a copy of it fitted to `series`.
 
     Raises
@@ -98,7 +98,7 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int) -> Any:
     if copied.random_state is None:
         copied.set_params(random_state=random_state)
     with unobserved(), interruption_unsaid():
-        copied.fit(series)
+        copied.fit(series, groups=groups)
     if any(history.interrupted for history in copied.histories_):
         of = copied.checkpoint_dir
         again = "" if of is None else f"; resume=True goes on from a checkpoint in {of}, if any"

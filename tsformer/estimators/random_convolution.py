@@ -24,7 +24,7 @@ from tsformer.estimators.parameters import check_number
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
 from tsformer.estimators.series import SeriesEstimator, drawn_seed
-from tsformer.estimators.targets import check_length
+from tsformer.estimators.targets import check_length, read_groups
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.plan import resolve_device
@@ -140,7 +140,13 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
 
     @in_plain_torch
     def fit(
-        self, X: Any, y: Any, *, sample_weight: npt.ArrayLike | None = None, times: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        groups: Any = None,
+        times: Any = None,
     ) -> Self:
         """Draw kernels, compute features and fit the ridge classifier to them.
 
@@ -155,6 +161,9 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         sample_weight : array-like (n,), optional
             Weight of each series in the ridge regression, multiplied by its class weight; only
             ratios matter. A series of weight 0 is left out.
+        groups : array-like (n,), optional
+            Group of each series, such as a person or machine. Penalty, temperature and scaling are
+            chosen by leaving out whole groups, or one series at a time if all are of one group.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
             with times are interpolated at regular ones, see `tsformer.features.regular`.
@@ -169,11 +178,13 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             For invalid arguments. The estimator is as it was before, fitted or not.
         """
         with observed(self, X, y, times=times), self._refit() as fitted:
-            fitted._learn(X, y, sample_weight, times)
+            fitted._learn(X, y, sample_weight, times, groups)
             self._adopt(fitted)
         return self
 
-    def _learn(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any) -> None:
+    def _learn(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any, groups: Any
+    ) -> None:
         """Do all of `fit`."""
         self._check_parameters()
         if y is None:
@@ -184,10 +195,12 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         series = self._read(X, times, reset=True)
         targets = self._targets(y, "y", reset=True)
         check_length(len(series), targets, "y")
+        groups = read_groups(groups, X, len(series))
         weights = self._weights(sample_weight, targets)
         if weights is not None:
             kept = weights > 0
             series, targets, weights = series.take(kept), targets[kept], weights[kept]
+            groups = None if groups is None else groups[kept]
 
         seed = drawn_seed(self.random_state)
 
@@ -195,6 +208,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
             "n_classes": len(self.classes_),
             "seed": seed,
             "device": self.device_,
+            "groups": groups,
         }
         if self.scaling == "auto":
             options_of_trial = options | self._share_of_features(_SHARE_OF_TRIAL)

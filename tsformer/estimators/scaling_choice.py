@@ -13,6 +13,7 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.series import Targets
+from tsformer.estimators.targets import Groups
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward
@@ -32,7 +33,12 @@ _SEED = 0
 _CPU = torch.device("cpu")
 
 
-def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | None) -> str:
+def suited_scaling(
+    series: SeriesSource,
+    targets: Targets,
+    weights: Targets | None,
+    groups: Groups | None = None,
+) -> str:
     """Return the scaling for a transformer, by at most 512 training series drawn at random.
 
     It is that of `better_scaling`, but "series+size" where the sizes of series differ so much that,
@@ -50,6 +56,8 @@ def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | No
         Class of each.
     weights : ndarray [n] or None
         Weight of each; series of weight 0 do not count.
+    groups : ndarray [n] of int, optional
+        Group of each; the ridge leaves out whole groups.
 
     Returns
     -------
@@ -72,6 +80,7 @@ def suited_scaling(series: SeriesSource, targets: Targets, weights: Targets | No
         some,
         of_class,
         None if weights is None else weights[drawn],
+        groups=None if groups is None else groups[drawn],
         n_features=_N_FEATURES,
         n_groups=_N_GROUPS,
         n_classes=len(classes),
@@ -112,6 +121,7 @@ def better_scaling(
     n_classes: int,
     seed: int,
     device: torch.device,
+    groups: Groups | None = None,
     scalings: tuple[str, str] = ("series", "channel"),
 ) -> Scaler:
     """Return the fitted scaling with which random convolutions have the less cross-entropy.
@@ -130,7 +140,7 @@ def better_scaling(
         Class of each, of `n_classes`.
     weights : ndarray [n] or None
         Weight of each.
-    n_features, n_groups, seed, device
+    n_features, n_groups, seed, device, groups
         As of `fitted_convolutions`.
     scalings : pair of str
         Those to choose from. The first is the answer where the series are standardised already, so
@@ -155,6 +165,7 @@ def better_scaling(
                 n_classes=n_classes,
                 seed=seed,
                 device=device,
+                groups=groups,
             ).ridge.loss
         )
         for panel in panels
@@ -172,6 +183,7 @@ def fitted_convolutions(
     n_classes: int,
     seed: int,
     device: torch.device,
+    groups: Groups | None = None,
 ) -> ConvolutionClassifier:
     """Draw kernels on the CPU, the same for every device, and fit a ridge to their features.
 
@@ -191,6 +203,8 @@ def fitted_convolutions(
         The only source of randomness.
     device : torch.device
         Where features are computed.
+    groups : ndarray [n] of int, optional
+        Group of each; the ridge leaves out whole groups.
 
     Returns
     -------
@@ -212,5 +226,6 @@ def fitted_convolutions(
         torch.from_numpy(targets),
         n_classes=n_classes,
         weights=None if weights is None else torch.from_numpy(weights),
+        groups=None if groups is None else torch.from_numpy(groups),
     )
     return model

@@ -11,9 +11,12 @@ import torch
 from pandas.api.extensions import ExtensionDtype
 from sklearn.utils.validation import column_or_1d
 
-from tsformer.data.ids import refuse_nul
+from tsformer.data.ids import check_ids, refuse_nul
 
-__all__ = ["check_length", "read_targets", "split_unlabelled"]
+__all__ = ["Groups", "check_length", "read_groups", "read_targets", "split_unlabelled"]
+
+#: The number of the group of each series.
+Groups = npt.NDArray[np.int64]
 
 
 def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
@@ -93,6 +96,37 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     known: npt.NDArray[np.bool_] = ~pd.isna(labels)
     known[known] = [label not in (-1, "-1") for label in labels[known].tolist()]
     return labels, known
+
+
+def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
+    """Return the number of the group of each series, None without groups.
+
+    Parameters
+    ----------
+    groups : array-like (n,) or None
+        Labels of any one type.
+    X : object
+        The container of the series, for its ids.
+    n_series : int
+        Number of series.
+
+    Raises
+    ------
+    ValueError
+        If a label is missing, there is not one for each series, or ids contradict those of `X`.
+
+    Examples
+    --------
+    >>> read_groups(["b", "a", "b"], None, 3)
+    array([1, 0, 1])
+    """
+    if groups is None:
+        return None
+    check_ids(X, groups, "groups")
+    labels = read_targets(groups, "groups")
+    check_length(n_series, labels, "groups")
+    numbers: Groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return numbers
 
 
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:

@@ -31,7 +31,8 @@ class RidgeClassifier(Learned):
     inverse temperature `s` are those with the least cross-entropy of the leave-one-out scores, of
     22 penalties from 1e-5 to 100 times the mean eigenvalue of the kernel matrix. These scores come
     without refits, from one eigendecomposition: ``z_i = y_i - e_i / (1 - h_i)``, with the residuals
-    `e` and the diagonal `h` of the hat matrix [1]_. The targets of the cross-entropy are
+    `e` and the diagonal `h` of the hat matrix `H` [1]_. Of series in groups, whole groups are left
+    out: ``z_g = y_g - (I - H_gg)^-1 e_g``. The targets of the cross-entropy are
     ``1 - 1 / (n + 2)`` and not 1, as in Platt's scaling [2]_, so that `s` stays finite where all
     classes are separated.
 
@@ -79,9 +80,18 @@ class RidgeClassifier(Learned):
 
     @torch.no_grad()
     def fit(
-        self, features: Tensor, targets: Tensor, *, n_classes: int, weights: Tensor | None = None
+        self,
+        features: Tensor,
+        targets: Tensor,
+        *,
+        n_classes: int,
+        weights: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> RidgeClassifier:
-        """Fit to features ``[n, F]`` and class indices ``[n]``, with weights ``[n]`` above 0."""
+        """Fit to features ``[n, F]`` and class indices ``[n]``, with weights ``[n]`` above 0.
+
+        `groups` ``[n]`` are left out as a whole; a single group counts as none.
+        """
         n_series = len(features)
         y = torch.full((n_series, n_classes), -1.0, dtype=torch.float64, device=features.device)
         y[torch.arange(n_series, device=y.device), targets] = 1.0
@@ -93,15 +103,14 @@ class RidgeClassifier(Learned):
         vectors, values = _decompose(features, mean, root)
         projected = vectors.mT @ y_root
 
+        parts = _parts(groups)
         wanted = _smoothed(targets, n_classes).to(y)
         best = y.new_tensor(torch.inf)
         unit = values.sum() / n_series
         for alpha in _GRID.to(y.device) * unit.where(unit > 0, 1.0):
             kept = values / (values + alpha)
             residuals = y_root - vectors @ (kept[:, None] * projected)
-            # A series that only its own weight fits has no leave-one-out error: 0 / 0.
-            freedom = 1 - vectors.square() @ kept - w / n_series
-            scores = y - residuals / root / freedom.clamp(min=1e-10)[:, None]
+            scores = y - _left_out(residuals, vectors, kept, w, parts) / root
             scale, loss = _calibrated(scores, wanted, w)
             if loss < best:
                 best, dual = loss, residuals / alpha * root
@@ -143,6 +152,38 @@ def _decompose(features: Tensor, mean: Tensor, root: Tensor) -> tuple[Tensor, Te
     kept = values > values[-1] * 1e-12
     values = values[kept]
     return centred @ (axes[:, kept] / values.sqrt()), values
+
+
+def _parts(groups: Tensor | None) -> list[Tensor] | None:
+    """Return the indices of each group; None if leaving out groups is leave-one-out."""
+    if groups is None:
+        return None
+    counts = groups.unique(return_counts=True)[1]
+    if len(counts) in (1, len(groups)):
+        return None
+    return list(groups.argsort().split(counts.tolist()))
+
+
+def _left_out(
+    residuals: Tensor, vectors: Tensor, kept: Tensor, weights: Tensor, parts: list[Tensor] | None
+) -> Tensor:
+    """Return the residuals of fits that leave out each series, or each of these parts."""
+    intercept = weights / len(weights)
+    if parts is None:
+        # A series that only its own weight fits has no leave-one-out error: 0 / 0.
+        freedom = 1 - vectors.square() @ kept - intercept
+        return residuals / freedom.clamp(min=1e-10)[:, None]
+    root = torch.cat([vectors * kept.sqrt(), intercept.sqrt()[:, None]], dim=1)  # H = root root^T
+    found = torch.empty_like(residuals)
+    for part in parts:
+        own, error = root[part], residuals[part]
+        few = len(part) <= own.shape[1]
+        gram = own @ own.mT if few else own.mT @ own
+        freedom = (1 + 1e-10) * torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - gram
+        # Both sides are the same (Woodbury); the smaller system is solved.
+        solved = torch.linalg.solve(freedom, error if few else own.mT @ error)
+        found[part] = solved if few else error + own @ solved
+    return found
 
 
 def _smoothed(targets: Tensor, n_classes: int) -> Tensor:

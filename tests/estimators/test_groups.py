@@ -1,0 +1,216 @@
+"""Groups of series, such as persons: what is held out and what is trained on share none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, cross_validate
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    TSTransformerRegressor,
+)
+from tsformer.data.panel import Padded
+from tsformer.estimators import base
+from tsformer.estimators.base import AUTO_EARLY_STOPPING_CASES
+from tsformer.estimators.label_preservation import agreement_kept
+from tsformer.estimators.scaling_choice import suited_scaling
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "stem": "linear"}
+SMALL |= {"random_state": 0, "scaling": None}
+N, N_GROUPS = 48, 8
+GROUPS = np.arange(N) % N_GROUPS
+Y = np.arange(N) // N_GROUPS % 2
+NAMES = np.array([f"person {group}" for group in GROUPS])
+
+
+def series(groups: np.ndarray = GROUPS) -> np.ndarray:
+    """Series that begin with the number of their group."""
+    X = np.random.default_rng(0).normal(size=(len(groups), 1, 12))
+    X[:, 0, 0] = groups
+    return X
+
+
+X = series()
+HOLDING_OUT = SMALL | {"early_stopping": True, "validation_fraction": 0.25}
+ESTIMATORS = {
+    "classifier": TSTransformerClassifier(**HOLDING_OUT),
+    "members": TSTransformerClassifier(**HOLDING_OUT, n_estimators=2),
+    "regressor": TSTransformerRegressor(**HOLDING_OUT),
+    "encoder": TSTransformerEncoder(**HOLDING_OUT),
+    "ensemble": TSEnsembleClassifier(
+        "fast",
+        random_state=0,
+        convolution_params={"n_features": 168, "n_groups": 2},
+        transformer_params={k: v for k, v in HOLDING_OUT.items() if k != "random_state"},
+    ),
+}
+
+
+@pytest.fixture
+def trained(monkeypatch) -> list[tuple[set[int], set[int]]]:
+    """The groups of each training run: trained on, and held out."""
+    runs, train = [], base.train_ensemble
+
+    def recording(models, panel, *args, validation, **kwargs):
+        panels = [panel, *([] if validation is None else [validation.panel])]
+        runs.append(tuple({*each.values[:, 0, 0].long().tolist()} for each in panels))
+        return train(models, panel, *args, validation=validation, **kwargs)
+
+    monkeypatch.setattr(base, "train_ensemble", recording)
+    return runs
+
+
+@pytest.mark.parametrize("groups", [NAMES, GROUPS.astype(float), NAMES.tolist()])
+def test_groups_have_labels_of_any_type(groups, trained):
+    sklearn.clone(ESTIMATORS["classifier"]).fit(X, Y, groups=groups)
+    ((on, out),) = trained
+    assert not on & out
+    assert on | out == set(range(N_GROUPS))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_held_out_groups_are_not_trained_on(name, trained):
+    estimator = sklearn.clone(ESTIMATORS[name])
+    estimator.fit(X, Y)
+    ((on, out),) = trained
+    assert on & out, "without groups they are mixed"
+    estimator.fit(X, Y, groups=NAMES)
+    on, out = trained[-1]
+    assert not on & out
+    assert len(out) == 2
+
+
+def test_the_automatic_part_of_many_series_is_of_whole_groups(trained):
+    groups = np.arange(AUTO_EARLY_STOPPING_CASES) % 10
+    many, y = series(groups), np.arange(len(groups)) // 10 % 2
+    TSTransformerClassifier(**SMALL, batch_size=1000).fit(many, y, groups=groups)
+    ((on, out),) = trained
+    assert not on & out
+    assert len(out) == 1
+
+
+def test_groups_are_routed(trained):
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = sklearn.clone(ESTIMATORS["classifier"]).set_fit_request(groups=True)
+        params = {"groups": NAMES}
+        cross_validate(clf, X, Y, cv=GroupKFold(4), params=params, error_score="raise")
+    assert len(trained) == 4
+    for on, out in trained:
+        assert not on & out
+        assert len(on | out) == 6
+
+
+@pytest.mark.parametrize("estimator", [ESTIMATORS[name] for name in ("classifier", "ensemble")])
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (NAMES[1:], "X holds 48 series, but groups 47 values"),
+        (np.where(GROUPS == 3, np.nan, GROUPS), "Input groups contains NaN: 6 of 48"),
+        ([None, *NAMES[1:]], "Input groups contains NaN: 1 of 48"),
+        (np.zeros(N), "all 48 series have the same value in groups; pass X_val"),
+        (np.c_[GROUPS, GROUPS], r"groups should be a 1d array .* shape \(48, 2\)"),
+        (Y, "each part of the 2 groups that was tried has all series of some class"),
+    ],
+)
+def test_groups_that_are_none_are_refused(estimator, groups, message):
+    with pytest.raises(ValueError, match=message):
+        sklearn.clone(estimator).fit(X, Y, groups=groups)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [*ESTIMATORS.values(), RandomConvolutionClassifier()],
+    ids=lambda e: type(e).__name__,
+)
+def test_groups_with_the_ids_of_the_series_in_another_order_are_refused(estimator):
+    ids = [f"s{i}" for i in range(N)]
+    table, groups = pd.DataFrame(X[:, 0], index=ids), pd.Series(NAMES, index=ids)
+    with pytest.raises(ValueError, match="X and groups have the same ids in another order"):
+        sklearn.clone(estimator).fit(table, Y, groups=groups[::-1])
+
+
+@pytest.mark.parametrize("groups", [np.zeros(N), NAMES])
+def test_groups_change_nothing_where_nothing_is_held_out(groups):
+    options = SMALL | {"early_stopping": False}
+    plain = TSTransformerClassifier(**options).fit(X, Y)
+    grouped = TSTransformerClassifier(**options).fit(X, Y, groups=groups)
+    np.testing.assert_array_equal(plain.predict_proba(X), grouped.predict_proba(X))
+    given = TSTransformerClassifier(**HOLDING_OUT).fit(X, Y, groups=groups, X_val=X, y_val=Y)
+    assert "val_loss" in given.history_[0]
+
+
+def test_unlabelled_series_of_held_out_groups_are_not_pretrained_on(trained):
+    y = np.where(np.random.default_rng(0).random(N) < 0.5, -1, Y)
+    clf = sklearn.clone(ESTIMATORS["classifier"]).set_params(unlabelled="use")
+    clf.fit(X, y, groups=NAMES)
+    (pretrained, also_out), (on, out) = trained
+    assert not on & out
+    assert not (pretrained | also_out) & out
+    assert not pretrained & also_out
+
+
+def test_calibration_divides_series_by_groups(trained):
+    signal = X.copy()
+    signal[:, 0, 3:] += 0.5 * Y[:, None]
+    clf = TSTransformerClassifier(**SMALL | {"max_epochs": 10}).fit(signal, Y)
+    by_number = clf.calibrate(signal, Y, cv=3, groups=NAMES).temperatures_
+    assert len(trained) == 4
+    folds = list(StratifiedGroupKFold(3).split(X, Y, NAMES))
+    assert [on for (on,) in trained[1:]] == [{*GROUPS[train].tolist()} for train, _ in folds]
+    clf.fit(signal, Y)
+    assert clf.calibrate(signal, Y, cv=StratifiedGroupKFold(3), groups=NAMES).temperatures_ == (
+        by_number
+    )
+
+
+def persons() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Amplitudes that identify ten persons of one class each, and a shape that tells classes."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(10), 8)
+    y = groups % 2
+    amplitude = np.exp(rng.permutation(np.linspace(0, 1, 10)))[groups, None]
+    wave = np.sin(np.linspace(0, 6, 40) * np.where(y, 1.0, 1.3)[:, None])
+    return (amplitude * (wave + 2 * rng.normal(size=(80, 40))))[:, None], y, groups
+
+
+def test_the_scaling_is_chosen_by_leaving_out_groups():
+    X, y, groups = persons()
+    padded = Padded(X.mT, np.full(80, 40))
+    assert suited_scaling(padded, y, None) == "channel"
+    assert suited_scaling(padded, y, None, groups) == "series"
+    assert (
+        TSTransformerClassifier(**SMALL | {"stem": "conv", "scaling": "auto"})
+        .fit(X, y, groups=groups)
+        .preprocessor_.describe()["scaling"]
+        == "series"
+    )
+
+
+def test_the_ridge_of_random_convolutions_leaves_out_groups():
+    X, y, groups = persons()
+    options = {"n_features": 1000, "n_groups": 8, "scaling": "channel", "random_state": 0}
+    alone = RandomConvolutionClassifier(**options).fit(X, y).model_.ridge.loss
+    by_groups = RandomConvolutionClassifier(**options).fit(X, y, groups=groups).model_.ridge.loss
+    assert by_groups > 1.1 * alone
+
+
+@pytest.mark.parametrize("groups", [np.arange(80) % 4, np.repeat([0, 1], 40)])
+def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
+    from sklearn.linear_model import RidgeClassifierCV
+
+    X, _, _ = persons()
+    y = np.repeat([0, 1], 40)  # which the second groups repeat: no fold knows both
+    sizes, fit = [], RidgeClassifierCV.fit
+    monkeypatch.setattr(
+        RidgeClassifierCV, "fit", lambda self, X, y: sizes.append(len(y)) or fit(self, X, y)
+    )
+    padded = Padded(X.mT, np.full(80, 40))
+    kept = agreement_kept(lambda batch: batch, padded, y, scaling="channel", groups=groups)
+    assert sizes == ([60] * 4 if len(set(groups)) == 4 else [])
+    assert 0 <= kept <= 1
