@@ -67,8 +67,8 @@ def autolog(
     `tsformer.tracking.MLflowTracker` are tracked by that alone.
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
-    ``tsformer.error``. Names that MLflow refuses are stored with ``_`` for each refused character. The
-    tag ``tsformer.missing`` lists what could not be stored. If the store fails, one warning is
+    ``tsformer.error``. Names that MLflow refuses are stored with ``_`` for each refused character.
+    The tag ``tsformer.missing`` lists what could not be stored. If the store fails, one warning is
     issued, the fit goes on, and the run is not FINISHED.
 
     Call it again to change the options.
