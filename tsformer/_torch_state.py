@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import torch
 from torch import nn
 
+from tsformer._threads import threads
+
 __all__ = ["in_plain_torch", "plain_torch", "trainable"]
 
 P = ParamSpec("P")
@@ -116,11 +118,11 @@ _PROCESS = _Process()
 
 
 @contextmanager
-def plain_torch() -> Iterator[None]:
-    """Compute with torch's default settings inside the block."""
+def plain_torch(n_threads: object = None) -> Iterator[None]:
+    """Compute with torch's default settings inside the block, and `n_threads` as in `threads`."""
     _PROCESS.enter()
     try:
-        with ExitStack() as stack:
+        with threads(n_threads), ExitStack() as stack:
             if torch.is_inference_mode_enabled():
                 stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
@@ -135,11 +137,14 @@ def plain_torch() -> Iterator[None]:
 
 
 def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate a function so that it runs inside `plain_torch`."""
+    """Decorate a function so that it runs inside `plain_torch`.
+
+    The number of threads is the `n_threads` of its first argument, an estimator, if it has any.
+    """
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> Result:
-        with plain_torch():
+        with plain_torch(getattr(args[0], "n_threads", None) if args else None):
             return function(*args, **kwargs)
 
     return inside

@@ -107,6 +107,7 @@ WRONG = [
     ("n_estimators", 0, ValueError, "n_estimators must be an int >= 1; got 0"),
     ("n_estimators", 2.0, TypeError, "n_estimators must be an int >= 1; got 2.0"),
     ("n_jobs", 0, ValueError, "n_jobs must be an int >= 1, or -1, None; got 0"),
+    ("n_threads", "all", TypeError, "n_threads must be an int >= 1, or 'auto'; got 'all'"),
     (
         "callbacks",
         [print],

@@ -1,9 +1,10 @@
-"""Fits in several threads of a process: the same int gives the same model, whatever runs beside."""
+"""Fits in several threads of a process give the same models; how many threads torch has in each."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,8 +22,12 @@ from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
     TSTransformerRegressor,
+    _threads,
+    load,
 )
+from tsformer._threads import limit_threads, share_of_threads, threads, threads_for
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
@@ -159,3 +164,227 @@ def test_a_process_forked_in_the_middle_of_a_step_can_fit() -> None:
     forked.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
+# How many threads torch computes with. There are two of them in these tests, whatever the machine.
+
+
+class Watched:
+    """Series that record torch's number of threads whenever they are read."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        self.seen.add(torch.get_num_threads())
+        return X.astype(dtype or X.dtype)
+
+
+class Watches(Callback):
+    """Records torch's number of threads after each epoch."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def on_epoch_end(self, state: Any) -> None:
+        self.seen.add(torch.get_num_threads())
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make the number that torch takes from the machine two."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_threads, "_default", lambda: 2)
+    torch.set_num_threads(2)
+    yield
+    assert torch.get_num_threads() == 2
+
+
+ALL_MAKERS = MAKERS | {"encoder": lambda: TSTransformerEncoder("lspe", **SMALL)}
+READING = ("predict", "predict_proba", "transform", "decision_function", "predict_proba_parts")
+
+
+def seen_by(estimator: Any) -> set[int]:
+    """Return the numbers of threads in `fit` and in all methods that predict."""
+    watched = Watched()
+    estimator.fit(watched, Y)
+    for name in READING:
+        if hasattr(estimator, name):
+            getattr(estimator, name)(watched)
+            assert torch.get_num_threads() == 2
+    estimator.score(watched, Y)
+    return watched.seen
+
+
+@pytest.mark.parametrize("name", slow_except(ALL_MAKERS, ["classifier", "random convolutions"]))
+def test_small_models_have_one_thread(name: str, two_threads: None) -> None:
+    assert seen_by(ALL_MAKERS[name]()) == {1}
+
+
+@pytest.mark.parametrize("name", slow_except(ALL_MAKERS, ["classifier", "random convolutions"]))
+def test_a_number_of_threads_is_obeyed(name: str, two_threads: None) -> None:
+    assert seen_by(ALL_MAKERS[name]().set_params(n_threads=3)) == {3}
+
+
+def test_a_number_that_the_user_chose_is_left(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_num_threads(3)
+    assert seen_by_fit() == {3}
+    torch.set_num_threads(2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert seen_by_fit() == {2}
+
+
+def test_training_has_the_number_of_its_estimator(two_threads: None) -> None:
+    for n_threads, expected in (("auto", 1), (2, 2)):
+        watches = Watches()
+        TSTransformerClassifier(callbacks=[watches], n_threads=n_threads, **SMALL).fit(X, Y)
+        assert watches.seen == {expected}
+
+
+def test_large_steps_have_more_threads(two_threads: None) -> None:
+    small, large = (
+        TSTransformerClassifier(**SMALL | {"d_model": width}, d_ff=d_ff).fit(X[:4], Y[:4]).model_
+        for width, d_ff in ((8, 16), (64, 2048))
+    )
+    with threads("auto"):
+        for model, n_tokens, expected in ((small, 4096, 1), (large, 1, 1), (large, 4096, 2)):
+            with threads_for(model, n_tokens):
+                assert torch.get_num_threads() == expected
+                with threads():  # as in each turn to draw
+                    assert torch.get_num_threads() == expected
+            assert torch.get_num_threads() == 1
+    with threads(3), threads_for(large, 4096):
+        assert torch.get_num_threads() == 3
+
+
+class Fails(Callback):
+    def __init__(self, error: type[BaseException]):
+        self.error = error
+
+    def on_epoch_end(self, state: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.filterwarnings("ignore:training was interrupted")
+def test_the_number_of_threads_is_restored_after_errors_and_ctrl_c(two_threads: None) -> None:
+    with pytest.raises(ZeroDivisionError):
+        TSTransformerClassifier(callbacks=[Fails(ZeroDivisionError)], **SMALL).fit(X, Y)
+    assert torch.get_num_threads() == 2
+    TSTransformerClassifier(callbacks=[Fails(KeyboardInterrupt)], **SMALL).fit(X, Y)
+    assert torch.get_num_threads() == 2
+    with pytest.raises(ValueError, match="n_threads must be an int >= 1, or 'auto'; got 0"):
+        RandomConvolutionClassifier(n_threads=0).fit(X, Y)
+
+
+def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_threads: None) -> None:
+    numbers: list[int] = []
+
+    class FitsBeside(Callback):
+        def on_train_begin(self, state: Any) -> None:
+            def fit() -> None:
+                MAKERS["random convolutions"]().fit(X, Y)
+                numbers.append(torch.get_num_threads())
+
+            thread = threading.Thread(target=fit)
+            thread.start()
+            thread.join()
+            numbers.append(torch.get_num_threads())
+
+    TSTransformerClassifier(callbacks=[FitsBeside()], **SMALL).fit(X, Y)
+    assert numbers == [2, 1]
+    thread = threading.Thread(target=lambda: numbers.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert numbers[-1] == 2
+
+
+def test_processes_share_the_threads(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with threads("auto"):
+        assert share_of_threads(2) == {"n_threads": "auto", "most": 1}
+        assert share_of_threads(1) == {"n_threads": "auto", "most": 2}
+    with threads(6):
+        assert share_of_threads(2) == {"n_threads": 3}
+        assert share_of_threads(8) == {"n_threads": 1}
+    monkeypatch.setattr(_threads._NUMBERS, "limit", None)
+    limit_threads(5)  # as in a worker, in which nobody chose this number
+    assert seen_by_fit() == {1}
+    torch.set_num_threads(2)
+
+
+def seen_by_fit() -> set[int]:
+    watched = Watched()
+    MAKERS["random convolutions"]().fit(watched, Y)
+    return watched.seen
+
+
+def test_the_number_of_threads_is_not_saved(tmp_path: Any) -> None:
+    RandomConvolutionClassifier(200, n_threads=1).fit(X, Y).save(tmp_path / "model")
+    assert load(tmp_path / "model").get_params()["n_threads"] == "auto"
+
+
+PROGRAM = """
+import torch
+from tsformer import _threads
+from tsformer._threads import threads
+
+before = torch.get_num_threads()
+with threads("auto"):
+    print(before, torch.get_num_threads())
+torch.set_num_threads(before + 1)
+with threads("auto"):
+    print(torch.get_num_threads() - before)
+"""
+
+
+def run_alone(program: str, **variables: str) -> list[str]:
+    """Return the words that a program prints, run without a number of threads in its variables."""
+    unset = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
+    env = {name: value for name, value in os.environ.items() if name not in unset} | variables
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("variable", [None, "OMP_NUM_THREADS", "MKL_NUM_THREADS"])
+def test_in_a_program_of_its_own(variable: str | None) -> None:
+    variables = {} if variable is None else {variable: "3"}
+    before, auto, more = map(int, run_alone(PROGRAM, **variables))
+    assert (auto, more) == ((1, 1) if variable is None else (before, 1))
+
+
+BESIDE = """
+import subprocess, sys
+from time import process_time
+
+import numpy as np
+from tsformer import TSTransformerClassifier
+
+X, y = np.random.default_rng(0).standard_normal((50, 1, 150)), np.arange(50) % 2
+
+def seconds(n_threads):
+    start = process_time()
+    TSTransformerClassifier(max_epochs=2, random_state=0, n_threads=n_threads).fit(X, y)
+    return process_time() - start
+
+seconds(1)
+quiet = seconds(1)
+busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+try:
+    print(quiet, min(seconds("auto") for _ in range(2)))
+finally:
+    for each in busy:
+        each.kill()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_fit_beside_two_busy_processes_takes_no_more_processor_time() -> None:
+    # Two threads take ten times as much: they wait for each other. The time on the clock follows
+    # from the share of the processors that the system grants, which other programs change.
+    quiet, beside = map(float, run_alone(BESIDE))
+    assert beside <= 2 * quiet

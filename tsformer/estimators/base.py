@@ -149,6 +149,7 @@ class TransformerEstimator(SeriesEstimator):
         "callbacks": None,
         "init_from": None,
         "device": "auto",
+        "n_threads": "auto",
         "checkpoint_dir": None,
         "resume": False,
     }
@@ -186,6 +187,7 @@ class TransformerEstimator(SeriesEstimator):
     n_estimators: int
     members: str
     n_jobs: int | None
+    n_threads: int | str
     callbacks: Sequence[Callback] | None
     warm_start: bool
     device: str | torch.device

@@ -198,6 +198,11 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members in parallel and share the threads; -1
         uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.
+    n_threads : int or "auto", default="auto"
+        Threads of torch on a CPU, in `fit` and in all methods that predict; the number of the
+        program is restored afterwards. "auto" is one thread, and more only for large models: a
+        second thread saves little time in small steps, and costs much beside a busy process. It
+        leaves a number that was chosen by `torch.set_num_threads` or ``OMP_NUM_THREADS``.
     callbacks : list of tsformer.training.Callback, optional
         Called during training, for one member after another.
     warm_start : bool, default=False

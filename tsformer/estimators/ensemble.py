@@ -62,7 +62,8 @@ _OVERRIDES = dict(zip(("convolution_params", "transformer_params"), _PARTS.value
 _OWN = "it is a parameter of TSEnsembleClassifier itself"
 _RESERVED = {
     **dict.fromkeys(
-        ("timestamps", "class_weight", "device", "n_jobs", "random_state", "verbose"), _OWN
+        ("timestamps", "class_weight", "device", "n_jobs", "n_threads", "random_state", "verbose"),
+        _OWN,
     ),
     "n_estimators": "quality chooses the number of members",
     "warm_start": "an ensemble is fitted anew each time",
@@ -83,6 +84,7 @@ class EnsembleParameters(NamedParameters):
         timestamps: str | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         n_jobs: int | None = 1,
+        n_threads: int | str = "auto",
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -94,6 +96,7 @@ class EnsembleParameters(NamedParameters):
         self.timestamps = timestamps
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.n_threads = n_threads
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -138,6 +141,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         On a CPU, number of processes that train members of the transformer in parallel and share
         the threads; -1 uses all cores. Values other than 1 do not allow `verbose`, and the seconds
         that processes take to start may exceed a `time_limit`.
+    n_threads : int or "auto", default="auto"
+        Threads on a CPU; see `TSTransformerClassifier`.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     random_state : int, RandomState or None, default=None
@@ -377,10 +382,12 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         if self.quality not in tuple(QUALITIES):
             raise ValueError(unknown("quality", self.quality, QUALITIES))
         check_number("time_limit", self.time_limit, Real, 0, None, (None,))
+        check_number("n_threads", self.n_threads, Integral, 1, None, ("auto",))
         check_number("verbose", self.verbose, Integral, 0, None, (False, True))
         for name, cls in _OVERRIDES.items():
             _check_overrides(name, getattr(self, name), cls)
-        shared = {name: getattr(self, name) for name in ("timestamps", "class_weight", "device")}
+        names = ("timestamps", "class_weight", "device", "n_threads")
+        shared = {name: getattr(self, name) for name in names}
         shared["random_state"] = self._state()
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
         own = {"n_estimators": QUALITIES[self.quality], "n_jobs": self.n_jobs}

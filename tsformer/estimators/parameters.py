@@ -81,6 +81,7 @@ class ClassifierParameters(NamedParameters):
         n_estimators: int = 1,
         members: str = "alike",
         n_jobs: int | None = 1,
+        n_threads: int | str = "auto",
         callbacks: Sequence[Callback] | None = None,
         warm_start: bool = False,
         device: str | torch.device = "auto",
@@ -128,6 +129,7 @@ class ClassifierParameters(NamedParameters):
         self.n_estimators = n_estimators
         self.members = members
         self.n_jobs = n_jobs
+        self.n_threads = n_threads
         self.callbacks = callbacks
         self.warm_start = warm_start
         self.device = device
@@ -287,6 +289,7 @@ _RANGES: dict[str, tuple[type, float, float | None, tuple[Any, ...]]] = {
     "n_iter_no_change": (Integral, 1, None, ()),
     "n_estimators": (Integral, 1, None, ()),
     "n_jobs": (Integral, 1, None, (-1, None)),
+    "n_threads": (Integral, 1, None, ("auto",)),
     "checkpoint_minutes": (Real, 0, None, (0,)),
     "verbose": (Integral, 0, None, (False, True)),
 }

@@ -49,6 +49,7 @@ class RandomConvolutionParameters(NamedParameters):
         timestamps: str | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         device: str | torch.device = "auto",
+        n_threads: int | str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ):
         self.n_features = n_features
@@ -57,6 +58,7 @@ class RandomConvolutionParameters(NamedParameters):
         self.timestamps = timestamps
         self.class_weight = class_weight
         self.device = device
+        self.n_threads = n_threads
         self.random_state = random_state
         super().__init__()
 
@@ -93,6 +95,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         Weights of the classes, as in scikit-learn.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
+    n_threads : int or "auto", default="auto"
+        Threads on a CPU; see `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of kernels, channels and biases. The same int gives the same predictions on the same
         machine. Global random generators are neither used nor changed.
@@ -234,6 +238,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         """Raise ValueError or TypeError for the first invalid parameter."""
         check_number("n_features", self.n_features, Integral, 168, None, (0,))
         check_number("n_groups", self.n_groups, Integral, 2, None, (0,))
+        check_number("n_threads", self.n_threads, Integral, 1, None, ("auto",))
         if not self.n_features and not self.n_groups:
             raise ValueError("n_features and n_groups are both 0, which leaves no features")
         if self.n_groups % 2:

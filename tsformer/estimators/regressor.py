@@ -46,7 +46,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
     pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
     augmentation_params, init_from, freeze, n_epochs_frozen, pretrained_lr_scale, \
     max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
-    validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, callbacks, \
+    validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
         As in `TSTransformerClassifier`. The defaults were chosen for classification, and its parts
@@ -113,6 +113,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         n_estimators: int = 1,
         members: str = "alike",
         n_jobs: int | None = 1,
+        n_threads: int | str = "auto",
         callbacks: Sequence[Callback] | None = None,
         warm_start: bool = False,
         device: str | torch.device = "auto",
@@ -156,6 +157,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         self.n_estimators = n_estimators
         self.members = members
         self.n_jobs = n_jobs
+        self.n_threads = n_threads
         self.callbacks = callbacks
         self.warm_start = warm_start
         self.device = device

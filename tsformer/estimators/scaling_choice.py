@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from tsformer._threads import threads
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
@@ -30,6 +31,8 @@ _N_FEATURES, _N_GROUPS = 1250, 8
 #: a network; and the share of them from which on each series is standardised by itself.
 _FLAT, _MOST = 0.1, 0.5
 _SEED = 0
+#: A decomposition is worth as many threads as an operation of this many multiply-adds an entry.
+_PASSES = 32
 _CPU = torch.device("cpu")
 
 
@@ -221,11 +224,13 @@ def fitted_convolutions(
     model.convolutions.fit_scales(features)
     for part in features.split(256):  # in place, as there are many
         part.copy_(model.convolutions.scale(part))
-    model.ridge.fit(
-        features,
-        torch.from_numpy(targets),
-        n_classes=n_classes,
-        weights=None if weights is None else torch.from_numpy(weights),
-        groups=None if groups is None else torch.from_numpy(groups),
-    )
+    # The decomposition of a matrix of this size consists of products of it with vectors.
+    with threads(work=_PASSES * min(features.shape) ** 2):
+        model.ridge.fit(
+            features,
+            torch.from_numpy(targets),
+            n_classes=n_classes,
+            weights=None if weights is None else torch.from_numpy(weights),
+            groups=None if groups is None else torch.from_numpy(groups),
+        )
     return model

@@ -71,10 +71,11 @@ class SeriesReader(BaseEstimator):
     # Constructor parameters, which the subclasses assign.
     timestamps: str | None
     device: str | torch.device
+    n_threads: int | str
     random_state: Any
 
     #: Parameters that make sense in the running program only, with the values saved instead.
-    _not_saved: ClassVar[dict[str, Any]] = {"device": "auto"}
+    _not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
 
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
@@ -228,8 +229,8 @@ class SeriesReader(BaseEstimator):
         ----------
         path : str or path
             A new folder, or one written by an earlier `save`, whose model is replaced. What
-            concerns the running program only is not saved: `device`, `callbacks`, `checkpoint_dir`
-            and `resume`.
+            concerns the running program only is not saved: `device`, `n_threads`, `callbacks`,
+            `checkpoint_dir` and `resume`.
 
         Raises
         ------

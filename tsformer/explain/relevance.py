@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tsformer._names import shortened, unknown
 from tsformer._sums import check_options
+from tsformer._threads import threads_for
 from tsformer.data.batching import in_order
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Scaler
@@ -71,10 +72,12 @@ def relevance(
         # Of a copy, as another thread may be predicting; and without gradients of weights.
         model = deepcopy(fitted).eval().requires_grad_(False)
         logits = logits_from_baseline(model, preprocessor, series, baseline, temperature)
-        for rows in in_order(lengths, batch_steps(model)):
-            longest = int(lengths[rows].max())
-            found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])
-            total[rows, :longest] += found.detach()
+        steps = batch_steps(model)
+        with threads_for(model, steps // model.stem.stride):
+            for rows in in_order(lengths, steps):
+                longest = int(lengths[rows].max())
+                found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])
+                total[rows, :longest] += found.detach()
     mean: npt.NDArray[np.float64] = (total / len(models)).transpose(1, 2).contiguous().numpy()
     return mean
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import joblib
-import torch
 from torch import Tensor, nn
 
+from tsformer._threads import share_of_threads, threads
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.callbacks import Callback, History, TrainingState
@@ -128,9 +129,9 @@ def _in_processes(
     weights: Tensor | None,
     n_processes: int,
 ) -> list[History]:
-    n_threads = max(torch.get_num_threads() // n_processes, 1)
+    share = share_of_threads(n_processes)
     parallel = joblib.Parallel(n_processes, return_as="generator")
-    jobs = (joblib.delayed(_in_child)(run, panel, targets, weights, n_threads) for run in runs)
+    jobs = (joblib.delayed(_in_child)(run, panel, targets, weights, share) for run in runs)
     done: list[History] = []
     try:
         for run, (weights_learned, learned, error) in zip(runs, parallel(jobs), strict=True):
@@ -152,13 +153,17 @@ def _in_processes(
 
 
 def _in_child(
-    run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None, n_threads: int
+    run: TrainingRun,
+    panel: AnyPanel,
+    targets: Tensor,
+    weights: Tensor | None,
+    share: dict[str, Any],
 ) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
     """Train one member in a process of its own."""
-    torch.set_num_threads(n_threads)
     error = None
     try:
-        execute(run, panel, targets, weights)
+        with threads(**share):
+            execute(run, panel, targets, weights)
     except NonFiniteLossError as raised:
         error = raised
     return run.state.model.state_dict(), run.state.history, error

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tsformer._threads import threads_for
 from tsformer.data.batching import in_order
 from tsformer.data.panel import send
 from tsformer.data.stored_panel import AnyPanel
@@ -63,6 +64,7 @@ def forward(
     outputs: Tensor | None = None
     try:
         with (
+            threads_for(model, _TOKENS["cpu"]),
             torch.inference_mode(),
             torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
             panel.ahead(in_order(panel.lengths, _steps_at_once(model, device))) as batches,

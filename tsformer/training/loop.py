@@ -9,6 +9,7 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
+from tsformer._threads import threads_for
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import send
 from tsformer.data.stored_panel import AnyPanel
@@ -103,7 +104,11 @@ def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor 
         )
     run.callbacks = run.callbacks if ranks.leads else ()
     # In this order, so that the pass for batch norms at the end is shared too.
-    with ranks.shared_norms(model), training_session(run, panel, weights, plan.seed + ranks.rank):
+    with (
+        threads_for(model, plan.batch_size * getattr(model, "max_tokens", 0)),
+        ranks.shared_norms(model),
+        training_session(run, panel, weights, plan.seed + ranks.rank),
+    ):
         _epochs(run, panel, targets, weights, ranks)
     return run.state.history
 

@@ -7,6 +7,7 @@ from math import ceil
 import torch
 from torch import Tensor, nn
 
+from tsformer._threads import threads_for
 from tsformer.augmentation import Batch
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Posed, Pretext
@@ -66,6 +67,7 @@ def pretext_losses(
     try:
         batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
         with (
+            threads_for(model, batch_size * getattr(model, "max_tokens", 0)),
             torch.inference_mode(),
             torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
             panel.ahead(batches) as coming,

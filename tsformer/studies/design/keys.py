@@ -31,7 +31,7 @@ _NOT_SHARED = (
     "warm_start",
 )
 # May be given and does not affect results.
-_HARMLESS = ("n_jobs",)
+_HARMLESS = ("n_jobs", "n_threads")
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:

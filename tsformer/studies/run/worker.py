@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import tsformer
+from tsformer._threads import limit_threads
 from tsformer.baselines import find, load_class
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.problem import Problem
@@ -253,8 +252,8 @@ def _look_up(task: Task) -> tuple[TrialResult | None, float]:
 
 
 def _prepare_process(task: Task) -> None:
-    if task.threads is not None and torch.get_num_threads() != task.threads:
-        torch.set_num_threads(task.threads)
+    if task.threads is not None:
+        limit_threads(task.threads)
     if task.driver is not None and task.driver not in _FOLLOWED:
         _FOLLOWED.add(task.driver)
         # Ctrl-C reaches the whole process group; only the driver decides what its workers do.
