@@ -230,17 +230,26 @@ def test_a_number_of_threads_is_obeyed(name: str, two_threads: None) -> None:
 def test_a_number_that_the_user_chose_is_left(
     two_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.set_num_threads(3)
-    assert seen_by_fit() == {3}
+    for number, variables in (
+        (3, {}),
+        (2, {"OMP_NUM_THREADS": "2"}),
+        (2, {"MKL_NUM_THREADS": "2"}),
+    ):
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(name, value)
+            torch.set_num_threads(number)
+            with threads("auto"), threads(work=0.0):
+                assert torch.get_num_threads() == number
+            assert torch.get_num_threads() == number
     torch.set_num_threads(2)
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert seen_by_fit() == {2}
 
 
 def test_training_has_the_number_of_its_estimator(two_threads: None) -> None:
     for n_threads, expected in (("auto", 1), (2, 2)):
         watches = Watches()
-        TSTransformerClassifier(callbacks=[watches], n_threads=n_threads, **SMALL).fit(X, Y)
+        tiny = SMALL | {"max_epochs": 1, "scaling": "channel", "augmentation": None}
+        TSTransformerClassifier(callbacks=[watches], n_threads=n_threads, **tiny).fit(X[:4], Y[:4])
         assert watches.seen == {expected}
 
 

@@ -176,9 +176,8 @@ def everything(name: str, folder: Path) -> dict[str, Any]:
     copied = deepcopy(estimator)
     found["copied"] = answers(copied)
     if hasattr(copied, "warm_start"):
-        found["fitted on"] = answers(
-            copied.set_params(warm_start=True, init_from=None).fit(X, Y), name
-        )
+        copied.set_params(warm_start=True, init_from=None)
+        found["fitted on"] = answers(copied.fit(X, Y))
     if hasattr(estimator, "attention"):
         found["attention"] = {"weights": copied.attention(X[:3]).weights}
         found["explained"] = {"relevance": copied.explain(X[:3], "occlusion")}
@@ -215,7 +214,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return of
 
 
-CASES = {f"{state}-{name}": (state) for state in STATES for name in MAKERS}
+CASES = {f"{state}-{name}": (state, name) for state in STATES for name in MAKERS}
 QUICK = [f"{state}-classifier" for state in (*STRONG, "attention kernel")] + [
     f"{state}-random convolutions" for state in STRONG
 ]
