@@ -219,7 +219,7 @@ def test_a_single_series_is_not_a_container(make, motions):
     X, y = motions
     clf = make().fit(X, y)
     with pytest.raises(
-        ValueError, match=r"1 channels, .* fitted with 6; .*single series use X\[None\]"
+        ValueError, match=r"1 channels, .* fitted with 6; .*single series use \[X\]"
     ):
         clf.predict(X[0])
     assert len(clf.predict(X[0][None])) == 1

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 
 from tsformer import (
     RandomConvolutionClassifier,
@@ -124,6 +125,41 @@ def test_the_number_of_targets_and_weights(estimator):
 def test_what_is_not_one_label_for_each_series(y, message):
     with pytest.raises(ValueError, match=message):
         ESTIMATORS["convolutions"].fit(X, y)
+
+
+SEVERAL = {
+    "array": np.array([[0, 1], [1, 0], [1, 1]] * 4),
+    "frame": pd.DataFrame({"a": [0.5, 1] * 6, "b": [1, 2] * 6}),
+    "lists": [[0, 1], [1, 1]] * 6,
+    "tensor": torch.ones(12, 3),
+    "text": [["no", "ill"], ["yes", "well"]] * 6,
+    "lists of unequal length": [["a"], ["a", "b"]] * 6,
+    "sets": [{"a"}, {"a", "b"}] * 6,
+    "column of lists": pd.Series([["a"], ["a", "b"]] * 6),
+    "three axes": np.zeros((12, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_targets_for_each_series(name, estimator):
+    with pytest.raises(ValueError, match=r"MultiOutputClassifier\(est.* or MultiOutputRegressor"):
+        clone(estimator).fit(X, SEVERAL[name])
+
+
+@pytest.mark.parametrize("container", ["array", "ragged", "panel"])
+def test_several_targets_are_predicted_by_scikit_learn(container):
+    series = {
+        "array": X,
+        "ragged": [x[:, : 10 + i % 3] for i, x in enumerate(X)],
+        "panel": pd.concat([pd.DataFrame(x.T) for x in X], keys=range(len(X))),
+    }[container]
+    labels = SEVERAL["array"]
+    several = MultiOutputClassifier(ESTIMATORS["convolutions"]).fit(series, labels)
+    assert several.predict(series).shape == (12, 2)
+    one = clone(ESTIMATORS["convolutions"]).fit(series, labels[:, 1])
+    np.testing.assert_array_equal(several.predict(series)[:, 1], one.predict(series))
+    numbers = MultiOutputRegressor(ESTIMATORS["regressor"]).fit(series, SEVERAL["frame"])
+    assert numbers.predict(series).shape == (12, 2)
 
 
 @pytest.mark.parametrize(

@@ -594,6 +594,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
         )
     if not len(X):
         raise ValueError("X holds no series: Found array with 0 sample(s)")
+    assert isinstance(X.index, pd.MultiIndex)
     cases, steps = (X.index.get_level_values(level) for level in (0, 1))
     for level, values in (("series", cases), ("step", steps)):
         if values.hasnans:

@@ -744,7 +744,8 @@ class TransformerEstimator(SeriesEstimator):
         ndarray (n, n_estimators * d_model) of float32
             Embeddings of several members are concatenated: each has its own space.
         """
-        return np.concatenate(list(self._outputs(X, times, "embed")), axis=1)
+        embedded = np.concatenate(list(self._outputs(X, times, "embed")), axis=1)
+        return self._by_series(X, embedded)
 
     @property
     def _n_features_out(self) -> int:

@@ -268,7 +268,7 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         -------
         ndarray (n, n_features_out) of float32
         """
-        return self._outputs(X, times, "embed")[0]
+        return self._by_series(X, self._outputs(X, times, "embed")[0])
 
     @property
     def _n_features_out(self) -> int:

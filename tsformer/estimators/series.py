@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from tsformer import persistence
 from tsformer._torch_state import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
-from tsformer.data.ids import check_ids
+from tsformer.data.ids import check_ids, series_ids
 from tsformer.data.layout import swapped_axes, warn_of_layout
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
@@ -149,6 +150,8 @@ class SeriesReader(BaseEstimator):
             # scikit-learn takes the columns of a 2-D X for features, whose number must not change.
             # With a channel axis only channels are features, and series may have any length.
             checked: npt.NDArray[Any]
+            if not reset:
+                self._refuse_single_series(X, array)
             if reset or (self._columns_are_steps and np.asarray(array).ndim <= 2):
                 checked = validate_data(self, array, reset=reset, **checks)
             else:
@@ -173,13 +176,16 @@ class SeriesReader(BaseEstimator):
                 self.n_features_in_ = n_channels
             warn_of_layout(X, series, flat=columns == [True])
         elif n_channels != self.n_channels_:
-            alone = columns == [True] and len(series) == self.n_channels_
+            alone = columns == [True] and self.n_channels_ in (
+                len(series),
+                series.n_steps if isinstance(X, pd.DataFrame) else None,
+            )
             swapped = columns != [True] and series.n_steps == self.n_channels_
             raise ValueError(
                 f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
                 f"{self.n_channels_}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
-                + ("; to pass a single series use X[None]" if alone else "")
+                + ("; to pass a single series use [X]" if alone else "")
                 + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
             )
         elif series.clock != self._clock:
@@ -191,6 +197,33 @@ class SeriesReader(BaseEstimator):
         if (series.channels or not columns) and (reset or not isinstance(X, SeriesSource)):
             self._check_channel_names(series.channels, reset=reset)
         return series
+
+    def _refuse_single_series(self, X: Any, array: Any) -> None:
+        """Raise ValueError for one series, or steps in columns of another number."""
+        in_lists = isinstance(X, (list, tuple))
+        X_array = "np.asarray(X)" if in_lists else "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
+        if np.ndim(array) == 1:
+            one = "[np.asarray(X)]" if in_lists else "[X]"
+            if self.n_channels_ > 1:
+                one = f"[X] with X of shape ({self.n_channels_}, length)"
+            raise ValueError(
+                "Reshape your data: X must hold one or more series; got an array of shape "
+                f"({len(array)},). To pass a single series use {one}"
+            )
+        n_steps = self.n_features_in_ if self._columns_are_steps else None
+        if n_steps is not None and np.ndim(array) == 2 and array.shape[1] != n_steps:
+            raise ValueError(
+                f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{n_steps} features as input: the time steps of fit. For series of another length "
+                f"pass {X_array}[:, None], which is (n, 1, length)"
+            )
+
+    def _by_series(self, X: Any, output: npt.NDArray[Any]) -> Any:
+        """Index the rows of pandas output by series; scikit-learn takes the index of `X`."""
+        ids = series_ids(X)
+        if ids is None or _get_output_config("transform", self)["dense"] != "pandas":
+            return output
+        return pd.DataFrame(output, index=ids)
 
     def _in_chunks(
         self, series: SeriesSource, function: Callable[[SeriesSource], _Result]

@@ -11,6 +11,7 @@ import torch
 from pandas.api.extensions import ExtensionDtype
 from sklearn.utils.validation import column_or_1d
 
+from tsformer._names import shortened
 from tsformer.data.ids import check_ids, refuse_nul
 
 __all__ = ["Groups", "check_length", "read_groups", "read_targets", "split_unlabelled"]
@@ -155,17 +156,39 @@ def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
 
 
 def _refuse_columns(y: Any, name: str) -> None:
-    """Refuse several columns, and say what to do if they are one-hot."""
+    """Refuse several values per series, and name what predicts them."""
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if isinstance(y, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in y):
         widths = {len(row) for row in y}
         shape = (len(y), *widths) if len(widths) == 1 else ()
-    if len(shape) != 2 or shape[1] < 2:
+    several = (
+        f"for several targets use sklearn.multioutput.MultiOutputClassifier(estimator).fit(X, "
+        f"{name}) or MultiOutputRegressor, which fit one model per column"
+    )
+    if len(shape) < 2:
+        _refuse_sets(y, name, several)
+        return
+    if shape[1:] == (1,):
         return
     problem = f"{name} should be a 1d array of one value per series; got an array of shape {shape}"
     values = np.asarray(y)
+    if len(shape) > 2:
+        raise ValueError(f"{problem}; {several} of an array (n, targets)")
     if values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
         labels = "idxmax" if isinstance(y, pd.DataFrame) else "argmax"
         raise ValueError(f"{problem}. Its rows are one-hot: pass {name}.{labels}(axis=1)")
     columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
-    raise ValueError(f"{problem}; pass one of its columns {columns[:10]}")
+    raise ValueError(f"{problem}; pass one of its columns {columns[:10]}, or {several}")
+
+
+def _refuse_sets(y: Any, name: str, several: str) -> None:
+    """Refuse a list or a set of labels for one series."""
+    if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not hasattr(y, "__iter__"):
+        return
+    for i, value in enumerate(y):
+        if isinstance(value, (list, tuple, set, frozenset)) or np.shape(value) not in ((), (1,)):
+            raise ValueError(
+                f"{name} should be a 1d array of one value per series; series {i} has "
+                f"{shortened(value, 40)}. Several labels become columns by "
+                f"sklearn.preprocessing.MultiLabelBinarizer().fit_transform({name}); {several}"
+            )
