@@ -2,15 +2,12 @@
 
     python tools/field.py [--results CSV] [--commit]
 
-Prints the table, each of our methods beside what others published, version 0.1.0 and the first
-scoring, the problems on which the default is furthest from the random convolutions and from version
-0.1.0, and those on which it takes longest; and writes accuracy_and_seconds.png.
+Prints the table, and writes accuracy_and_seconds.png.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
 import sys
 from collections.abc import Sequence
@@ -36,11 +33,9 @@ DEFAULT = "tsformer"
 CONTROLS = ("majority", "summary-ridge")
 #: Published methods of the README's table, beside four that were fitted in the study.
 ROCKETS = ("ROCKET", "InceptionTime")
-#: Our own methods, and the accuracies of the first scoring of the same problems.
+#: Our own methods.
 OURS = (DEFAULT, "ensemble", "random-convolutions")
 HYDRA = "multirocket-hydra"
-FIRST_SCORING = COMMITTED / "confirmation_averages.csv"
-THIRD_SCORING = COMMITTED / "confirmation_3_averages.csv"
 #: The methods of the study, as the reader calls them.
 LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
@@ -151,42 +146,6 @@ def _median_and_most(fits: pd.DataFrame, column: str) -> dict[str, str]:
     }
 
 
-def comparisons(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
-    """Return the paired differences that the pages name, as text."""
-    scores = untouched(results).pivot_table("accuracy", "dataset", "method")
-    ours = scores[[name for name in OURS if name in scores]]
-    before = pd.read_csv(FIRST_SCORING, index_col="dataset").reindex(scores.index)
-    others = published_accuracies(published).reindex(scores.index)
-    others = others.reindex(columns=ANCHORS)
-    others["mean of ROCKET and InceptionTime"] = others[["ROCKET", "InceptionTime"]].mean(
-        axis=1, skipna=False
-    )
-    others = others.join(before[["0.1.0", "one transformer"]])
-    if HYDRA in scores:
-        others[f"{LABELS[HYDRA]} as fitted here"] = scores[HYDRA]
-    third = pd.read_csv(THIRD_SCORING, index_col="dataset").reindex(scores.index)
-    third.columns = [f"{name}, third scoring," for name in third]
-    lines = []
-    for (name, own), (other, theirs) in itertools.product(
-        [*ours.items(), *third.items()], others.items()
-    ):
-        apart = 100 * (own - theirs).dropna()
-        lines.append(
-            f"{name} {own[apart.index].mean():.3f}, {apart.mean():+.1f} ± {apart.sem():.1f} points "
-            f"from {other} on {len(apart)} problems"
-        )
-    behind = [(DEFAULT, scores[DEFAULT], "random-convolutions", scores["random-convolutions"])]
-    behind += [(name, own, "0.1.0", before["0.1.0"]) for name, own in ours.items()]
-    behind += [(str(name), own, "0.1.0", before["0.1.0"]) for name, own in third.items()]
-    for name, own, other, theirs in behind:
-        worst = 100 * (own - theirs).nsmallest(4)
-        lines.append(f"{name} is furthest behind {other} on {worst.round(1).to_dict()}")
-    fits = untouched(results).query("method == @DEFAULT")
-    seconds = fits.groupby("dataset")["fit_cpu_seconds"].mean().nlargest(4)
-    lines.append(f"{DEFAULT} takes the most seconds on {seconds.round(1).to_dict()}")
-    return "\n".join(lines)
-
-
 def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
     """Return the median seconds and mean accuracy of each method, where all have been fitted."""
     fits = untouched(results)
@@ -244,7 +203,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     print(short_table(options.results))
     print(table(options.results))
-    print(comparisons(options.results))
     write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")
 
 

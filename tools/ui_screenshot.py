@@ -1,12 +1,10 @@
-"""Take the screenshots of MLflow's pages that the guide shows, or those of every page of a store.
+"""Take the screenshots of MLflow's pages that the guide shows.
 
     python tools/ui_screenshot.py [--commit]
-    python tools/ui_screenshot.py sqlite:///mlflow.db --experiment which-encoding --out /tmp/pages
 
-Without a store, runs a small comparison and the example of docs/tracking.md, both tracked, and
-writes `ui_*.png`, the pages that docs/tracking.md explains. Of a store, writes every page that
-`tsformer ui` prints, and the page of a study and of a fit, at widths of 1,400 and 2,000 pixels, to
-be looked at. In a headless Chromium; needs the extra `ui-test`.
+Runs a small comparison and the example of docs/tracking.md, both tracked, and writes `ui_*.png`,
+the pages that docs/tracking.md explains, as a headless Chromium draws them. Needs the extra
+`ui-test`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -33,10 +31,7 @@ from tsformer.tracking.server import find_experiment
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from tsformer.tracking import RunStore
-
 ROOT = Path(__file__).parents[1]
-WIDTHS = (1400, 2000)
 #: The comparison that the guide shows, and the one of its fits whose pages it shows.
 EXPERIMENT = "six_encodings"
 COMPARISON = (
@@ -54,8 +49,6 @@ _PATIENCE = 240_000
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("store", nargs="?", help="address of a tracking store, for all its pages")
-    parser.add_argument("--experiment", default="tsformer", help="of that store")
     add_output_options(parser, "ui")
     return parser.parse_args(argv)
 
@@ -67,10 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit("ui_screenshot.py: Chromium was not found; set $CHROMIUM to its path")
     with tempfile.TemporaryDirectory() as folder, open_page(chromium, width=_WIDTH) as page:
         page.set_default_timeout(_PATIENCE)
-        if options.store is not None:
-            every_page(page, options.store, options.experiment, options.out)
-        else:
-            pages_of_the_guide(page, tracked(Path(folder), COMPARISON), options.out)
+        pages_of_the_guide(page, tracked(Path(folder), COMPARISON), options.out)
 
 
 def tracked(folder: Path, comparison: Sequence[str]) -> str:
@@ -123,31 +113,14 @@ def pages_of_the_guide(page: Page, uri: str, out: Path) -> None:
         _save(page, out / "ui_search.png")
 
 
-def every_page(page: Page, uri: str, experiment: str, out: Path) -> None:
-    """Take the pages that `tsformer ui` prints, and those of the newest study and fit."""
-    with running_ui(uri, "--experiment", experiment) as pages:
-        server = pages["all fits"].partition("/#/")[0]
-        runs = dict(_runs(find_experiment(uri, experiment), server))
-        for name, address in {**pages, **runs}.items():
-            for width in WIDTHS:
-                _open(page, address, width=width, height=1000 if name in runs else 3600)
-                _save(page, out / f"{name.replace(' ', '_')}_{width}.png")
-
-
-def _runs(store: RunStore, server: str) -> Iterator[tuple[str, str]]:
-    for kind in ("study", "fit"):
-        for run in store.runs("FINISHED", {"tsformer.kind": kind})[-1:]:
-            yield kind, f"{server}/{store.page_of(run.info.run_id)}"
-
-
 def _prefer_model_training(page: Page, server: str) -> None:
     """Turn the switch of MLflow that pages of runs are without, where the address says nothing."""
     _open(page, f"{server}/#/experiments", height=950)
     page.get_by_text("Model training", exact=True).first.click()
 
 
-def _open(page: Page, address: str, *, width: int = _WIDTH, height: int) -> None:
-    page.set_viewport_size({"width": width, "height": height})
+def _open(page: Page, address: str, *, height: int) -> None:
+    page.set_viewport_size({"width": _WIDTH, "height": height})
     page.goto("about:blank")  # otherwise only what follows the # changes, and nothing is loaded
     page.goto(address)
     page.get_by_role("heading", level=2).first.wait_for()
