@@ -182,6 +182,10 @@ SAME = {
     "torch, bfloat16": (lambda: BF16, BF16.double().numpy()),
     "torch, bfloat16 each": (lambda: list(BF16), BF16.double().numpy()),
     "torch, bfloat16 channels": (lambda: [list(x) for x in BF16], BF16.double().numpy()),
+    "bfloat16 of NumPy": (
+        lambda: BF16.double().numpy().astype(lib("ml_dtypes").bfloat16),
+        BF16.double().numpy(),
+    ),
     "torch, channels": (lambda: [[torch.tensor(c) for c in x] for x in RAGGED], RAGGED),
     # h5py and MATLAB
     "h5py": (lambda: variable_length(objects(ONE)), ONE),

@@ -296,6 +296,20 @@ def test_items_that_are_no_series(problem):
     with pytest.raises(ValueError, match=r"columns \['x', 'label'\], but \['label'\] of series 0"):
         fitted(Labelled(problem[0]), y)
 
+    class Longer(Items):
+        def __len__(self) -> int:
+            return N + 2
+
+    with pytest.raises(ValueError, match=r"X has 50 series by __len__, but reading series 0 to 49"):
+        fitted(Longer(problem[0]), np.append(y, ["a", "b"]))
+
+    class Fewer(Columns):
+        def __getitems__(self, several):
+            return super().__getitems__(several)[1:]
+
+    with pytest.raises(ValueError, match=r"__getitems__ returned 47 items for 48 indices"):
+        fitted(Fewer(problem[0]), y)
+
     class Uneven(Items):
         def __getitem__(self, i):
             return super().__getitem__(i)[0][: 1 if i == 30 else 2]

@@ -146,6 +146,11 @@ def test_several_targets_for_each_series(name, estimator):
         clone(estimator).fit(X, SEVERAL[name])
 
 
+def test_several_columns_of_groups():
+    with pytest.raises(ValueError, match=r"groups should be .* shape \(12, 2\); pass one column$"):
+        read_targets(np.zeros((12, 2)), "groups")
+
+
 @pytest.mark.parametrize("container", ["array", "ragged", "panel"])
 def test_several_targets_are_predicted_by_scikit_learn(container):
     series = {

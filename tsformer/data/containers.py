@@ -394,7 +394,13 @@ class DatasetRows:
         """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
         numbers = index.tolist()
         several = self._several
-        items = [self.dataset[i] for i in numbers] if several is None else several(numbers)
+        try:
+            items = [self.dataset[i] for i in numbers] if several is None else several(numbers)
+        except IndexError as error:
+            raise ValueError(
+                f"X has {len(self)} series by __len__, but reading series {numbers[0]} to "
+                f"{numbers[-1]} raised IndexError: {error}"
+            ) from error
         if len(items) != len(numbers):
             raise ValueError(
                 f"{type(self.dataset).__name__}.__getitems__ returned {len(items)} items for "

@@ -172,6 +172,8 @@ def _refuse_columns(y: Any, name: str) -> None:
         return
     problem = f"{name} should be a 1d array of one value per series; got an array of shape {shape}"
     values = np.asarray(y)
+    if name == "groups":
+        raise ValueError(f"{problem}; pass one column")
     if len(shape) > 2:
         raise ValueError(f"{problem}; {several} of an array (n, targets)")
     if values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
