@@ -118,7 +118,7 @@ def test_callbacks_of_observers_are_called(problem: tuple[Any, Any], kind: Any) 
             classifier: Any = kind(**SMALL, n_estimators=2)
         else:
             convolutions = {"n_features": 168, "n_groups": 2}
-            classifier = kind(transformer_params=SMALL, convolution_params=convolutions)
+            classifier = kind("good", transformer_params=SMALL, convolution_params=convolutions)
         classifier.fit(*problem)
     finally:
         remove_observer(observer)
