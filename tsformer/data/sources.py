@@ -273,8 +273,8 @@ def convert_to_folder(
                     yield X, None if y is None else y[start : start + len(X)]
                     start += len(X)
                 continue
-            columns = schema if is_table(source) else None
-            found = read_source(source, columns, split=split, labelled=None)
+            own_columns = schema if is_table(source) else None
+            found = read_source(source, own_columns, split=split, labelled=None)
             yield to_padded(found.X).values.transpose(0, 2, 1), found.y
 
     n = write_folder(folder, parts())
