@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from tsformer import _optional
+from tsformer._optional import install_command
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
@@ -82,8 +85,34 @@ def test_the_command_line_names_the_extra_it_misses(tmp_path):
     code = WITHOUT_EXTRAS + "from tsformer.cli import main; main(['encodings'])"
     assert python(code, tmp_path, fails=True).splitlines() == [
         "tsformer: the command line needs typer, which is not installed; "
-        'install it with: pip install "tsformer[cli]"'
+        f"install it with: {install_command('cli')}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("installed", "has_pip", "on_path", "command"),
+    [
+        (True, True, "/env/bin/pip", 'pip install "tsformer[cli]"'),
+        (True, True, "/usr/bin/pip", '/env/bin/python -m pip install "tsformer[cli]"'),
+        (True, True, None, '/env/bin/python -m pip install "tsformer[cli]"'),
+        (True, False, "/usr/bin/pip", 'uv pip install --python /env/bin/python "tsformer[cli]"'),
+        (False, True, "/env/bin/pip", f'pip install "{ROOT}[cli]"'),
+    ],
+)
+def test_the_command_that_installs_an_extra_works_here(
+    installed, has_pip, on_path, command, monkeypatch
+):
+    """tsformer is on no package index, so that a copy that is not installed goes by its folder."""
+
+    def distribution(name):
+        if not installed:
+            raise _optional.PackageNotFoundError(name)
+
+    monkeypatch.setattr(_optional.sys, "executable", "/env/bin/python")
+    monkeypatch.setattr(_optional, "distribution", distribution)
+    monkeypatch.setattr(_optional.shutil, "which", lambda name: on_path)
+    monkeypatch.setattr(_optional.importlib.util, "find_spec", lambda name: has_pip or None)
+    assert install_command("cli") == command
 
 
 def test_errors_name_extras_that_exist():

@@ -1,9 +1,14 @@
 """Import an optional library, or name the extra that installs it."""
 
 import importlib
+import importlib.util
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from types import ModuleType
 
-__all__ = ["require"]
+__all__ = ["install_command", "require"]
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
@@ -31,5 +36,26 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
             raise  # the library is installed but broken: its own error is more informative
         raise ImportError(
             f"{purpose} needs {library}, which is not installed; install it with: "
-            f'pip install "tsformer[{extra}]"'
+            f"{install_command(extra)}"
         ) from error
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of this package where it runs.
+
+    It names another pip than the one on the path if that belongs to another Python. Of a package
+    that is not installed but imported from a folder, it names the folder.
+    """
+    beside = Path(sys.executable).parent
+    if importlib.util.find_spec("pip") is None:
+        pip = f"uv pip install --python {sys.executable}"
+    elif (found := shutil.which("pip")) and Path(found).parent == beside:
+        pip = "pip install"
+    else:
+        pip = f"{sys.executable} -m pip install"
+    home = Path(__file__).parents[1]
+    try:
+        distribution("tsformer")
+    except PackageNotFoundError:
+        return f'{pip} "{home}[{extra}]"'
+    return f'{pip} "tsformer[{extra}]"'

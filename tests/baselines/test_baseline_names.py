@@ -84,5 +84,5 @@ def test_what_is_not_installed_says_how_to_install_it(
         "importlib.util.find_spec", lambda each: None if each == library else there(each)
     )
     command = r'pip install "tsformer\[baselines\]"'
-    with pytest.raises(ImportError, match=f"{name} needs {library}, which .*: {command}"):
+    with pytest.raises(ImportError, match=f"{name} needs {library}, which .*: .*{command}"):
         load_class(name)

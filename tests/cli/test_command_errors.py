@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_help_has_examples_and_is_quick(tmp_path):
     assert "typer" in loaded
     for library in ("torch", "pandas", "mlflow", "sktime"):
         assert f" {library}\n" not in loaded
+
+
+@pytest.mark.parametrize("columns", [50, 200])
+def test_help_fills_the_width_of_the_terminal(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", columns)
+    with pytest.raises(SystemExit):
+        main(["convert", "--help"])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    text = lines[lines.index(next(line for line in lines if line.startswith("A folder holds"))) :]
+    paragraph = text[: text.index("")]
+    assert all(len(line) <= columns for line in paragraph)
+    words = " ".join(paragraph).split()
+    assert words[-1] == "time."
+    for line, after in itertools.pairwise(paragraph):
+        assert len(line) + 1 + len(after.split()[0]) > columns - 4, "broken only where it is full"
 
 
 def test_version(tmp_path):

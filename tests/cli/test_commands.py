@@ -6,7 +6,6 @@ import csv
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
@@ -113,9 +112,13 @@ def test_compare_ends_with_table_files_and_address_and_goes_on_where_it_was(fold
     assert "none  4  accuracy" in again.stderr
 
     port = free_port()
-    server = subprocess.Popen([*COMMAND, "ui", "--port", str(port)], cwd=folder)
+    command = [*COMMAND, "ui", "--port", str(port)]
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
-        assert "MLflow" in page(f"http://127.0.0.1:{port}", server)
+        address = next(line for line in server.stdout if "http://" in line).split()[-1]
+        assert address.startswith(f"http://127.0.0.1:{port}/")
+        with urllib.request.urlopen(address.partition("#")[0], timeout=20) as answer:
+            assert "MLflow" in answer.read().decode(), "it answers when its address is printed"
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(timeout=30)
@@ -142,17 +145,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def page(address: str, server: subprocess.Popen[bytes]) -> str:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(address, timeout=5) as answer:
-                return answer.read().decode()
-        except OSError:  # not up yet
-            time.sleep(0.5)
-    raise AssertionError(f"no page at {address}; the server's exit code is {server.poll()}")
 
 
 # --- what there is -----------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tsformer import (
     TSEnsembleClassifier,
     TSTransformerClassifier,
 )
+from tsformer._optional import install_command
 from tsformer.estimators import frameworks
 
 sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
@@ -129,7 +130,7 @@ def test_neither_framework_is_loaded_before_it_is_used(bare_process):
 def test_a_missing_framework_is_named_with_its_extra(bare_process, line, name, framework, extra):
     assert bare_process[line] == (
         f"{name} needs {framework}, which is not installed; "
-        f'install it with: pip install "tsformer[{extra}]"'
+        f"install it with: {install_command(extra)}"
     )
 
 

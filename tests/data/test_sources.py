@@ -97,6 +97,16 @@ def test_a_file_without_names_is_not_read_as_the_table_that_a_model_had():
     assert read_source("x.csv", trained=without, labelled=False).X.shape == (2, 1, 2)
 
 
+def test_numbers_in_place_of_classes():
+    Path("x.ts").write_text("@targetLabel true\n@data\n1,2:0.5\n3,4:-1e2\n")
+    with pytest.raises(ValueError, match=r"x\.ts has numbers in place of classes .*Regressor"):
+        read_source("x.ts")
+    found = read_source("x.ts", labelled=None)
+    assert found.y.tolist() == [0.5, -100]
+    with pytest.raises(ValueError, match="would have classes in place of numbers"):
+        write_series(Path("y.ts"), found)
+
+
 def test_labels_of_a_ts_file():
     write_ts("x.ts", np.zeros((2, 1, 3)))
     assert read_source("x.ts", labelled=None).y is None

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer.data import DatasetError, load_dataset, read_ts, write_ts
@@ -101,8 +102,8 @@ def test_a_wrong_series_is_named(read, series, message):
         ("true Walk run", "true", "line 9: @classLabel true needs the labels"),
         ("true Walk run", "true Walk run run\0", "line 9: a label with a NUL character"),
         ("true Walk run", "yes", "line 9: @classLabel must be true or false, not 'yes'"),
-        ("@timeStamps false", "@timeStamps true", "line 4: series with time stamps"),
-        ("@classLabel true Walk run", "@targetLabel true", "line 9: a regression problem"),
+        ("@timeStamps false", "@timeStamps true", r"line \d+: expected channels of \(time,value\)"),
+        ("@classLabel true Walk run", "@targetLabel true", "'Walk', which is not a number"),
         ("@dimensions 2", "@dimensions two", "line 6: @dimensions must be a positive whole number"),
         ("@seriesLength 3", "@seriesLength", "line 8: @seriesLength must be a positive"),
     ],
@@ -264,3 +265,52 @@ def test_a_summary_counts_without_reading_values(read, tmp_path):
     (tmp_path / "x.ts").write_text(HEADER)
     with pytest.raises(DatasetError, match="no series after @data"):
         summarise_ts(tmp_path / "x.ts")
+
+
+TIMED = "@timeStamps true\n@classLabel true a b\n@data\n"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_series_with_time_stamps(read, line_end):
+    text = f"{TIMED}(2024-01-01 10:00:00,1),(2024-01-01 09:00:00,?):(2024-01-01 09:00:00,3):a\n"
+    X, y = read(text.replace("\n", line_end))
+    assert X[0].index.tolist() == [pd.Timestamp("2024-01-01 09:00"), pd.Timestamp("2024-01-01 10")]
+    np.testing.assert_array_equal(X[0], [[np.nan, 3], [1, np.nan]])
+    assert y.tolist() == ["a"]
+    X, y = read(f"{TIMED}(0.5,1),(10,2),(9,3):a\n( 1 , 4 ):b\n")
+    assert [x.index.tolist() for x in X] == [[0.5, 9, 10], [1]]
+    np.testing.assert_array_equal(X[0][0], [1, 3, 2])
+    X, y = read(TIMED.replace("true a b", "false") + "(0,1),(1,2)\n")
+    assert (X[0].shape, y) == ((2, 1), None)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("(0,1),(0,2):a", "a time is missing, or there twice"),
+        ("(nan,1):a", "a time is missing"),
+        ("(noon,1):a", "a time is neither a number nor a date"),
+        ("(01/02/2024,1):a", "a time is neither a number nor a date"),
+        ("(0,x):a", "'x' is not a number"),
+        ("(0,1):(2024-01-01,2):a", "some times are numbers and others dates"),
+        ("(0,1)", r"expected channels of \(time,value\)"),
+        ("0,1:a", r"expected channels of \(time,value\)"),
+        ("(0,1):c", "'c', which is not a label"),
+    ],
+)
+def test_wrong_time_stamps_are_named(read, line, message):
+    with pytest.raises(DatasetError, match=f"line 5: .*{message}"):
+        read(f"{TIMED}(0,1):a\n{line}\n")
+
+
+def test_numbers_to_predict(read, tmp_path):
+    text = "@targetLabel true\n@data\n1,2:0.5\n3,4:-1e2\n"
+    X, y = read(text)
+    assert (y.dtype, y.tolist()) == (np.float64, [0.5, -100])
+    assert [x.tolist() for x in X] == [[[1, 2]], [[3, 4]]]
+    (tmp_path / "x.ts").write_text(text)
+    summary = summarise_ts(tmp_path / "x.ts")
+    assert (summary.size, summary.channels, summary.length_max) == (2, 1, 2)
+    for wrong in ("nan", "inf", "a", ""):
+        with pytest.raises(DatasetError, match="line 4: the line ends in"):
+            read(text.replace("-1e2", wrong))

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tsformer._optional import install_command
+
 __all__ = ["BASELINES", "TRANSFORMER", "Baseline"]
 
 #: The class that a study compares encodings of.
 TRANSFORMER = "tsformer.TSTransformerClassifier"
 
-_INSTALL = 'pip install "tsformer[baselines]"'
+_INSTALL = install_command("baselines")
 
 
 @dataclass(frozen=True)

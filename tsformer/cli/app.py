@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -20,6 +22,15 @@ from tsformer.cli import (
 )
 
 __all__ = ["app"]
+
+
+def _help(command: Callable[..., None]) -> str:
+    """Return a docstring whose paragraphs are lines, for terminals of any width."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(
+        text if text.startswith(" ") else " ".join(text.split()) for text in paragraphs
+    )
+
 
 app = typer.Typer(
     add_completion=False,
@@ -45,7 +56,7 @@ for command in (
     lists.datasets,
     tables.convert,
 ):
-    app.command()(command)
+    app.command(help=_help(command))(command)
 
 
 def _show_version(wanted: bool) -> None:

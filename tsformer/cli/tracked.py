@@ -33,7 +33,7 @@ def ui(
 ) -> None:
     """Open tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.
 
-    Prints the address of the view that shows encodings side by side.
+    Prints the address of the view that shows encodings side by side, once it answers.
 
     [bold]Examples[/bold]
 
@@ -46,12 +46,13 @@ def ui(
 
     store = server.find_experiment(tracking_uri, experiment)
     if not store.uri.startswith("sqlite:///"):
-        _print_pages(server.pages_of(store, without_credentials(store.uri)))
+        typer.echo(_as_text(server.pages_of(store, without_credentials(store.uri))))
         typer.echo("open one of these: the server is already running")
         return
     command = server.server_command(store, port)
-    _print_pages(server.pages_of(store, f"http://127.0.0.1:{port}"))
-    typer.echo("open one of these in a few seconds; Ctrl-C stops the server")
+    pages = _as_text(server.pages_of(store, f"http://127.0.0.1:{port}"))
+    typer.echo("starting the server")
+    server.announce(port, f"{pages}\nopen one of these; Ctrl-C stops the server")
     # The server replaces this process, so that signals reach it and nothing is left behind.
     os.execve(command[0], command, {**os.environ, **server.SERVER_ENVIRONMENT})
 
@@ -101,6 +102,5 @@ def register(
     typer.echo(f"see it: {as_typed(store.ui_command())}")
 
 
-def _print_pages(pages: dict[str, str]) -> None:
-    for shown, address in pages.items():
-        typer.echo(f"{shown:<24}{address}")
+def _as_text(pages: dict[str, str]) -> str:
+    return "\n".join(f"{shown:<24}{address}" for shown, address in pages.items())

@@ -23,8 +23,8 @@ from tsformer.data.tsfile import DatasetError, TsSummary, read_ts, summarise_ts
 
 __all__ = ["DatasetError", "list_datasets", "load_dataset"]
 
-Series = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.str_]
+Series = Any
+Labels = npt.NDArray[Any]
 
 _SPLITS = ("train", "test")
 _BOTH = "+".join(_SPLITS)
@@ -36,7 +36,7 @@ _ENDINGS = (".ts", ".tsv", ".txt")
 
 def load_dataset(
     name: str, split: str | None = None, *, folder: str | os.PathLike[str] | None = None
-) -> tuple[Series | list[Series], Labels]:
+) -> tuple[Any, Labels]:
     """Load a data set of the UCR or UEA archive, or one of your own in the same layout.
 
     A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or else
@@ -58,9 +58,10 @@ def load_dataset(
     Returns
     -------
     X : ndarray (n, channels, length) of float64, or list of n arrays (channels, length)
-        A list if the series differ in length. Missing values are NaN.
-    y : ndarray (n,) of str
-        Labels, spelled as in the files.
+        A list if the series differ in length, and of DataFrames (length, channels) if they have
+        time stamps. Missing values are NaN.
+    y : ndarray (n,) of str or float64
+        Labels, spelled as in the files, or the numbers of a regression problem.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def load_dataset(
     parts = [_read(home, part) for part in (split or _BOTH).split("+")]
     X = [series for part, _ in parts for series in part]
     y = np.concatenate([labels for _, labels in parts])
-    if len({len(series) for series in X}) > 1:
+    if len({_shape(series)[0] for series in X}) > 1:
         raise DatasetError(f"the training and test series in {home} differ in number of channels")
     if split is None:
         warnings.warn(
@@ -116,7 +117,8 @@ def load_dataset(
             f"split={_BOTH!r} if both are meant",
             stacklevel=2,
         )
-    return (np.stack(X) if len({series.shape[1] for series in X}) == 1 else X), y
+    timed = isinstance(X[0], pd.DataFrame)
+    return (X if timed or len({series.shape[1] for series in X}) > 1 else np.stack(X)), y
 
 
 def list_datasets() -> pd.DataFrame:
@@ -312,14 +314,20 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     return X, y
 
 
+def _shape(series: Any) -> tuple[int, int]:
+    """Return the number of channels and of steps."""
+    channels, steps = np.shape(series)
+    return (steps, channels) if isinstance(series, pd.DataFrame) else (channels, steps)
+
+
 def _differences(entry: dict[Any, Any], split: str, X: list[Series], y: Labels) -> list[str]:
     """Describe how a split differs from the catalogue."""
     size, channels, classes = entry[f"{split}_size"], entry["channels"], entry["classes"]
-    lengths = [series.shape[1] for series in X]
+    lengths = [_shape(series)[1] for series in X]
     # A split may lack the shortest and longest series, and the test split also a class.
     checks = {
         "series": (size, size, len(X), len(X)),
-        "channels": (channels, channels, len(X[0]), len(X[0])),
+        "channels": (channels, channels, *[_shape(X[0])[0]] * 2),
         "time steps": (entry["length_min"], entry["length_max"], min(lengths), max(lengths)),
         "classes": (1 if split == "test" else classes, classes, len(set(y)), len(set(y))),
     }

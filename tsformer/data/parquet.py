@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -283,6 +284,9 @@ def _opened(file: Path) -> Iterator[Any]:
         raise FileNotFoundError(f"no such file: {file}")
     try:
         with parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as opened:
+            name, count = Counter([*opened.schema_arrow.names, ""]).most_common(1)[0]
+            if count > 1:
+                raise ValueError(f"{file} has {count} columns called {name!r}; rename all but one")
             yield opened
     except MemoryError:  # of Arrow it is one of the following too
         raise

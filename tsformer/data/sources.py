@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import to_padded, to_source
 from tsformer.data.folder import is_series_folder, read_labels, write_folder
+from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, ParquetSeries, UnpackedRows, holds_lists
 from tsformer.data.table import TEXT, TableSchema, read_table, write_table
@@ -62,7 +65,7 @@ def is_file(source: str) -> bool:
 
 def is_table(source: str) -> bool:
     """Return whether a source is a file that is read as a table, by its ending."""
-    return ending(source) in (*TEXT, *PARQUET)
+    return ending(source) in (*TEXT, *FRAMES)
 
 
 def is_folder(source: str) -> bool:
@@ -90,7 +93,7 @@ def read_folder(source: str, schema: TableSchema | None = None) -> Source:
     """
     if is_series_folder(source) or holds_lists(source):
         return read_source(source, schema, labelled=False)
-    endings = (".ts", *TEXT, *PARQUET)
+    endings = (".ts", *TEXT, *FRAMES)
     files = sorted(each for each in Path(source).iterdir() if ending(each) in endings)
     if not files:
         raise ValueError(f"{source} has no file of series, ending in one of {', '.join(endings)}")
@@ -154,25 +157,70 @@ def read_source(
                 "are meant"
             )
         return Source(*found)
+    if suffix == ".npz":
+        return _read_npz(path, columns, labelled)
     if is_file(source) and suffix != ".ts":
         raise ValueError(_ending(path))
     if schema:
         raise ValueError(
             f"{source} is no table, so that it has no columns to name: leave out "
             + ", ".join(word for word in schema.options() if word.startswith("--"))
-            + f", or name a file that ends in one of {', '.join((*TEXT, *PARQUET))}"
+            + f", or name a file that ends in one of {', '.join((*TEXT, *FRAMES))}"
         )
     if is_series_folder(source):
         labels = None if labelled is False else read_labels(source)
         if labelled and labels is None:
             raise DatasetError(f"the series in {source} have no labels: it has no labels.npy")
         return Source(to_source(source), labels)
-    if suffix != ".ts":
-        return Source(*load_dataset(source, split))
-    X, y = read_ts(path)
+    X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
+    if labelled and y is not None and y.dtype.kind == "f":
+        raise DatasetError(
+            f"{source} has numbers in place of classes (@targetLabel true): pass what load_dataset "
+            "or read_ts return to TSTransformerRegressor in Python"
+        )
     if labelled and y is None:
         raise DatasetError(f"{path} has no labels (@classLabel false)")
     return Source(X, None if labelled is False else y)
+
+
+def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
+    """Read the arrays X and y of a file, or those that --value and --label name."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            names = list(arrays)
+            chosen = {"value": "X", "label": "y", "case": None, "group": None}
+            for role, usual in chosen.items():
+                said = getattr(schema, role)
+                said = said[0] if isinstance(said, tuple) and len(said) == 1 else said
+                chosen[role] = said or (usual if usual in names else None)
+            if chosen["value"] is None and len(names) == 1:
+                chosen["value"] = names[0]
+            for role in ("value", *(["label"] if labelled else [])):
+                if chosen[role] is None or chosen[role] not in names:
+                    what = {"value": "X, the series,", "label": "y, the labels,"}[role]
+                    raise ValueError(
+                        f"it has no {what} but {', '.join(names[:10])}; say --{role} NAME"
+                    )
+            if labelled is False or chosen["label"] not in names:
+                chosen["label"] = None
+            read = {role: arrays[name] for role, name in chosen.items() if name is not None}
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        reason = str(error)
+        if "allow_pickle" in reason:
+            reason = "an array holds Python objects; save numbers and text"
+        raise ValueError(f"{path} cannot be read: {reason}") from error
+    X = read.pop("value")
+    for role, array in read.items():
+        if array.shape != X.shape[:1]:
+            raise ValueError(
+                f"{path}: {chosen[role]} has shape {array.shape}, expected {X.shape[:1]}, an entry "
+                "for each series"
+            )
+    texts = {role: array.astype(str) for role, array in read.items()}
+    cases = texts["case"].tolist() if "case" in texts else None
+    names = {role: name or getattr(schema, role) for role, name in chosen.items()}
+    schema = replace(schema, **names | {"value": (chosen["value"],)})
+    return Source(X, texts.get("label"), cases, schema, texts.get("group"))
 
 
 def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
@@ -209,11 +257,14 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
         If the file ends in something else, or cannot hold the series.
     """
     if ending(path) not in (".ts", *TEXT, *PARQUET):
-        raise ValueError(_ending(path))
+        endings = ", ".join((".ts", *TEXT, *PARQUET))
+        raise ValueError(f"{path} ends in {path.suffix!r}; series are written to one of {endings}")
     if path.exists():
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".ts":
+        if source.y is not None and source.y.dtype.kind == "f":
+            raise ValueError(f"{path} would have classes in place of numbers; write a table")
         labels = None if source.y is None else writable_labels(source.y)
         write_ts(path, source.X, labels, comment=comment)
         return
@@ -282,7 +333,7 @@ def convert_to_folder(
 
 
 def _ending(path: Path) -> str:
-    endings = ", ".join((".ts", *TEXT, *PARQUET))
+    endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
     return (
         f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
         f"compressed, and ends in one of {', '.join(COMPRESSED)} then"

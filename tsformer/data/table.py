@@ -1,4 +1,4 @@
-"""Tables in files, CSV and Parquet: which column holds what, and the series in them.
+"""Tables in files: which column holds what, and the series in them.
 
 A long table has one row per observation, a wide one has one series per row. Labels and names of
 series are text, spelled as in the file, so that ``007`` is not ``7``; an empty cell is a missing
@@ -11,8 +11,7 @@ import csv
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -22,6 +21,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import nearest, shortened, unknown
+from tsformer.data.formats import (
+    FRAMES,
+    arrow_library,
+    holds_cells,
+    read_cells,
+    read_frame,
+    refuse_repeated,
+)
 from tsformer.data.ids import refuse_nul
 from tsformer.data.layout import id_columns
 from tsformer.data.long import from_long
@@ -167,8 +174,9 @@ class TableSeries(NamedTuple):
 
     Attributes
     ----------
-    X : list of n DataFrame (length, channels), or ndarray (n, 1, length)
-        From a long table, with the times as index; from a wide one.
+    X : list of n DataFrame (length, channels), ndarray (n, 1, length), or list of n ndarray
+        From a long table, with the times as index; from a wide one; from one with a list of values
+        in each cell, as arrays (channels, length).
     y : ndarray (n,) of str, or None
         The labels, if they were asked for; an array of objects where some are None.
     cases : list of n str, or None
@@ -179,7 +187,7 @@ class TableSeries(NamedTuple):
         The group of each series, if a column has them.
     """
 
-    X: list[pd.DataFrame] | npt.NDArray[np.float64]
+    X: list[pd.DataFrame] | list[npt.NDArray[np.float64]] | npt.NDArray[np.float64]
     y: npt.NDArray[Any] | None
     cases: list[str] | None
     schema: TableSchema
@@ -199,7 +207,7 @@ def read_table(
     Parameters
     ----------
     path : Path
-        A file that ends in one of `TEXT`, with the names of the columns first, or of `PARQUET`.
+        A file that ends in one of `TEXT`, compressed or not, or of `FRAMES`.
     schema : TableSchema
         Which column holds what.
     labelled : bool, or None
@@ -221,19 +229,25 @@ def read_table(
         If it is Parquet and neither pyarrow nor fastparquet is installed.
     """
     schema.check()
+    table = None
+    if ending(path) in FRAMES:
+        table, label = read_frame(path)
+        cells = holds_cells(table) if schema.time is None and schema.value is None else []
+        schema = replace(schema, label=schema.label or label, value=tuple(cells) or schema.value)
     labelled = schema.label is not None if labelled is None else labelled
-    if ending(path) in PARQUET:
-        table = _read_parquet(path)
-        schema = _complete(schema, [str(name) for name in table.columns], path, labelled, by_model)
-    else:
+    if table is None:
         schema, table = _read_text(path, schema, labelled, by_model)
+    else:
+        schema = _complete(schema, list(table.columns), path, labelled, by_model)
     if table.empty:
         raise ValueError(f"{path} has the names of columns, but no rows")
     for name in (schema.case, schema.channel, schema.label if labelled else None, schema.group):
         if name is not None:
             table[name] = table[name].where(table[name].isna(), table[name].astype(str))
             refuse_nul(table[name], f"{path}: column {name!r}")
-    table = _numbers(table, schema, path)
+    cells = holds_cells(table, schema.value) if schema.time is None else []
+    if not cells:
+        table = _numbers(table, schema, path)
     if labelled and table[schema.label].isna().any():
         row = table.index[table[schema.label].isna()][0]
         of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
@@ -265,7 +279,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         If it is Parquet and neither pyarrow nor fastparquet is installed.
     """
     if ending(path) in PARQUET:
-        with _parquet(f"writing {path}"):
+        with arrow_library(f"writing {path}"):
             table.to_parquet(path, index=False)
     else:
         table.to_csv(path, index=False, sep="\t" if ending(path) == ".tsv" else ",")
@@ -296,14 +310,21 @@ def _long(
 
 def _wide(
     table: pd.DataFrame, schema: TableSchema, labelled: bool
-) -> tuple[npt.NDArray[np.float64], pd.Series | None, list[str] | None]:
-    values = table[list(schema.value or ())].to_numpy(dtype=np.float64, na_value=np.nan)
-    without = np.isnan(values).all(axis=1)
-    if without.any():
-        raise ValueError(f"row {table.index[without][0]} has no value at all; drop it")
+) -> tuple[
+    list[npt.NDArray[np.float64]] | npt.NDArray[np.float64], pd.Series | None, list[str] | None
+]:
+    X: list[npt.NDArray[np.float64]] | npt.NDArray[np.float64]
+    if holds_cells(table, schema.value):
+        X = read_cells(table, schema.value or ())
+    else:
+        values = table[list(schema.value or ())].to_numpy(dtype=np.float64, na_value=np.nan)
+        without = np.isnan(values).all(axis=1)
+        if without.any():
+            raise ValueError(f"row {table.index[without][0]} has no value at all; drop it")
+        X = values[:, None]
     y = table[schema.label] if labelled else None
     if schema.case is None:
-        return values[:, None], y, None
+        return X, y, None
     names = table[schema.case]
     if names.isna().any():
         raise ValueError(f"no name in column {schema.case!r} of row {names.index[names.isna()][0]}")
@@ -313,7 +334,7 @@ def _wide(
             f"several rows for {twice!r}. In a wide table each row is a series; for a long one, "
             "name the column of times with --time"
         )
-    return values[:, None], y, names.tolist()
+    return X, y, names.tolist()
 
 
 def _groups(table: pd.DataFrame, schema: TableSchema) -> npt.NDArray[np.str_] | None:
@@ -351,9 +372,7 @@ def _complete(
             f"name the column of {path} that has the labels, with --label{long}. "
             f"It has {_listed(names)}"
         )
-    for name, count in Counter(names).items():
-        if count > 1 and name:
-            raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
+    refuse_repeated(path, names)
     named, known = set(schema.columns), {*names, *(() if labelled else (schema.label,))}
     missing = [name for name in schema.columns if name not in known]
     if missing:
@@ -500,33 +519,6 @@ def _refuse_nul_characters(path: Path) -> None:
                     f"{path} is not UTF-8 text; save it as CSV in UTF-8: line {number} has a NUL "
                     "character"
                 )
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: No such file")
-    with _parquet(f"reading {path}"):
-        try:
-            table = pd.read_parquet(path)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
-    named = any(name is not None for name in table.index.names)
-    table = table.reset_index() if named else table.reset_index(drop=True)
-    table.columns = pd.Index([str(name) for name in table.columns])
-    table.index = pd.RangeIndex(2, 2 + len(table))
-    return table
-
-
-@contextmanager
-def _parquet(what: str) -> Iterator[None]:
-    """Name the library that pandas needs for Parquet, and the alternative to it."""
-    try:
-        yield
-    except ImportError as error:
-        raise ImportError(
-            f"{what} needs pyarrow, which is not installed; install it with: "
-            'pip install "tsformer[parquet]", or use CSV'
-        ) from error
 
 
 def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:

@@ -33,6 +33,8 @@ _INTEGER = re.compile(r"[0-9]+")
 def ending(path: str | os.PathLike[str]) -> str:
     """Return the ending of a file in lower case; of a compressed file, that of its content.
 
+    A file in an archive without an ending is a table with commas.
+
     Raises
     ------
     ValueError
@@ -51,6 +53,7 @@ def ending(path: str | os.PathLike[str]) -> str:
     if suffix == ".zip" and path.is_file():
         with unpacking(path), zipfile.ZipFile(path) as archive:
             name = _member(path, archive)
+        return Path(name).suffix.lower() or Path(path.stem).suffix.lower() or ".csv"
     return Path(name).suffix.lower()
 
 

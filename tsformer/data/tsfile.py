@@ -9,6 +9,9 @@ separated by colons, the values of a channel by commas, and the label last::
     @data
     1.0,2.0,?:4.0,5.0,6.0:walk
 
+With ``@timeStamps true`` a value is ``(time,value)``, and with ``@targetLabel true`` the last field
+is a number to predict.
+
 Errors name the offending line. sktime reads these files too, but it lower-cases the labels, does
 not name an offending line, accepts a truncated line of an unequal-length problem as a series,
 creates a pandas object for every channel of every series, and takes seconds to import.
@@ -27,11 +30,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from tsformer._files import replacing
 from tsformer._names import shortened
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids
+from tsformer.data.text import open_text
 
 __all__ = ["DatasetError", "TsSummary", "read_ts", "summarise_ts", "writable_labels", "write_ts"]
 
@@ -42,7 +47,7 @@ class DatasetError(ValueError):
 
 def read_ts(
     path: str | os.PathLike[str],
-) -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_] | None]:
+) -> tuple[list[Any], npt.NDArray[Any] | None]:
     """Read the series and the labels of a `.ts` file.
 
     Parameters
@@ -52,10 +57,12 @@ def read_ts(
 
     Returns
     -------
-    X : list of ndarray (channels, length) of float64
-        One array per series, NaN where the file has ``?`` or ``NaN``.
-    y : ndarray (n,) of str, or None
-        The labels, spelled as in the file; None if the header says ``@classLabel false``.
+    X : list of ndarray (channels, length) of float64, or of DataFrame (length, channels)
+        One array per series, NaN where the file has ``?`` or ``NaN``. Series with time stamps are
+        tables with the times as index, NaN where a channel has no value at a time of another.
+    y : ndarray (n,) of str or of float64, or None
+        The labels, spelled as in the file; numbers if the header says ``@targetLabel true``; None
+        if it says ``@classLabel false``.
 
     Raises
     ------
@@ -67,12 +74,17 @@ def read_ts(
     """
     with _lines(path) as lines:
         header = _read_header(lines)
-        X: list[npt.NDArray[np.float64]] = []
-        labels: list[str] = []
+        X: list[Any] = []
+        labels: list[Any] = []
         for line in lines:
-            channels = line.split(":")
-            if header.labels is not None:
+            channels = _split(lines, line, header)
+            if header.targets:
+                labels.append(_take_target(lines, channels))
+            elif header.labels is not None:
                 labels.append(_take_label(lines, channels, header.labels))
+            if header.times:
+                X.append(_read_timed(lines, channels, header, X[0] if X else None))
+                continue
             series = _read_series(lines, channels)
             _check_shape(lines, series, header)
             # If the header does not say, all series must match the first.
@@ -82,7 +94,7 @@ def read_ts(
             X.append(series)
     if not X:
         lines.refuse("no series after @data")
-    return X, None if header.labels is None else np.array(labels)
+    return X, np.array(labels) if header.is_labelled else None
 
 
 @dataclass(frozen=True)
@@ -110,8 +122,9 @@ def summarise_ts(path: str | os.PathLike[str]) -> TsSummary:
         header = _read_header(lines)
         channels, lengths = 0, []
         for line in lines:
-            channels = line.count(":") + (header.labels is None)
-            lengths.append(line.partition(":")[0].count(",") + 1)
+            fields = _split(lines, line, header)
+            channels = len(fields) - header.is_labelled
+            lengths.append(fields[0].count("),(" if header.times else ",") + 1)
     if not lengths:
         lines.refuse("no series after @data")
     labels = header.labels or frozenset()
@@ -231,6 +244,13 @@ class _Header:
     length: int | None = None
     equal_length: bool | None = None
     labels: frozenset[str] | None = None
+    times: bool = False
+    targets: bool = False
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether a line ends in a label or a target."""
+        return self.targets or self.labels is not None
 
 
 class _Lines:
@@ -257,9 +277,8 @@ class _Lines:
 
 @contextmanager
 def _lines(path: str | os.PathLike[str]) -> Iterator[_Lines]:
-    # A few headers in the archives use other encodings for names; data and tags are ASCII. Some
-    # editors begin a file with a byte order mark.
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
+    # A few headers in the archives use other encodings for names; data and tags are ASCII.
+    with open_text(path, errors="replace") as file:
         yield _Lines(os.fspath(path), file)
 
 
@@ -278,12 +297,11 @@ def _read_header(lines: _Lines) -> _Header:
                 if header.equal_length is False:
                     header.length = None  # some headers state the longest
                 return header
-            case "@timestamps" if _flag(lines, tag, value):
-                lines.refuse("series with time stamps (@timeStamps true) are not supported")
-            case "@targetlabel" if _flag(lines, tag, value):
-                lines.refuse(
-                    "a regression problem (@targetLabel): it has numeric targets and no classes"
-                )
+            case "@timestamps":
+                header.times = _flag(lines, tag, value)
+            case "@targetlabel":
+                has_labels = True
+                header.targets = _flag(lines, tag, value)
             case "@univariate" if _flag(lines, tag, value):
                 header.channels = 1
             case "@dimensions" | "@dimension":
@@ -317,6 +335,67 @@ def _count(lines: _Lines, tag: str, value: str) -> int:
     if not value.isdecimal() or len(value) > 9 or int(value) == 0:
         lines.refuse(f"{tag} must be a positive whole number below a billion, not {_short(value)}")
     return int(value)
+
+
+def _split(lines: _Lines, line: str, header: _Header) -> list[str]:
+    """Return the fields of a line; time stamps may have colons."""
+    if not header.times:
+        return line.split(":")
+    values, _, rest = line.rpartition(")")
+    if not values or (rest.strip()[:1] == ":") != header.is_labelled:
+        lines.refuse(f"expected channels of (time,value), found {_short(line)}")
+    channels = re.split(r"\)\s*:\s*\(", values.strip().removeprefix("("))
+    return [*channels, rest.strip()[1:]] if header.is_labelled else channels
+
+
+def _read_timed(
+    lines: _Lines, channels: list[str], header: _Header, first: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Turn the texts of the channels into a table with the times of all as index."""
+    series = {}
+    for i, channel in enumerate(channels):
+        pairs = [pair.rpartition(",") for pair in re.split(r"\)\s*,\s*\(", channel)]
+        values = _read_series(lines, [",".join(value for *_, value in pairs)])[0]
+        times = [time.strip() for time, *_ in pairs]
+        index: Any
+        try:
+            if not all(map(_is_plain, times)):
+                raise ValueError("a digit that is not ASCII")
+            try:
+                index = pd.Index([float(time) for time in times])
+            except ValueError:
+                index = pd.to_datetime(times, format="ISO8601")
+        except ValueError as error:
+            lines.refuse(f"channel {i + 1}: a time is neither a number nor a date: {error}")
+        if index.hasnans or index.has_duplicates:
+            lines.refuse(f"channel {i + 1}: a time is missing, or there twice")
+        series[i] = pd.Series(values, index=index)
+    if len({each.index.dtype.kind for each in series.values()} | _kind(first)) > 1:
+        lines.refuse("some times are numbers and others dates")
+    table = pd.DataFrame(series).sort_index()
+    header.channels = header.channels or table.shape[1]
+    if table.shape[1] != header.channels:
+        lines.refuse(f"{table.shape[1]} channels, expected {header.channels}")
+    return table
+
+
+def _kind(table: pd.DataFrame | None) -> set[str]:
+    """Return the kind of times of a table."""
+    return set() if table is None else {table.index.dtype.kind}
+
+
+def _take_target(lines: _Lines, fields: list[str]) -> float:
+    """Take the number to predict from the fields of a line."""
+    text = fields.pop().strip()
+    try:
+        if not _is_plain(text):
+            raise ValueError
+        target = float(text)
+    except ValueError:
+        lines.refuse(f"the line ends in {_short(text)}, which is not a number (@targetLabel)")
+    if not np.isfinite(target):
+        lines.refuse(f"the line ends in {_short(text)}, and a target is finite")
+    return target
 
 
 def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str]) -> str:

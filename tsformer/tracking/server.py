@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,10 +16,41 @@ from tsformer.tracking.messages import reason
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.views import axis_of, make_views, variant_of, view_address, view_of_study
 
-__all__ = ["SERVER_ENVIRONMENT", "find_experiment", "pages_of", "server_command"]
+__all__ = ["SERVER_ENVIRONMENT", "announce", "find_experiment", "pages_of", "server_command"]
 
 #: With one worker and without job execution the server takes half a gigabyte, not several.
 SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+
+#: Prints a text once a port of this machine answers, unless the server ends before.
+_ANNOUNCE = """
+import http.client, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+port, server, text = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+while os.getppid() == server:
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection.request("GET", "/health")
+        connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        time.sleep(0.2)
+    else:
+        print(text, flush=True)
+        break
+"""
+
+
+def announce(port: int, text: str) -> None:
+    """Print a text once the server answers that is to replace this process.
+
+    Parameters
+    ----------
+    port : int
+        The port on this machine.
+    text : str
+        What to print.
+    """
+    words = [sys.executable, "-S", "-c", _ANNOUNCE, str(port), str(os.getpid()), text]
+    subprocess.Popen(words, stdin=subprocess.DEVNULL)
 
 
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:

@@ -1,0 +1,242 @@
+"""Tables in files that tell their columns apart: Parquet, Feather, JSON lines and ARFF."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._names import shortened
+from tsformer._optional import install_command
+from tsformer.data.parquet import PARQUET
+from tsformer.data.text import ending, open_text
+
+__all__ = ["FRAMES", "arrow_library", "holds_cells", "read_cells", "read_frame"]
+
+#: Endings of the files.
+FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
+_ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+(.*)""", re.IGNORECASE)
+
+
+def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
+    """Read a table, and the name of its column of classes if the file tells it.
+
+    Rows are numbered from 2, and as lines where the file is text.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read; the message names it.
+    ImportError
+        If a library for the format is not installed.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: No such file")
+    kind, label = ending(path), None
+    if kind in (".jsonl", ".ndjson"):
+        table = _read_json_lines(path)
+    elif kind == ".arff":
+        table, label = _read_arff(path)
+    else:
+        table = _read_arrow(path, kind)
+    names = [str(name) for name in table.columns]
+    refuse_repeated(path, names)
+    table.columns = pd.Index(names)
+    return table, label
+
+
+def refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    """Raise ValueError if two columns have the same name."""
+    for name, count in Counter(names).items():
+        if count > 1 and name:
+            raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
+
+
+@contextmanager
+def arrow_library(what: str) -> Iterator[None]:
+    """Name the library that pandas needs for Parquet and Feather, and the alternative to it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs pyarrow, which is not installed; install it with: "
+            f"{install_command('parquet')}, or use CSV"
+        ) from error
+
+
+def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list[str]:
+    """Return the columns with lists in their cells."""
+    found = []
+    for name in table.columns if names is None else names:
+        column = table[name]
+        known = column[column.notna()] if column.dtype == object else column[:0]
+        if len(known) and isinstance(known.iloc[0], (list, np.ndarray)):
+            found.append(name)
+    return found
+
+
+def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np.float64]]:
+    """Return the series ``(channels, length)`` whose channels are lists, or lists of lists.
+
+    Raises
+    ------
+    ValueError
+        If a cell has no list of numbers, or lists of a row differ in length.
+    """
+    series: list[npt.NDArray[np.float64]] = []
+    for row, cells in zip(table.index, table[list(names)].itertuples(index=False), strict=True):
+        channels: list[Any] = []
+        for name, cell in zip(names, cells, strict=True):
+            if not isinstance(cell, (list, np.ndarray)) or not len(cell):
+                raise ValueError(
+                    f"row {row}: {shortened(cell, 32)} in column {name!r} is not a list of numbers"
+                )
+            channels += list(cell) if isinstance(cell[0], (list, np.ndarray)) else [cell]
+        if any(isinstance(value, str) for channel in channels for value in channel):
+            raise ValueError(f"row {row}: a list has text, where numbers are expected")
+        try:
+            values = np.array([list(channel) for channel in channels], dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            lengths = [len(channel) for channel in channels]
+            raise ValueError(
+                f"row {row}: the channels of a series are lists of numbers of equal length; "
+                f"got lengths {lengths[:10]}"
+            ) from error
+        if series and len(values) != len(series[0]):
+            raise ValueError(
+                f"row {row} has {len(values)} channels, and the first series {len(series[0])}"
+            )
+        if np.isnan(values).all():
+            raise ValueError(f"row {row} has no value at all; drop it")
+        series.append(values)
+    return series
+
+
+def _read_arrow(path: Path, kind: str) -> pd.DataFrame:
+    name = "Feather" if kind == ".feather" else "Parquet"
+    read = pd.read_feather if kind == ".feather" else pd.read_parquet
+    with arrow_library(f"reading {path}"):
+        try:
+            table = read(path)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path} cannot be read as {name}: {error}") from error
+    named = any(name is not None for name in table.index.names)
+    table = table.reset_index() if named else table.reset_index(drop=True)
+    table.index = pd.RangeIndex(2, 2 + len(table))
+    return table
+
+
+def _read_json_lines(path: Path) -> pd.DataFrame:
+    """Read an object of columns from each line."""
+    rows, numbers = [], []
+    try:
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                row = json.loads(line, object_pairs_hook=_unique)
+                if not isinstance(row, dict):
+                    raise ValueError(f"expected an object; got {shortened(row, 32)}")
+                rows.append(row)
+                numbers.append(number)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        if str(error).startswith(str(path)):  # about the compression
+            raise
+        raise ValueError(f"{path}, line {number}: {error}") from error
+    if not rows:
+        raise ValueError(f"{path} is empty")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    table = pd.DataFrame(columns, index=numbers, dtype=object)
+    # Whole numbers beside missing ones stay objects, and whole: they may be labels.
+    whole = table.columns[table.notna().all()]
+    return table.assign(**{name: table[name].infer_objects() for name in whole})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object, or raise ValueError if a name is there twice."""
+    for name, count in Counter(name for name, _ in pairs).items():
+        if count > 1:
+            raise ValueError(f"an object has {count} entries called {name!r}")
+    return dict(pairs)
+
+
+def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
+    """Read the attributes as columns; series of a relational one are lists of lists."""
+    names: list[str] = []
+    kinds: list[str] = []
+    lines: list[str] = []
+    numbers: list[int] = []
+    within, in_data = "", False
+    try:
+        with open_text(path) as file:
+            for number, raw in enumerate(file, 1):
+                line = raw.strip()
+                if not line or line.startswith("%"):
+                    continue
+                if in_data:
+                    lines.append(line)
+                    numbers.append(number)
+                elif match := _ATTRIBUTE.match(line):
+                    if not within:
+                        names.append(match[1].strip("'\""))
+                        kinds.append(match[2].strip().lower())
+                        within = names[-1] if kinds[-1].startswith("relational") else ""
+                elif line.lower().startswith("@end"):
+                    within = ""
+                elif line.lower().startswith("@data"):
+                    in_data = True
+                elif not line.lower().startswith("@relation"):
+                    raise ValueError(
+                        f"{path}, line {number}: expected @attribute or @data; "
+                        f"got {shortened(line, 32)}"
+                    )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
+    if not lines:
+        raise ValueError(f"{path} has no rows after @data")
+    quotes = [line.find(sign) for sign in "'\"" for line in lines[:1]]
+    quote = '"' if quotes[1] >= 0 and (quotes[0] < 0 or quotes[1] < quotes[0]) else "'"
+    cells = []
+    for number, row in zip(
+        numbers, csv.reader(lines, quotechar=quote, skipinitialspace=True), strict=True
+    ):
+        if row[0].startswith("{"):
+            raise ValueError(f"{path}, line {number}: sparse rows are not supported; write all")
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}, line {number}: {len(row)} values, expected {len(names)}, one for each "
+                "@attribute"
+            )
+        cells.append([None if (text := cell.strip()) == "?" else text for cell in row])
+    table = pd.DataFrame(cells, index=numbers, columns=names, dtype=object)
+    for position, kind in enumerate(kinds):
+        if kind.startswith("relational"):
+            column = [
+                None if cell is None else _relation(path, number, cell)
+                for number, cell in zip(numbers, table.iloc[:, position], strict=True)
+            ]
+            table.isetitem(position, pd.Series(column, index=numbers, dtype=object))
+    return table, names[-1] if kinds[-1].startswith("{") else None
+
+
+def _relation(path: Path, number: int, text: str) -> list[list[float]]:
+    """Return the rows of a relational value: each is a channel."""
+    try:
+        return [
+            [float("nan") if value.strip() == "?" else float(value) for value in row.split(",")]
+            for row in text.replace("\\n", "\n").strip().split("\n")
+        ]
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: {error}") from error
