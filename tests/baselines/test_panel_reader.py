@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import BaseEstimator
@@ -69,6 +70,15 @@ def test_equal_series_are_read_as_they_are() -> None:
     found, reader = read(X)
     np.testing.assert_array_equal(found, X)
     assert reader.helped == []
+
+
+@pytest.mark.parametrize("classifier", [PanelClassifier(KNN), SummaryRidgeClassifier()])
+def test_y_of_another_order_and_labels_cut_at_a_nul_are_refused(classifier: Any) -> None:
+    X = pd.DataFrame(np.eye(4), index=list("abcd"))
+    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+        classifier.fit(X, pd.Series([0, 1, 0, 1], index=list("dcba")))
+    with pytest.raises(ValueError, match="y has text with a NUL character"):
+        classifier.fit(X, ["a\0", "a"] * 2)
 
 
 def test_ours_get_the_series_themselves() -> None:

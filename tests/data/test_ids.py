@@ -30,12 +30,19 @@ def long(ids=IDS):
     return from_long(table, case="case", time="time", value="v")
 
 
+def by_dimension(ids=IDS):
+    library = pytest.importorskip("xarray")
+    return library.DataArray(VALUES.T, dims=["time", "case"], coords={"case": list(ids)})
+
+
 CONTAINERS = {
     "panel": panel,
     "wide": wide,
     "nested": nested,
     "series of series": lambda ids=IDS: nested(ids)["v"],
     "from_long": long,
+    "xarray": by_dimension,
+    "data set of xarray": lambda ids=IDS: by_dimension(ids).to_dataset(name="v"),
 }
 
 
@@ -48,7 +55,7 @@ def container(request):
     return CONTAINERS[request.param]
 
 
-def test_every_container_of_pandas_has_ids(container):
+def test_every_container_of_a_table_has_ids(container):
     assert series_ids(container()).tolist() == IDS
 
 
@@ -116,3 +123,11 @@ def test_what_has_no_ids_goes_by_position(container):
     check_ids(VALUES, y(IDS), "y")
     check_ids(list(VALUES), y(IDS), "y")
     check_ids([], y(IDS), "y")
+
+
+def test_y_of_xarray_has_ids_too():
+    targets = by_dimension().isel(time=0)
+    check_ids(wide(), targets, "y")
+    with pytest.raises(ValueError, match="the same ids in another order"):
+        check_ids(wide(IDS[::-1]), targets, "y")
+    check_ids(wide(), targets.drop_vars("case"), "y")

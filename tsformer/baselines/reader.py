@@ -18,6 +18,7 @@ from tsformer._names import shortened
 from tsformer.baselines.catalogue import TRANSFORMER, Baseline
 from tsformer.baselines.resolve import check_names, find, load_class, takes_a_seed
 from tsformer.data.containers import to_arrays
+from tsformer.data.ids import check_ids, refuse_nul
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 
 __all__ = ["PanelClassifier", "UnreadableSeries"]
@@ -138,6 +139,8 @@ class PanelClassifier:
         UnreadableSeries
             If it reads one channel only and the series have several.
         """
+        check_ids(X, y, "y")
+        refuse_nul(y, "y")
         labels = np.array(y)  # a copy, since code of others may write into it
         baseline = find(self.estimator)
         cls, parameters = self._resolved()

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer.data.containers import to_arrays
+from tsformer.data.ids import check_ids, refuse_nul
 from tsformer.data.panel import Floats
 
 __all__ = ["SummaryRidgeClassifier"]
@@ -43,6 +44,8 @@ class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Fit to series X, in any container, and labels y (B,)."""
+        check_ids(X, y, "y")
+        refuse_nul(y, "y")
         ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
         self.pipeline_ = make_pipeline(StandardScaler(), ridge).fit(_features(X), np.asarray(y))
         self.classes_ = self.pipeline_.classes_

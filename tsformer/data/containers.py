@@ -598,6 +598,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
             "a DataFrame with a MultiIndex must have two levels, series and step; got "
             f"{X.index.nlevels}: {list(X.index.names)}"
         )
+    rows: Any = X.index
     if not len(X):
         raise ValueError("X holds no series: Found array with 0 sample(s)")
     assert isinstance(X.index, pd.MultiIndex)
@@ -607,9 +608,9 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
             row = int(values.isna().argmax())
             raise ValueError(f"the index of X has no {level} in row {row}; fill it or drop the row")
     steps = ordered_times(steps, "steps of X")
-    codes, first = pd.factorize(X.index.codes[0])
+    codes, first = pd.factorize(rows.codes[0])
     items = cut_by_case(X.set_axis(steps), codes)
-    names = X.index.levels[0].tolist()  # of Python, not of NumPy
+    names = rows.levels[0].tolist()  # of Python, not of NumPy
     for code, frame in zip(first, items, strict=True):
         name, index = names[code], frame.index
         if not index.is_unique:

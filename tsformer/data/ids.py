@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import shortened
+from tsformer.data.native import has_dims, native
 
 __all__ = ["CASE", "check_ids", "cut_by_case", "refuse_nul", "series_ids"]
 
@@ -25,14 +26,21 @@ def series_ids(X: Any) -> pd.Index | None:
     ----------
     X : object
         A DataFrame with two index levels, whose first has the ids; a wide or nested DataFrame or
-        Series, whose index has them; or DataFrames of `from_long`.
+        Series, whose index has them; an array of xarray with a coordinate of the cases; or
+        DataFrames of `from_long`.
     """
+    if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
+        X = next(iter(X.data_vars.values()), None)
+    if has_dims(X):
+        X = native(X)
+        index: pd.Index | None = X.indexes.get(X.dims[0]) if X.dims else None
+        return index
     if isinstance(X, (pd.DataFrame, pd.Series)):
-        index = X.index
-        if not isinstance(index, pd.MultiIndex) or index.nlevels != 2:
-            return index
-        _, first = np.unique(index.codes[0], return_index=True)
-        return index.get_level_values(0)[np.sort(first)]
+        rows = X.index
+        if not isinstance(rows, pd.MultiIndex) or rows.nlevels != 2:
+            return rows
+        _, first = np.unique(rows.codes[0], return_index=True)
+        return rows.get_level_values(0)[np.sort(first)]
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         X = list(X)
     if not isinstance(X, (list, tuple)) or not X:
@@ -53,17 +61,21 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     X : object
         A container of series, called `of` in errors.
     other : object
-        One value per series, called `name` in errors; it carries ids if it is of pandas.
+        One value per series, called `name` in errors; it carries ids if it is of pandas or xarray.
     """
-    ids, others = series_ids(X), series_ids(other) if _is_pandas(other) else None
+    ids = series_ids(X)
+    others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
     if ids is None or others is None or len(ids) != len(others):
         return  # another length is an error of its own
     spelled, spelled_others = _spelled(ids), _spelled(others)
     if spelled == spelled_others:
         return
-    index = "X.index.unique(0)" if isinstance(getattr(X, "index", None), pd.MultiIndex) else None
-    index = index or ("X.index" if _is_pandas(X) else f'[x.attrs["{CASE}"] for x in X]')
-    index = index.replace("X", of)
+    if isinstance(X, (list, tuple, np.ndarray)):
+        index = f'[x.attrs["{CASE}"] for x in {of}]'
+    elif _is_pandas(X):
+        index = f"{of}.index{'.unique(0)' if isinstance(X.index, pd.MultiIndex) else ''}"
+    else:
+        index = f"{of}.indexes[{ids.name!r}]"
     shown, shown_others = _shown(ids), _shown(others)
     by_position = f"if they match by position, pass {name}.to_numpy()"
     if Counter(spelled) == Counter(spelled_others):
@@ -91,7 +103,9 @@ def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.Dat
 
 def refuse_nul(values: Any, name: str) -> None:
     """Raise ValueError for text with a NUL character, at which NumPy and pandas cut text."""
-    for value in values:
+    if getattr(getattr(values, "dtype", None), "kind", "O") in "biufcmM":
+        return
+    for value in np.asarray(values, dtype=object).ravel():
         if isinstance(value, str) and "\0" in value:
             raise ValueError(
                 f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "

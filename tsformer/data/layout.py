@@ -127,12 +127,12 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
                 f"steps: {columns}; leave them out with X.drop(columns={columns}); {_SILENCE}",
                 LayoutWarning,
             )
-    elif channels := _id_channels(X, series):
-        drop = f".drop(columns={channels})"
+    elif ids := _id_channels(X, series):
+        drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
         warn_caller(
             f"X has columns that are read as channels, but are named like ids, or do not change "
-            f"within any series: {channels}; leave them out with {drop}, by value= of from_long, "
+            f"within any series: {ids}; leave them out with {drop}, by value= of from_long, "
             f"or by --value; {_SILENCE}",
             LayoutWarning,
         )

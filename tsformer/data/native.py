@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
 from tsformer._optional import require
 
-__all__ = ["channel_names", "is_series", "native", "native_item", "to_numpy"]
+__all__ = ["channel_names", "has_dims", "is_series", "native", "native_item", "to_numpy"]
 
 #: Names of dimensions, without the s of a plural.
 _ROLES = {
@@ -47,7 +47,7 @@ def native(X: Any) -> Any:
         return [_by_channel(to_numpy(x)) for x in unpack_sequence(X)]
     if isinstance(X, torch.Tensor) and X.is_nested:
         return _from_nested(X)
-    if _has_dims(X):
+    if has_dims(X):
         return _in_order(X, ("case", "channel", "time") if len(X.dims) > 2 else ("case", "time"))
     if _is_dataset_of_arrays(X):
         return native(_to_one_array(X))
@@ -72,9 +72,9 @@ def native_item(x: Any, what: str) -> npt.NDArray[Any] | pd.DataFrame | pd.Serie
     """Convert one series to an array (channels, length), or to a pandas object."""
     if _is_dataset_of_arrays(x):
         x = _to_one_array(x)
-    if _has_dims(x) and len(x.dims) == 2 and not _is_unnamed(x):
+    if has_dims(x) and len(x.dims) == 2 and not _is_unnamed(x):
         x = _in_order(x, ("time", "channel")).to_pandas()
-    elif _is_table(x) and not _has_dims(x):
+    elif _is_table(x) and not has_dims(x):
         x = _to_pandas(x)
     if isinstance(x, pd.Series) and x.dtype == object and any(map(is_series, x)):
         x = x.to_numpy()  # a list of channels
@@ -128,7 +128,7 @@ def is_series(x: Any) -> bool:
 
 def channel_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the channels in the second dimension."""
-    if not _has_dims(X) or len(X.dims) != 3 or X.dims[1] not in X.coords:
+    if not has_dims(X) or len(X.dims) != 3 or X.dims[1] not in X.coords:
         return None
     names = X.coords[X.dims[1]].values.tolist()
     return tuple(names) if all(isinstance(name, str) for name in names) else None
@@ -171,7 +171,7 @@ def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.where(pd.isna(flat), np.nan, flat).astype(np.float64).reshape(array.shape)
 
 
-def _has_dims(X: Any) -> bool:
+def has_dims(X: Any) -> bool:
     """Whether this is an array of xarray, with names for its dimensions."""
     return isinstance(getattr(X, "dims", None), tuple) and hasattr(X, "coords")
 

@@ -563,8 +563,11 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
         column = column.astype(dtype.categories.dtype)
     if pd.api.types.infer_dtype(column, skipna=True) != "string":
         return pd.Series(ordered_times(column, f"times in column {column.name!r}"), column.index)
-    offsets = column.map(utc_offset, na_action="ignore") if time_format is None else None
-    zoned = "%z" in time_format.lower() if time_format else bool((offsets.fillna("") != "").any())
+    if time_format is None:
+        offsets = column.map(utc_offset, na_action="ignore")
+        zoned = bool((offsets.fillna("") != "").any())
+    else:
+        offsets, zoned = None, "%z" in time_format.lower()
     dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=zoned)
     wrong = column.notna() & dates.isna()
     expected = f"not a date of --time-format {time_format!r}"

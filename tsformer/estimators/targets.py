@@ -45,7 +45,7 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         y = y.detach().cpu().numpy()
     if isinstance(y, np.ma.MaskedArray):
         y = np.ma.filled(y.astype(object), np.nan)
-    _refuse_nul(y, name)
+    refuse_nul(y, name)
     if isinstance(y, (list, tuple)):
         # Before NumPy sees it, which makes the label "nan" of a NaN among strings.
         _refuse_missing(pd.Series(y, dtype=object), name)
@@ -88,7 +88,7 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     if isinstance(y, np.ma.MaskedArray):
         y = np.ma.filled(y.astype(object), np.nan)
     _refuse_columns(y, "y")
-    _refuse_nul(y, "y")
+    refuse_nul(y, "y")
     if isinstance(y, (list, tuple)):
         y = pd.Series(y, dtype=object)
     elif isinstance(getattr(y, "dtype", None), ExtensionDtype):
@@ -137,12 +137,6 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
             f"{of} holds {n_series} series, but {name} {len(given)} values; there must be one "
             "value for each series"
         )
-
-
-def _refuse_nul(y: Any, name: str) -> None:
-    """Refuse text that NumPy would cut."""
-    if getattr(getattr(y, "dtype", None), "kind", "O") not in "biufcmM":
-        refuse_nul(np.asarray(y, dtype=object).ravel(), name)
 
 
 def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
