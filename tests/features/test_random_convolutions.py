@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tsformer.features import RandomConvolutions, random_convolutions
+from tsformer.features import RandomConvolutions, convolution
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -52,7 +52,7 @@ def test_features_do_not_depend_on_what_fits_into_the_cache(at_once, monkeypatch
     x = x.where(mask[..., None], 0.0)
     convolutions = made(x, mask)
     wanted = convolutions(x, mask)
-    monkeypatch.setattr(random_convolutions, "_STEPS_IN_CACHE", at_once)
+    monkeypatch.setitem(convolution.STEPS, "cpu", at_once)
     torch.testing.assert_close(convolutions(x, mask), wanted, atol=1e-4, rtol=0)
 
 
@@ -68,3 +68,31 @@ def test_global_generators_are_not_touched():
     state = torch.get_rng_state()
     made(x)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_blocks_of_long_series_give_the_same_features(masked, monkeypatch):
+    x = torch.randn(3, 700, 2, generator=seeded(1))
+    mask = torch.arange(700) < torch.tensor([[700], [300], [5]]) if masked else None
+    x = x if mask is None else x.where(mask[..., None], 0.0)
+    wanted = made(x, mask)
+    monkeypatch.setitem(convolution.STEPS, "cpu", 64)
+    found = made(x, mask)
+    torch.testing.assert_close(found.state_dict(), wanted.state_dict(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found(x, mask), wanted(x, mask), rtol=1e-3, atol=1e-3)
+
+
+def test_memory_does_not_grow_with_the_responses(monkeypatch):
+    """Only the longest tensor counts: none holds the responses of a kernel to a long series."""
+    sizes = []
+    bmm = torch.bmm
+
+    def watched(*args):
+        sizes.append(bmm(*args).numel())
+        return bmm(*args)
+
+    monkeypatch.setattr(torch, "bmm", watched)
+    convolutions = made(torch.randn(2, 9000, 1, generator=seeded(1)))
+    sizes.clear()
+    convolutions(torch.randn(2, 9000, 1, generator=seeded(2)))
+    assert max(sizes) <= 84 * 1024

@@ -148,3 +148,24 @@ def test_the_state_is_all_there_is():
     loaded.load_state_dict(own.state_dict())
     x = torch.from_numpy(features).float()
     assert torch.equal(loaded(x), own(x))
+
+
+def test_some_of_many_scores_choose_the_penalty(monkeypatch):
+    features, y, weights = problem(60, 90)
+    whole = fitted(features, y, weights)
+    monkeypatch.setattr(ridge, "_SCORES", 90)
+    some = fitted(features, y, weights)
+    assert 0 < float(some.loss) != float(whole.loss)
+    assert 0.1 < float(some.alpha / whole.alpha) < 10
+    x = torch.from_numpy(features).float()
+    assert (some(x).argmax(dim=1).numpy() == y).all()
+    monkeypatch.setattr(ridge, "_GRID", whole.alpha.double()[None] / _unit(features, weights))
+    again = fitted(features, y, weights)
+    torch.testing.assert_close(again.coef, whole.coef)  # all series are fitted whichever choose
+
+
+def _unit(features, weights) -> float:
+    """The mean eigenvalue of the kernel matrix."""
+    w = weights / weights.mean()
+    centred = (features - w @ features / len(w)) * np.sqrt(w)[:, None]
+    return float((centred**2).sum() / len(w))

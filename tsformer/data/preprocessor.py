@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 from tsformer._warnings import warn_caller
-from tsformer.data.moments import Moments
+from tsformer.data.moments import Moments, Summary, summarise
 from tsformer.data.panel import Padded, Panel
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered
 from tsformer.data.size import Size
@@ -33,6 +33,10 @@ GAPS = ("interpolate", "mask")
 GAP_FLAG = -0.1
 #: Most bytes of preprocessed series that are kept in memory; more are preprocessed batch by batch.
 _KEPT = 2**26
+#: Without scaling, float32 keeps the digits of channels whose largest magnitude is this...
+_LEAST_UNSCALED = 2.0**-102
+#: ... and models, whose weights start near 1, learn slowly if it is outside this range.
+_USUAL_UNSCALED = 2.0**-7, 2.0**12
 
 _Result = TypeVar("_Result")
 
@@ -246,7 +250,8 @@ class Scaler(Preprocessor):
     Attributes
     ----------
     mean, std : Tensor [C] of float64, or None
-        Only with "channel", after `fit`.
+        Only with "channel", after `fit`. `std` is infinite for a channel whose training values are
+        equal to rounding: the model reads zeros.
     gap_channels : Tensor of int64
         Indices of the channels with missing values in training.
     """
@@ -313,19 +318,20 @@ class Scaler(Preprocessor):
         return super().fit(series)
 
     def _learn(self, series: SeriesSource) -> None:
-        if self.scaling == "channel":
+        if self.scaling == "channel" or self.scaling is None:
             moments = Moments()
             for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):
                 moments.add(x, observed)
-                _refuse_overflow(x, observed, moments.std)
-            self.mean = moments.mean
-            self.std = _deviation(moments.mean, moments.std, constant=1.0)
+            summary = moments.summary
+            _refuse_overflow(summary)
+            if self.scaling is None:
+                _check_unscaled(summary)
+            else:
+                self.mean, self.std = summary.mean, _divisor(summary)
         if self.size is not None:
-            self.size.fit(self._over(series, lambda x, _: _moments(x, ~x.isnan(), dim=(1,))))
+            self.size.fit(self._over(series, lambda x, _: _size_of(x)))
         if self.difference is not None:
-            self.difference.fit(
-                self._over(series, lambda x, elapsed: (self._scaled(x, ~x.isnan()), elapsed))
-            )
+            self.difference.fit(self._over(series, self._scaled_and_magnitude))
 
     def _masks(self, gaps: Gaps) -> bool:
         return bool((gaps.late if self.gaps == "interpolate" else gaps.empty).any())
@@ -335,8 +341,13 @@ class Scaler(Preprocessor):
     ) -> tuple[Tensor, Tensor]:
         observed = ~x.isnan()
         size = self.size_of(x) if size is None else size
-        x = self._scaled(x, observed)
-        views = [] if self.difference is None else [self.difference(x, elapsed)]
+        mean, std = self.moments(x, observed)
+        x = (x - mean) / std
+        _refuse_too_large(x, "X")
+        views = []
+        if self.difference is not None:
+            views = [self.difference(x, elapsed)]
+            _refuse_too_large(views[0], "a difference of X")
         mask = observed.any(dim=-1)
         if self.gaps == "mask":
             x = x.where(observed, 0.0)
@@ -374,14 +385,14 @@ class Scaler(Preprocessor):
             if name.endswith(("std", "floor")) and not bool((tensor > 0).all()):
                 raise ValueError(f"tensor {self.prefix}{name} must be positive")
 
-    def _scaled(self, x: Tensor, observed: Tensor) -> Tensor:
-        scaled = x
-        if self.scaling is not None:
-            mean, std = self.moments(x, observed)
-            scaled = (x - mean) / std
-        if not torch.compiler.is_compiling():
-            _refuse_too_large(scaled)
-        return scaled
+    def _scaled_and_magnitude(
+        self, x: Tensor, elapsed: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return scaled values, the size of what they were computed from, and the times."""
+        mean, std = self.moments(x, ~x.isnan())
+        scaled = (x - mean) / std
+        _refuse_too_large(scaled, "X")
+        return scaled, scaled.abs() + mean.abs() / std, elapsed
 
     def moments(self, x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and the standard deviation that `forward` scales values by.
@@ -397,13 +408,14 @@ class Scaler(Preprocessor):
         -------
         mean, std : Tensor of float64
             ``[C]`` if they are those of the training series, ``[B, 1, C]`` if each series has its
-            own; 0 and 1 without scaling.
+            own; 0 and 1 without scaling. The deviation of a constant is infinite.
         """
         if self.mean is not None and self.std is not None:
             return self.mean, self.std
         if self.scaling is not None and self.scaling.startswith("series"):
-            mean, std = _moments(x, observed, dim=(1,))
-            return mean, std.where(std > 0, 1.0)
+            summary = summarise(x, observed, dim=(1,))
+            _refuse_overflow(summary)
+            return summary.mean, _divisor(summary)
         return x.new_zeros(self.n_channels), x.new_ones(self.n_channels)
 
     def without_scaling(self) -> Scaler:
@@ -421,7 +433,7 @@ class Scaler(Preprocessor):
 
         None without ``scaling="series+size"``.
         """
-        return None if self.size is None else self.size(*_moments(x, ~x.isnan(), dim=(1,)))
+        return None if self.size is None else self.size(*_size_of(x))
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         gaps = series.gaps
@@ -554,38 +566,58 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
     return x.where(observed, filled).where(count[:, -1:] > 0, 0.0)
 
 
-def _moments(x: Tensor, observed: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of observed values; 0 if none, and if constant."""
-    count = observed.sum(dim=dim, keepdim=True).clamp(min=1)
-    mean = x.where(observed, 0.0).sum(dim=dim, keepdim=True) / count
-    squares = (x - mean).square().where(observed, 0.0)
-    std = (squares.sum(dim=dim, keepdim=True) / count).sqrt()
-    if not torch.compiler.is_compiling():
-        _refuse_overflow(x, observed, std)
-    return mean, _deviation(mean, std, constant=0.0)
+def _size_of(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and deviation of each channel of each series; 0 for a constant."""
+    summary = summarise(x, ~x.isnan(), dim=(1,))
+    _refuse_overflow(summary)
+    return summary.mean, summary.std.where(~summary.constant, 0.0)
 
 
-def _refuse_overflow(x: Tensor, observed: Tensor, std: Tensor) -> None:
-    if not bool(std.isfinite().all()):
-        raise ValueError(
-            f"X has values as large as {float(x.where(observed, 0.0).abs().max()):.3g}, whose "
-            "squares overflow float64; divide X by a constant first"
-        )
+def _divisor(summary: Summary) -> Tensor:
+    """Return the deviation, infinite for a constant: its rounding errors become 0."""
+    return summary.std.where(~summary.constant, torch.inf)
 
 
-def _deviation(mean: Tensor, std: Tensor, *, constant: float) -> Tensor:
-    """Return another number for the deviation of a constant, which is rounding error."""
-    return std.where(std > 1e-12 * mean.abs().clamp(min=1.0), constant)
+def _refuse_overflow(summary: Summary) -> None:
+    """Raise ValueError if values are too far apart for float64."""
+    if torch.compiler.is_compiling() or bool(summary.std.isfinite().all()):
+        return
+    raise ValueError(
+        f"X has values from {float(summary.low.min()):.3g} to {float(summary.high.max()):.3g}, "
+        "whose spread overflows float64; divide X by a constant first"
+    )
 
 
-def _refuse_too_large(x: Tensor) -> None:
+def _check_unscaled(summary: Summary) -> None:
+    """Refuse channels that float32 cannot hold; warn of magnitudes far from 1."""
+    largest = summary.low.abs().maximum(summary.high.abs())
+    low, high = _USUAL_UNSCALED
+    lost = ((largest > 0) & (largest < _LEAST_UNSCALED)).nonzero()
+    odd = ((largest > 0) & ((largest < low) | (largest > high))).nonzero()
+    if not len(odd):
+        return
+    channel = int((lost if len(lost) else odd)[0])
+    problem = (
+        f"scaling=None: the largest magnitude in channel {channel} of X is "
+        f"{float(largest[channel]):.3g}"
+    )
+    advice = "use scaling='channel', or multiply X by a constant"
+    if len(lost):
+        raise ValueError(f"{problem}, too small for float32; {advice}")
+    warn_caller(f"{problem}, but models learn best from values near 1; {advice}", UserWarning)
+
+
+def _refuse_too_large(x: Tensor, name: str) -> None:
+    """Raise SeriesError for the first value that overflows float32."""
+    if torch.compiler.is_compiling():
+        return
     too_large = x.abs() > torch.finfo(torch.float32).max
     if bool(too_large.any()):
         case, step, channel = too_large.nonzero()[0].tolist()
         raise SeriesError(
             case,
-            f"X is too large for float32 after scaling: {float(x[case, step, channel]):.3g} at "
-            f"series {{case}}, channel {channel}, step {step}",
+            f"{name} is too large for float32 after scaling: {float(x[case, step, channel]):.3g} "
+            f"at series {{case}}, channel {channel}, step {step}",
         )
 
 

@@ -54,14 +54,13 @@ class Size(nn.Module):
     def fit(self, parts: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn from the arguments of `forward` for part after part of the training series."""
         means, deviations = (torch.cat(each)[:, 0] for each in zip(*parts, strict=True))
-        varying = deviations > 0
-        lowest = deviations.where(varying, torch.inf).amin(dim=0)
-        self.floor = lowest.where(lowest.isfinite(), 1.0)
+        lowest = deviations.where(deviations > 0, torch.inf).amin(dim=0)
+        level = means.abs().amax(dim=0)  # the unit of a channel whose series are all constant
+        self.floor = lowest.where(lowest.isfinite(), level.where(level > 0, 1.0))
         logs = deviations.maximum(self.floor).log()
-        self.mean, self.std = logs.mean(dim=0), _positive(logs.std(dim=0, correction=0))
+        self.mean, self.std = logs.mean(dim=0), _positive(logs)
         levels = _asinh(means / self.mean.exp())
-        self.level_mean = levels.mean(dim=0)
-        self.level_std = _positive(levels.std(dim=0, correction=0))
+        self.level_mean, self.level_std = levels.mean(dim=0), _positive(levels)
 
     def forward(self, mean: Tensor, std: Tensor) -> Tensor:
         """Return size and level of series.
@@ -83,9 +82,12 @@ class Size(nn.Module):
 
 def _asinh(x: Tensor) -> Tensor:
     """Return the area hyperbolic sine, which ONNX Runtime does not have for float64."""
-    return x.sign() * (x.abs() + (x.square() + 1).sqrt()).log()
+    unit = x.abs().clamp(min=1.0)  # no square overflows
+    root = ((x / unit).square() + unit.reciprocal().square()).sqrt()
+    return x.sign() * (unit.log() + (x.abs() / unit + root).log())
 
 
-def _positive(std: Tensor) -> Tensor:
-    """Return 1 for deviations that are rounding error: all training series are alike."""
-    return std.where(std > 1e-9, 1.0)
+def _positive(x: Tensor) -> Tensor:
+    """Return deviations over series, 1 where rounding errors are all there is."""
+    std = x.std(dim=0, correction=0)
+    return std.where(std > 1e-12 * (1 + x.abs().amax(dim=0)), 1.0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer._names import unknown
-from tsformer.data.moments import Moments
+from tsformer.data.moments import ROUNDING, Moments
 
 __all__ = ["VIEWS", "Difference", "make_difference", "views_in"]
 
@@ -72,15 +72,27 @@ class Difference(nn.Module):
         self.scale = scale
         self.register_buffer("std", torch.ones(0, dtype=torch.float64))
 
-    def fit(self, parts: Iterable[tuple[Tensor, Tensor | None]]) -> None:
-        """Learn `std`, from the arguments of `forward` for part after part of the series."""
-        moments = Moments()
-        for x, elapsed in parts:
-            difference = _difference(x, elapsed)[:, 1:]
-            moments.add(difference, ~difference.isnan())
-        mean, std = moments.mean, moments.std
-        # That of a line is rounding error.
-        self.std = std.where(std > 1e-9 * mean.abs().clamp(min=1e-3), 1.0)
+    def fit(self, parts: Iterable[tuple[Tensor, Tensor, Tensor | None]]) -> None:
+        """Learn `std` from part after part of the training series.
+
+        Parameters
+        ----------
+        parts : iterable of (x, magnitude, elapsed)
+            Arguments of `forward`; and the magnitude of the numbers that `x` was computed from,
+            like `x`: differences within its rounding errors are those of a line.
+        """
+        moments, rounding = Moments(), torch.zeros(1, dtype=torch.float64)
+        for x, magnitude, elapsed in parts:
+            difference = _difference(x, elapsed)
+            known = ~difference.isnan()
+            moments.add(difference, known)
+            error = _over_time(magnitude + _before(magnitude), elapsed)
+            if elapsed is not None:
+                passed = elapsed[..., None]
+                error = error + difference.abs() * _over_time(passed + _before(passed), elapsed)
+            rounding = rounding.maximum(error.where(known, 0.0).amax(dim=(0, 1)))
+        std = moments.summary.std
+        self.std = std.where(std > ROUNDING * rounding, 1.0)
 
     def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
         """Return the differences.
@@ -117,11 +129,19 @@ def make_difference(params: Mapping[str, Any] | None) -> Difference:
 
 def _difference(x: Tensor, elapsed: Tensor | None) -> Tensor:
     """Return the difference over time ``[B, L, C]``, NaN where there is none."""
-    before = torch.cat([torch.full_like(x[:, :1], float("nan")), x[:, :-1]], dim=1)
-    difference = x - before
+    return _over_time(x - _before(x), elapsed)
+
+
+def _before(x: Tensor) -> Tensor:
+    """Shift series by a step; NaN at the first."""
+    return torch.cat([torch.full_like(x[:, :1], float("nan")), x[:, :-1]], dim=1)
+
+
+def _over_time(x: Tensor, elapsed: Tensor | None) -> Tensor:
+    """Divide by the time since the step before; NaN where none has passed."""
     if elapsed is None:
-        return difference
+        return x
     step = torch.cat([torch.zeros_like(elapsed[:, :1]), elapsed[:, 1:] - elapsed[:, :-1]], dim=1)
     forward = (step > 0)[..., None]
     # Dividing by NaN would make the gradient NaN, also where it is multiplied by 0 afterwards.
-    return (difference / step[..., None].where(forward, 1.0)).where(forward, float("nan"))
+    return (x / step[..., None].where(forward, 1.0)).where(forward, float("nan"))

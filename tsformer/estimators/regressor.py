@@ -16,6 +16,7 @@ from torch import Tensor
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.ids import check_ids
+from tsformer.data.moments import ROUNDING, summarise
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
@@ -26,9 +27,6 @@ from tsformer.estimators.weights import series_weights
 from tsformer.training import Callback
 
 __all__ = ["TSTransformerRegressor"]
-
-#: Its square is a normal number of float64, with all digits.
-_SMALLEST_STD = 1e-150
 
 
 class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimator):
@@ -270,15 +268,13 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
 
 
 def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
-    """Return mean and standard deviation of targets, the latter 1 if they are constant."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, std = float(targets.mean()), float(targets.std())
+    """Return mean and standard deviation of targets; of a constant, its rounding error."""
+    values = torch.from_numpy(targets)
+    summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
+    mean, std = summary.mean.item(), summary.std.item()
     if not np.isfinite(std):
         raise ValueError(
-            f"{name} has targets as large as {np.abs(targets).max():.3g}, whose squares overflow "
-            f"float64; divide {name} by a constant first"
+            f"{name} has targets from {targets.min():.3g} to {targets.max():.3g}, whose spread "
+            f"overflows float64; divide {name} by a constant first"
         )
-    if std < _SMALLEST_STD:  # squares of what is smaller still lose digits, or are 0
-        spread = float(np.abs(targets - mean).max())
-        std = spread * float(((targets - mean) / spread).std()) if spread > 0 else 1.0
-    return mean, std
+    return mean, (ROUNDING * abs(mean) or 1.0) if summary.constant.item() else std

@@ -99,7 +99,7 @@ def suited_scaling(
 def _share_of_flat(series: SeriesSource) -> float:
     """Return the share that is flat, with channels standardised, of the channels of all series.
 
-    Those that are constant do not count, since standardised by themselves they stay so.
+    Constants, whose deviation is infinite, do not count: standardised by themselves they stay so.
     """
     over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
     n_flat = n_varying = 0
@@ -107,10 +107,8 @@ def _share_of_flat(series: SeriesSource) -> float:
         x = torch.from_numpy(series.read(index).values)
         observed = ~x.isnan()
         whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
-        highest = x.where(observed, -torch.inf).amax(dim=1)
-        varying = highest > x.where(observed, torch.inf).amin(dim=1)
-        n_flat += int(((own[:, 0] < _FLAT * whole) & varying).sum())
-        n_varying += int(varying.sum())
+        n_flat += int((own < _FLAT * whole).sum())
+        n_varying += int(own.isfinite().sum())
     return n_flat / max(n_varying, 1)
 
 

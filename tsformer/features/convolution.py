@@ -6,6 +6,7 @@ channels, `M` kernels of a group.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import log2
 
 import torch
@@ -14,9 +15,11 @@ from torch import Tensor
 __all__ = [
     "KERNEL_LENGTH",
     "LONGEST",
+    "STEPS",
     "differences",
     "draw_channels",
     "largest_dilation",
+    "response_blocks",
     "responses",
 ]
 
@@ -24,6 +27,9 @@ KERNEL_LENGTH = 9
 #: The largest dilation of a loaded model: that of series of eight million steps.
 LONGEST = 2**20
 _HALF = KERNEL_LENGTH // 2
+#: Steps whose responses to some 250 kernels fit into the cache of a core, 1 MiB; and steps whose
+#: responses take less than a GiB of another device.
+STEPS, _STEPS_ELSEWHERE = {"cpu": 2**10}, 2**17
 
 
 def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
@@ -46,13 +52,31 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
     -------
     Tensor [B, G * M, L]
     """
+    return torch.cat([part for _, part in response_blocks(x, kernels, dilation)], dim=-1)
+
+
+def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield what `responses` returns in blocks of steps, so that memory stays bounded.
+
+    Yields
+    ------
+    steps : slice
+        Steps of the block.
+    responses : Tensor [B, G * M, S]
+    """
     n_series, _, length = x.shape
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
-    windows = padded.unfold(-1, length, dilation)  # [B, G, 9, L]
-    windows = (windows - x[:, :, None]).flatten(0, 1)
     each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
-    return torch.bmm(each, windows).view(n_series, -1, length)
+    size = length  # an exported program has one block, as its operators cannot depend on a length
+    if not torch.compiler.is_compiling():
+        size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
+    for start in range(0, length, size):
+        steps = slice(start, min(start + size, length))
+        block = padded[..., start : steps.stop + 2 * reach]
+        windows = block.unfold(-1, steps.stop - start, dilation)  # [B, G, 9, S]
+        windows = (windows - x[:, :, None, steps]).flatten(0, 1)
+        yield steps, torch.bmm(each, windows).view(n_series, -1, steps.stop - start)
 
 
 def largest_dilation(length: int) -> float:

@@ -12,7 +12,7 @@ from tsformer.features.convolution import (
     LONGEST,
     draw_channels,
     largest_dilation,
-    responses,
+    response_blocks,
 )
 from tsformer.features.learned import Learned
 
@@ -112,8 +112,14 @@ class Hydra(Learned):
             zip(self.kernels, self.channels, strict=True)
         ):
             kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
-            each = responses(channels @ x, kernels, 2**exponent)
-            counts += _counts(each.unflatten(1, (self.n_groups, self.n_kernels)), mask)
+            blocks = [
+                _counts(
+                    each.unflatten(1, (self.n_groups, self.n_kernels)),
+                    None if mask is None else mask[:, steps],
+                )
+                for steps, each in response_blocks(channels @ x, kernels, 2**exponent)
+            ]
+            counts += [torch.stack(parts).sum(dim=0) for parts in zip(*blocks, strict=True)]
         return torch.cat(counts, dim=1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from math import log2, sqrt
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from tsformer.features.convolution import (
     LONGEST,
     draw_channels,
     largest_dilation,
+    response_blocks,
     responses,
 )
 from tsformer.features.learned import Learned
@@ -23,6 +25,8 @@ N_KERNELS = 84
 _MAX_DILATIONS = 32
 #: Kernels that read the same channels. Seven, so that both halves below are whole groups.
 _TOGETHER = 7
+#: Values of drawn series that `fit` convolves at a time.
+_VALUES = 2**23
 _GOLDEN = (sqrt(5) + 1) / 2
 
 
@@ -123,20 +127,22 @@ class MiniRocket(Learned):
         ).to(x.device)
         quantiles = torch.arange(1, int(n_biases.sum()) * N_KERNELS + 1, dtype=torch.float64)
         quantiles = (quantiles * _GOLDEN % 1).split([N_KERNELS * k for k in n_biases.tolist()])
+        every = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
         biases = []
         for place, (dilation, at) in enumerate(zip(dilations.tolist(), quantiles, strict=True)):
             drawn = torch.randint(n_series, (N_KERNELS,), generator=generator).to(x.device)
             groups = self.channels[place].repeat_interleave(
                 N_KERNELS // len(self.channels[place]), 0
             )
-            series = torch.einsum("kcl,kc->kl", x[drawn], groups)
-            convolved = responses(series[None], self._kernels[:, None].to(x.device), dilation)[0]
-            valid = torch.ones_like(convolved, dtype=torch.bool) if mask is None else mask[drawn]
-            unpadded = torch.arange(N_KERNELS, device=x.device) // (N_KERNELS // 2) != place % 2
-            valid = valid.where(~unpadded[:, None], _whole(valid, dilation))
-            biases.append(
-                _quantiles(convolved, valid, at.view(N_KERNELS, -1).to(x.device)).flatten()
-            )
+            padded = torch.arange(N_KERNELS, device=x.device) // (N_KERNELS // 2) == place % 2
+            at = at.view(N_KERNELS, -1).to(x.device)
+            for some in torch.arange(N_KERNELS).split(max(_VALUES // x[0].numel(), 1)):
+                series = torch.einsum("kcl,kc->kl", x[drawn[some]], groups[some])
+                kernels = self._kernels[some, None].to(x.device)
+                convolved = responses(series[None], kernels, dilation)[0]
+                valid = every[drawn[some]]
+                valid = valid.where(padded[some, None], _whole(valid, dilation))
+                biases.append(_quantiles(convolved, valid, at[some]).flatten())
         self.biases = torch.cat(biases)
         return self
 
@@ -160,27 +166,27 @@ class MiniRocket(Learned):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, as in `fit`."""
-        length = x.shape[-1]
+        valid = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
         all_biases = self.biases.split([N_KERNELS * k for k in self.n_biases.tolist()])
         shares = []
         for place, dilation in enumerate(self.dilations.tolist()):
             channels, biases = self.channels[place], all_biases[place].view(N_KERNELS, -1)
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
-            convolved = responses(channels @ x, kernels, dilation)
-            parts = []
-            for half, (steps, bias) in enumerate(
-                zip(convolved.chunk(2, 1), biases.chunk(2), strict=True)
-            ):
-                if half == place % 2:
-                    parts.append(_shares(steps, mask, bias))
-                    continue
-                reach = dilation * (KERNEL_LENGTH // 2)
-                if mask is None and length > 2 * reach:
-                    steps = steps[..., reach : length - reach]
-                    parts.append(_shares(steps, None, bias))
-                else:
-                    valid = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
-                    parts.append(_shares(steps, _whole(valid, dilation), bias))
+            whole = _whole(valid, dilation)
+            halves = [valid, whole] if place % 2 == 0 else [whole, valid]
+            blocks = [
+                [
+                    _above(some, own[:, steps], bias)
+                    for some, own, bias in zip(
+                        convolved.chunk(2, 1), halves, biases.chunk(2), strict=True
+                    )
+                ]
+                for steps, convolved in response_blocks(channels @ x, kernels, dilation)
+            ]
+            parts = [
+                torch.stack(counts).sum(dim=0) / own.sum(dim=1).clamp(min=1)[:, None, None]
+                for counts, own in zip(zip(*blocks, strict=True), halves, strict=True)
+            ]
             shares.append(torch.cat(parts, dim=1).flatten(1))
         return torch.cat(shares, dim=1)
 
@@ -205,22 +211,21 @@ def _whole(valid: Tensor, dilation: int) -> Tensor:
     return whole.where(whole.any(dim=1, keepdim=True), valid)
 
 
-def _shares(convolved: Tensor, valid: Tensor | None, biases: Tensor) -> Tensor:
-    """Return the shares ``[B, M, Q]`` of valid steps of ``[B, M, L]`` above biases ``[M, Q]``."""
-    if valid is None:
-        count: Tensor | int = convolved.shape[-1]
-    else:
+def _above(convolved: Tensor, valid: Tensor, biases: Tensor) -> Tensor:
+    """Count the valid steps of ``[B, M, L]`` above biases ``[M, Q]``, as ``[B, M, Q]``."""
+    if torch.compiler.is_compiling() or not bool(valid.all()):  # it costs as much as the rest
         convolved = convolved.masked_fill(~valid[:, None], -torch.inf)
-        count = valid.sum(dim=1).clamp(min=1)[:, None, None]
     # Floats and not bools, whose sum is slow on a CPU.
     above = convolved.new_empty(*convolved.shape[:2], biases.shape[1], convolved.shape[2])
     torch.gt(convolved[:, :, None], biases[..., None], out=above)
-    return above.sum(dim=-1) / count
+    return above.sum(dim=-1)
 
 
 def _quantiles(values: Tensor, valid: Tensor, at: Tensor) -> Tensor:
     """Return quantiles `at` ``[M, Q]`` of the valid values of each row of ``[M, L]``; 0 of none."""
-    ordered = values.masked_fill(~valid, torch.inf).sort(dim=1).values
+    # NumPy sorts ten times faster.
+    ordered = torch.from_numpy(np.sort(values.masked_fill(~valid, torch.inf).cpu().numpy(), axis=1))
+    ordered = ordered.to(values.device)
     last = valid.sum(dim=1, keepdim=True) - 1
     place = at * last.clamp(min=0)
     low = ordered.gather(1, place.long())

@@ -7,15 +7,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from tsformer.features.convolution import differences
+from tsformer.features.convolution import STEPS, differences
 from tsformer.features.hydra import Hydra
 from tsformer.features.minirocket import MiniRocket
 from tsformer.features.scalers import SparseScaler, StandardScaler
 
 __all__ = ["RandomConvolutions"]
-
-#: Steps whose responses to some 250 kernels fit into the cache of a core, 1 MiB: twice as fast.
-_STEPS_IN_CACHE = 2**10
 
 
 class RandomConvolutions(nn.Module):
@@ -78,9 +75,7 @@ class RandomConvolutions(nn.Module):
 
         `times` are ignored.
         """
-        at_once = len(values)
-        if values.device.type == "cpu":
-            at_once = max(_STEPS_IN_CACHE // values.shape[1], 1)
+        at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
         masks = [None] * len(values) if mask is None else mask.split(at_once)
         return torch.cat(
             [self._unscaled(*part) for part in zip(values.split(at_once), masks, strict=False)]

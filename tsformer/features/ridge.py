@@ -21,6 +21,8 @@ _CHUNK = 2048
 #: Range of the inverse temperature, and the most steps to find it: a handful is usual.
 _SCALES = (1e-3, 1e4)
 _STEPS = 40
+#: Leave-one-out scores, one for each series and class, that choose the penalty.
+_SCORES = 2**19
 
 
 class RidgeClassifier(Learned):
@@ -34,7 +36,8 @@ class RidgeClassifier(Learned):
     `e` and the diagonal `h` of the hat matrix `H` [1]_. Of series in groups, whole groups are left
     out: ``z_g = y_g - (I - H_gg)^-1 e_g``. The targets of the cross-entropy are
     ``1 - 1 / (n + 2)`` and not 1, as in Platt's scaling [2]_, so that `s` stays finite where all
-    classes are separated.
+    classes are separated. Of more than 524,288 scores, one for each series and class, those of
+    random series are enough.
 
     Attributes
     ----------
@@ -103,18 +106,23 @@ class RidgeClassifier(Learned):
         vectors, values = _decompose(features, mean, root)
         projected = vectors.mT @ y_root
 
-        parts = _parts(groups)
-        wanted = _smoothed(targets, n_classes).to(y)
+        # The series by whose scores the penalty is chosen.
+        some, parts = _some(n_series, n_classes, _parts(groups))
+        wanted = _smoothed(targets, n_classes).to(y)[some]
         best = y.new_tensor(torch.inf)
         unit = values.sum() / n_series
         for alpha in _GRID.to(y.device) * unit.where(unit > 0, 1.0):
             kept = values / (values + alpha)
-            residuals = y_root - vectors @ (kept[:, None] * projected)
-            scores = y - _left_out(residuals, vectors, kept, w, parts) / root
-            scale, loss = _calibrated(scores, wanted, w)
+            residuals = y_root[some] - vectors[some] @ (kept[:, None] * projected)
+            intercept = w[some] / n_series
+            left_out = _left_out(residuals, vectors[some], kept, intercept, parts)
+            scores = y[some] - left_out / root[some]
+            scale, loss = _calibrated(scores, wanted, w[some])
             if loss < best:
-                best, dual = loss, residuals / alpha * root
+                best, chosen = loss, alpha
                 self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
+        kept = values / (values + chosen)
+        dual = (y_root - vectors @ (kept[:, None] * projected)) / chosen * root
         self.coef = torch.cat(
             [
                 (part.double() - mean_part).mT @ dual
@@ -165,10 +173,9 @@ def _parts(groups: Tensor | None) -> list[Tensor] | None:
 
 
 def _left_out(
-    residuals: Tensor, vectors: Tensor, kept: Tensor, weights: Tensor, parts: list[Tensor] | None
+    residuals: Tensor, vectors: Tensor, kept: Tensor, intercept: Tensor, parts: list[Tensor] | None
 ) -> Tensor:
     """Return the residuals of fits that leave out each series, or each of these parts."""
-    intercept = weights / len(weights)
     if parts is None:
         # A series that only its own weight fits has no leave-one-out error: 0 / 0.
         freedom = 1 - vectors.square() @ kept - intercept
@@ -184,6 +191,23 @@ def _left_out(
         solved = torch.linalg.solve(freedom, error if few else own.mT @ error)
         found[part] = solved if few else error + own @ solved
     return found
+
+
+def _some(
+    n_series: int, n_classes: int, parts: list[Tensor] | None
+) -> tuple[slice | Tensor, list[Tensor] | None]:
+    """Return series with about `_SCORES` scores, and the parts among them."""
+    n_some = max(_SCORES // n_classes, 1)
+    if n_series <= n_some:
+        return slice(None), parts
+    generator = torch.Generator().manual_seed(0)
+    if parts is None:
+        return torch.randperm(n_series, generator=generator)[:n_some].sort().values, None
+    order = torch.randperm(len(parts), generator=generator).tolist()
+    sizes = torch.tensor([len(parts[part]) for part in order])
+    chosen = [parts[part] for part in order[: int((sizes.cumsum(0) < n_some).sum()) + 1]]
+    numbers = torch.arange(sum(map(len, chosen)))
+    return torch.cat(chosen), list(numbers.split([len(part) for part in chosen]))
 
 
 def _smoothed(targets: Tensor, n_classes: int) -> Tensor:

@@ -23,8 +23,9 @@ class StandardScaler(Learned):
     def fit(self, features: Tensor) -> StandardScaler:
         """Learn from features ``[n, F]``."""
         std, mean = torch.std_mean(features, dim=0, correction=0)
-        # The deviation of a constant share is rounding error.
-        self.mean, self.std = mean, std.where(std > 1e-6, 1.0)
+        # The deviation of a constant is rounding error.
+        constant = features.amax(dim=0) == features.amin(dim=0)
+        self.mean, self.std = mean, std.where(~constant, 1.0)
         return self
 
     def check(self, n_features: int) -> None:

@@ -1,0 +1,168 @@
+"""The unit of a channel changes nothing: a factor that is a power of two gives the same bits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    TSTransformerRegressor,
+)
+from tsformer.data.containers import to_padded
+from tsformer.data.preprocessor import Scaler
+
+RNG = np.random.default_rng(0)
+Y = np.arange(16) % 2
+WHOLE = RNG.normal(size=(16, 3, 24)) + 2 * np.sin(np.arange(24)) * Y[:, None, None]
+WHOLE[:, 1] += 1e6
+WHOLE[:, 2] = 0.1  # a constant
+GAPS = np.where(RNG.random(WHOLE.shape) < 0.1, np.nan, WHOLE)
+RAGGED = [x[:, : 10 + i % 14] for i, x in enumerate(GAPS)]
+POWERS = (-300, -40, 37, 300)
+NETWORK = {"d_model": 8, "n_layers": 1, "n_heads": 2, "max_epochs": 1}
+SMALL = NETWORK | {"random_state": 0}
+KERNELS = {"n_features": 168, "n_groups": 2}
+
+
+def classifier(**options: Any) -> Callable[[], Any]:
+    return lambda: TSTransformerClassifier(**SMALL | options)
+
+
+ESTIMATORS: dict[str, Callable[[], Any]] = {
+    **{f"scaling={name}": classifier(scaling=name) for name in ("channel", "series")},
+    **{f"stem={name}": classifier(stem=name) for name in ("conv", "linear", "patch")},
+    "scaling=series+size": classifier(scaling="series+size", views="values+difference"),
+    "scaling=auto": classifier(views="difference"),
+    "regressor": lambda: TSTransformerRegressor(**SMALL),
+    "encoder": lambda: TSTransformerEncoder(**SMALL),
+    **{
+        f"convolutions, {name}": lambda name=name: RandomConvolutionClassifier(
+            **KERNELS, scaling=name, random_state=0
+        )
+        for name in ("auto", "channel", "series")
+    },
+    "ensemble": lambda: TSEnsembleClassifier(
+        transformer_params=NETWORK, convolution_params=KERNELS, random_state=0
+    ),
+}
+
+
+def scaled(X: Any, power: int, channels: slice) -> Any:
+    """Multiply channels by a power of two."""
+    series = [x.copy() for x in X]
+    for x in series:
+        x[channels] *= 2.0**power
+    return series if isinstance(X, list) else np.stack(series)
+
+
+def answers(make: Callable[[], Any], X: Any) -> np.ndarray:
+    """Fit and predict the same series."""
+    estimator = make().fit(X, Y.astype(float))
+    predict = getattr(estimator, "predict_proba", getattr(estimator, "predict", None))
+    return estimator.transform(X) if predict is None else predict(X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("X", [WHOLE, RAGGED], ids=["whole", "ragged"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_predictions_have_no_unit(name, X):
+    wanted = answers(ESTIMATORS[name], X)
+    for power in POWERS:
+        channels = slice(None) if power % 2 else slice(0, 1)
+        found = answers(ESTIMATORS[name], scaled(X, power, channels))
+        if name == "scaling=series+size":  # which has a logarithm
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("channels", [slice(None), slice(1, 2)], ids=["all", "one"])
+@pytest.mark.parametrize("views", ["values", "values+difference"])
+@pytest.mark.parametrize("scaling", ["channel", "series", "series+size"])
+def test_what_a_model_reads_has_no_unit(scaling, views, channels):
+    def read(X: Any) -> np.ndarray:
+        series = to_padded(X)
+        return Scaler(scaling, views=views).fit(series).transform(series).values.numpy()
+
+    for X in (WHOLE, GAPS, RAGGED):
+        wanted = read(X)
+        for power in POWERS:
+            found = read(scaled(X, power, channels))
+            tolerance = 1e-6 if scaling == "series+size" else 0
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("scaling", ["channel", "series"])
+@pytest.mark.parametrize("factor", [2.0**-1000, 1e-3])
+def test_a_small_spread_on_a_large_offset_is_no_constant(scaling, factor):
+    shape = WHOLE[:, :1]
+    wanted = Scaler(scaling).fit(to_padded(shape)).transform(to_padded(shape)).values
+    moved = to_padded(factor * shape + (1e9 if factor == 1e-3 else 0.0))
+    found = Scaler(scaling).fit(moved).transform(moved).values
+    np.testing.assert_allclose(found, wanted, atol=0 if factor < 1e-3 else 1e-3)
+
+
+@pytest.mark.parametrize("power", [0, *POWERS])
+def test_a_channel_that_never_varied_is_not_read(power):
+    """Its values in another unit would be any number."""
+    constant, noise = np.ones((4, 1, 9)), RNG.normal(size=(2, 1, 9))
+    train, new = (to_padded(x * 2.0**power) for x in (constant, noise))
+    assert not Scaler("channel").fit(train).transform(new).values.any()
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_levels_of_constant_series_have_no_unit(power):
+    X = np.repeat(RNG.normal(size=(8, 1, 1)), 9, axis=2)
+    wanted, found = (
+        Scaler("series+size").fit(to_padded(x)).transform(to_padded(x)).values
+        for x in (X, X * 2.0**power)
+    )
+    assert wanted[..., -1].std() > 0.5
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_lines_have_no_difference_but_noise_on_them_has(power):
+    line = np.arange(50.0) * 2.0**power
+    noise = 1e-9 * 2.0**power * RNG.normal(size=(6, 1, 50))
+    for X, varies in ((np.tile(line, (6, 1, 1)), False), (line + noise, True)):
+        scaler = Scaler("channel", views="difference").fit(to_padded(X))
+        values = scaler.transform(to_padded(X)).values
+        assert (values.std() > 0.01) == varies
+        assert values.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("power", "message"),
+    [(-300, "too small for float32; use scaling='channel'"), (300, "too large for float32")],
+)
+def test_without_scaling_float32_is_the_limit(power, message):
+    for make in (classifier(scaling=None), lambda: RandomConvolutionClassifier(scaling=None)):
+        with pytest.raises(ValueError, match=message):
+            make().fit(WHOLE * 2.0**power, Y)
+
+
+@pytest.mark.parametrize(("power", "warned"), [(-40, True), (0, False), (20, True)])
+def test_without_scaling_magnitudes_far_from_1_are_warned_of(power, warned):
+    X = WHOLE[:, :1] * 2.0**power
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Scaler(None).fit(to_padded(X))
+    assert [str(each.message)[:13] for each in caught] == ["scaling=None:"] * warned
+
+
+def test_a_difference_too_large_for_float32_is_refused():
+    series = to_padded(WHOLE[:, :1])
+    scaler = Scaler("channel", views="difference", view_params={"scale": 9.0}).fit(series)
+    x = WHOLE[:, :1].copy()
+    x[3, 0, 4:6] = 3e38, -3e38
+    with pytest.raises(ValueError, match=r"difference of X is too large for float32.* series 3"):
+        scaler.transform(to_padded(x))
