@@ -42,7 +42,7 @@ class Summary(NamedTuple):
     @property
     def constant(self) -> Tensor:
         """Whether all known values are equal to rounding."""
-        return self.high - self.low <= ROUNDING * self.low.abs().maximum(self.high.abs())
+        return self.high - self.low <= ROUNDING * self.high.abs()
 
 
 def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:

@@ -324,10 +324,10 @@ class Scaler(Preprocessor):
                 moments.add(x, observed)
             summary = moments.summary
             _refuse_overflow(summary)
-            if self.scaling is None:
-                _check_unscaled(summary)
-            else:
+            if self.scaling is not None:
                 self.mean, self.std = summary.mean, _divisor(summary)
+            elif self._with_values:
+                _check_unscaled(summary)
         if self.size is not None:
             self.size.fit(self._over(series, lambda x, _: _size_of(x)))
         if self.difference is not None:
