@@ -227,7 +227,7 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
                 None if cell is None else _relation(path, number, cell)
                 for number, cell in zip(numbers, table.iloc[:, position], strict=True)
             ]
-            table.isetitem(position, pd.Series(column, index=numbers, dtype=object))
+            table.isetitem(position, pd.array(column, dtype=object))
     return table, names[-1] if kinds[-1].startswith("{") else None
 
 

@@ -190,9 +190,9 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
             names = list(arrays)
             chosen = {"value": "X", "label": "y", "case": None, "group": None}
             for role, usual in chosen.items():
-                said = getattr(schema, role)
-                said = said[0] if isinstance(said, tuple) and len(said) == 1 else said
-                chosen[role] = said or (usual if usual in names else None)
+                name = getattr(schema, role)
+                name = name[0] if isinstance(name, tuple) and len(name) == 1 else name
+                chosen[role] = name or (usual if usual in names else None)
             if chosen["value"] is None and len(names) == 1:
                 chosen["value"] = names[0]
             for role in ("value", *(["label"] if labelled else [])):
@@ -218,8 +218,7 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
             )
     texts = {role: array.astype(str) for role, array in read.items()}
     cases = texts["case"].tolist() if "case" in texts else None
-    names = {role: name or getattr(schema, role) for role, name in chosen.items()}
-    schema = replace(schema, **names | {"value": (chosen["value"],)})
+    schema = replace(schema, value=(str(chosen["value"]),), label=chosen["label"] or schema.label)
     return Source(X, texts.get("label"), cases, schema, texts.get("group"))
 
 
