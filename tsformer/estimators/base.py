@@ -330,6 +330,7 @@ class TransformerEstimator(SeriesEstimator):
             for own in job.callbacks:
                 own += observation.callbacks
             self._train(job)
+            self._warn_of_untrained(job)
             observation.interrupted = any(each.interrupted for each in self.histories_)
         return self
 
@@ -495,6 +496,9 @@ class TransformerEstimator(SeriesEstimator):
             train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
         finally:
             self._drop_untrained()
+
+    def _warn_of_untrained(self, job: TrainingJob) -> None:
+        """Warn of members that were dropped."""
         if len(self.models_) < len(job.models):
             warn_caller(
                 f"only {len(self.models_)} of {len(job.models)} members were trained; the others "

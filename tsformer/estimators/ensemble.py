@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -43,13 +43,15 @@ from tsformer.estimators.time_limit import (
     epoch_seconds,
     what_fits,
 )
-from tsformer.training import History, NonFiniteLossError, TrainingPlan
+from tsformer.training import Callback, NonFiniteLossError
 from tsformer.training.plan import resolve_device
 
 __all__ = ["QUALITIES", "WEIGHTS", "EnsembleParameters", "TSEnsembleClassifier"]
 
 #: Members of the transformer.
 QUALITIES = {"fast": 1, "good": 2, "best": 4}
+#: Seconds and share by which a `time_limit` may be exceeded without a warning.
+_TOLERANCE = (2.0, 0.2)
 #: Weights of the probabilities of the parts.
 WEIGHTS = {"random_convolutions": 0.5, "transformer": 0.5}
 _PARTS: dict[str, type[RandomConvolutionClassifier] | type[TSTransformerClassifier]] = {
@@ -120,15 +122,14 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
         Seconds that `fit` may take. The random convolutions come first: with a 32nd of their
-        features, and then with more as long as that will take no more than half of the limit.
-        Then an epoch of the transformer is measured, and as many members are trained as fit into
-        what is left, at most those of `quality`; if that is not even one, one is trained for fewer
-        epochs, and if these are less than a tenth of all, none, with a warning, and the random
-        convolutions get the rest of the time. Should training be slower than measured, it ends
-        early, with a warning. Two things are done whatever the limit, and may exceed a very short
-        one: the choice of scaling and augmentation, and a 32nd of the convolutions, which take
-        seconds where series are long and have several channels. What is trained depends on the
-        machine and its load: for results that can be repeated, use `quality` alone.
+        features, and then with more as long as that will take no more than half of the limit. If
+        there is time for it, the scaling and augmentation of the transformer are chosen, an epoch
+        is measured, and as many members are trained as fit into what is left, at most those of
+        `quality`; if that is not even one, one is trained for fewer epochs, and if these are less
+        than a tenth of all, none, and the random convolutions get the rest of the time. Should
+        training be slower than measured, it ends early. Reading the series and a 32nd of the
+        convolutions have no limit: a warning says if they exceeded it. What is trained depends on
+        the machine and its load: for results that can be repeated, use `quality` alone.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
@@ -166,7 +167,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
         The seconds that `fit` took for each part, and for "measuring" if there was a `time_limit`:
-        for fits with fewer features, and for an epoch.
+        for fits with fewer features, for the choices of the transformer, and for an epoch.
     classes_ : ndarray (n_classes,)
         The class labels, sorted.
     n_features_in_ : int
@@ -260,25 +261,16 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             targets = fitted._targets(y, "y", reset=True)
             check_length(len(series), targets, "y")
             labels = fitted.classes_[targets]
-            # All of its fit but training comes first, for what it refuses.
-            with layout_is_checked():
-                job = transformer._prepare(X, labels, sample_weight, times, groups=groups)
-            for own in job.callbacks:
-                own += observation.callbacks
-
-            bar = EnsembleBar(len(job.models)) if self.verbose else None
+            given = {"sample_weight": sample_weight, "groups": groups, "times": times}
+            prepare = partial(_prepared, transformer, X, labels, observation.callbacks, **given)
+            limited = self.time_limit is not None
+            # All of its fit but training comes first, for what it refuses; but it takes seconds.
+            job = None if limited else prepare()
+            bar = EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
                 growing = GrowingConvolutions(
-                    convolutions,
-                    partial(
-                        _fit_checked,
-                        X=X,
-                        y=labels,
-                        sample_weight=sample_weight,
-                        groups=groups,
-                        times=times,
-                    ),
+                    convolutions, partial(_fit_checked, X=X, y=labels, **given)
                 )
                 limit = inf if self.time_limit is None else self.time_limit
                 growing.grow(begun + limit / 2)
@@ -286,21 +278,28 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
                 fitted.random_convolutions_, fitted.transformer_ = growing.part, None
                 fitted.weights_ = {"random_convolutions": 1.0}
                 self._adopt(fitted)
-                short = None
+                interrupted = False
                 try:
-                    if self.time_limit is None:
+                    if job is not None:
                         self._train(transformer, job, bar)
                     else:
-                        short = self._train_until(begun + limit, transformer, job, bar)
+                        seconds = growing.choice_seconds(len(series), transformer)
+                        self._train_until(begun + limit, transformer, prepare, seconds, bar)
                     if self.transformer_ is None:
                         self._grow_on(growing, begun + limit)
                 except KeyboardInterrupt:
-                    short = "training was interrupted"
-                    observation.interrupted = True
-                observation.interrupted |= any(each.interrupted for each in job.histories)
-        if short is not None:
+                    interrupted = True
+                histories = getattr(transformer, "histories_", [])
+                observation.interrupted |= interrupted or any(h.interrupted for h in histories)
+        if interrupted:
             alone = "; there is no transformer, and the ensemble is its random convolutions alone"
-            warn_caller(short if self.transformer_ else short + alone)
+            warn_caller("training was interrupted" + ("" if self.transformer_ else alone))
+        taken = perf_counter() - begun
+        if taken > limit + max(_TOLERANCE[0], _TOLERANCE[1] * limit):
+            warn_caller(
+                f"time_limit={limit:g} s was exceeded, as fit took {taken:.3g} s: it limits "
+                "neither reading the series nor a 32nd of the features of random convolutions"
+            )
         return self
 
     def _learned_before(self, error: BaseException) -> bool:
@@ -332,6 +331,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             self.seconds_["transformer"] = perf_counter() - start
             if any(transformer.histories_):
                 self.transformer_, self.weights_ = transformer, dict(WEIGHTS)
+        if deadline is None or any(each.interrupted for each in transformer.histories_):
+            transformer._warn_of_untrained(job)
         if self.transformer_ is None and transformer.history_.interrupted:
             raise KeyboardInterrupt
 
@@ -339,18 +340,16 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         self,
         end: float,
         transformer: TSTransformerClassifier,
-        job: TrainingJob,
+        prepare: Callable[[], TrainingJob],
+        choice_seconds: float,
         bar: EnsembleBar | None,
-    ) -> str | None:
-        """Train as much of the transformer as is done at `end`; return what was left out and why.
-
-        `end` is a point in time by `perf_counter`.
-        """
-        limit = f"time_limit={self.time_limit:g} s"
+    ) -> None:
+        """Train as much of the transformer as is done at `end`, by `perf_counter`."""
         start = perf_counter()
-        if start >= end:
-            return f"{limit} was over after the random convolutions"
-        each = epoch_seconds(job, transformer._loss, at_most=(end - start) / 10)
+        if start + choice_seconds >= end:
+            return
+        job = prepare()
+        each = epoch_seconds(job, transformer._loss, at_most=(end - perf_counter()) / 10)
         now = perf_counter()
         self.seconds_["measuring"] = self.seconds_.get("measuring", 0.0) + now - start
         n_epochs = job.plans[0].n_epochs
@@ -363,19 +362,11 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             n_jobs=1 if on_gpu else joblib.effective_n_jobs(self.n_jobs),
         )
         if fits is None:
-            return (
-                f"{limit} leaves {max(end - now, 0.0):.3g} s after the random convolutions, in "
-                f"which less than a tenth of {n_epochs} epochs of {each:.3g} s can be trained"
-            )
+            return
         job = _shortened(transformer, job, *fits)
         if bar is not None:
             bar.n_members = len(job.models)
-        n_members, n_epochs = fits
-        self._train(transformer, job, bar, Deadline(end, each * (n_epochs + 1)))
-        if not _cut_short(job):
-            return None
-        done, wanted = sum(map(len, job.histories)), n_members * n_epochs
-        return f"{limit} ended training after {done} of {wanted} epochs, slower than measured"
+        self._train(transformer, job, bar, Deadline(end, each * (fits[1] + 1)))
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Return both parts; raise ValueError or TypeError for the first invalid parameter."""
@@ -621,6 +612,21 @@ def _saved_overrides(params: Mapping[str, Any], cls: type[Any]) -> dict[str, Any
     return {key: value for key, value in saved.items() if key in params or value != default[key]}
 
 
+def _prepared(
+    transformer: TSTransformerClassifier,
+    X: Any,
+    labels: Any,
+    callbacks: list[Callback],
+    **given: Any,
+) -> TrainingJob:
+    """Do all of the transformer's fit but training; observers follow each member."""
+    with layout_is_checked():
+        job = transformer._prepare(X, labels, **given)
+    for own in job.callbacks:
+        own += callbacks
+    return job
+
+
 def _fit_checked(part: RandomConvolutionClassifier, **given: Any) -> None:
     """Fit random convolutions to series whose layout the ensemble has looked at."""
     with layout_is_checked():
@@ -643,16 +649,3 @@ def _shortened(
         callbacks=job.callbacks[:n_members],
         histories=transformer.histories_,
     )
-
-
-def _cut_short(job: TrainingJob) -> bool:
-    """Whether a deadline ended training: neither its plan nor validation nor Ctrl-C did."""
-
-    def ended(history: History, plan: TrainingPlan) -> bool:
-        patience, best = plan.n_iter_no_change, history.best_epoch or 0
-        stopped_early = patience is not None and len(history) - best >= patience
-        return len(history) >= plan.n_epochs or stopped_early
-
-    runs = list(zip(job.histories, job.plans, strict=True))
-    interrupted = any(history.interrupted for history, _ in runs)
-    return not interrupted and not all(ended(*run) for run in runs)

@@ -19,7 +19,7 @@ from tsformer.features.regular import regular
 from tsformer.training.inference import forward
 from tsformer.training.seeds import seeded
 
-__all__ = ["LEAST_KEPT", "agreement_kept"]
+__all__ = ["LEAST_KEPT", "TRIAL", "agreement_kept"]
 
 #: ``augmentation="auto"``: the agreement that must be left on augmented series. Of the development
 #: problems one is below: ACSF1, where warping costs the network much accuracy. The next in
@@ -29,6 +29,8 @@ LEAST_KEPT = 0.25
 #: Fewest series that say anything, and most that are looked at.
 _SERIES = (40, 256)
 _N_FEATURES, _N_GROUPS = 1000, 8
+#: Series, features and groups of the series as they are, and of the augmented ones.
+TRIAL = (_SERIES[1], _N_FEATURES, _N_GROUPS)
 _N_FOLDS = 5
 #: Agreement before, below which its loss says nothing: the share of two small numbers is noise.
 _LEAST_AGREEMENT = 0.2

@@ -29,11 +29,13 @@ from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.plan import resolve_device
 
-__all__ = ["RandomConvolutionClassifier", "RandomConvolutionParameters"]
+__all__ = ["FEWEST", "RandomConvolutionClassifier", "RandomConvolutionParameters"]
 
 _SCALINGS = ("auto", "series", "channel", None)
 #: ``scaling="auto"``: this share of the features is enough to tell which scaling is better.
 _SHARE_OF_TRIAL = 1 / 8
+#: The fewest features and groups that a share of them can have.
+FEWEST = (168, 2)
 
 
 class RandomConvolutionParameters(NamedParameters):
@@ -227,8 +229,8 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
     def _share_of_features(self, share: float) -> dict[str, int]:
         """Return the parameters for a share of the features: at least the fewest there can be."""
         return {
-            "n_features": self.n_features and max(int(share * self.n_features), 168),
-            "n_groups": self.n_groups and max(2 * int(share * self.n_groups / 2), 2),
+            "n_features": self.n_features and max(int(share * self.n_features), FEWEST[0]),
+            "n_groups": self.n_groups and max(2 * int(share * self.n_groups / 2), FEWEST[1]),
         }
 
     def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:

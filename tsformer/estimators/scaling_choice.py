@@ -19,7 +19,7 @@ from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward
 
-__all__ = ["better_scaling", "fitted_convolutions", "suited_scaling"]
+__all__ = ["TRIAL", "better_scaling", "fitted_convolutions", "suited_scaling"]
 
 #: Values that differ by less than this are the same, in standard deviations.
 _ALIKE = 0.1
@@ -30,6 +30,8 @@ _N_FEATURES, _N_GROUPS = 1250, 8
 #: A channel of a series that varies by less than this share of the channel's deviation is flat for
 #: a network; and the share of them from which on each series is standardised by itself.
 _FLAT, _MOST = 0.1, 0.5
+#: Series, features and groups of each of the two trials.
+TRIAL = (_MOST_SERIES, _N_FEATURES, _N_GROUPS)
 _SEED = 0
 #: A decomposition is worth as many threads as an operation of this many multiply-adds an entry.
 _PASSES = 32

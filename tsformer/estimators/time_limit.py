@@ -12,7 +12,10 @@ import torch
 from sklearn.base import clone
 
 from tsformer.estimators.base import TrainingJob
-from tsformer.estimators.random_convolution import RandomConvolutionClassifier
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.label_preservation import TRIAL as AUGMENTATION_TRIAL
+from tsformer.estimators.random_convolution import FEWEST, RandomConvolutionClassifier
+from tsformer.estimators.scaling_choice import TRIAL as SCALING_TRIAL
 from tsformer.training import Callback, TrainingState, train
 from tsformer.training.step import Loss
 
@@ -33,6 +36,8 @@ LEAST_FEATURES = 1 / 32
 #: Twice the features take at most this many times as long: the ridge classifier's time grows with
 #: the cube of the features where there are more series than these, otherwise more slowly.
 _LONGER_BY = 8
+#: A group of Hydra takes as long as so many features of MiniRocket.
+_GROUP = 300
 #: Optimizer steps that are measured: an epoch, or that part of a long one; and those that tell
 #: whether there is time for so many.
 _STEPS, _FIRST_STEPS = 20, 3
@@ -214,6 +219,7 @@ class GrowingConvolutions:
         self._convolutions = convolutions
         self._fit = fit
         self._share = 0.0
+        self._least: tuple[float, RandomConvolutionClassifier] | None = None
         self.seconds: dict[str, float] = {}
 
     def grow(self, end: float) -> None:
@@ -234,12 +240,33 @@ class GrowingConvolutions:
                 smaller = self.seconds["random_convolutions"]
                 self.seconds["measuring"] = self.seconds.get("measuring", 0.0) + smaller
             self.seconds["random_convolutions"] = seconds
+            self._least = self._least or (seconds, part)
             self.part, self._share = part, share
             share = self._larger(end)
+
+    def choice_seconds(self, n_series: int, transformer: TSTransformerClassifier) -> float:
+        """Estimate the seconds of a transformer's choices from the first fit."""
+        assert self._least is not None
+        seconds, part = self._least
+        done = _cost(n_series, part.n_features, part.n_groups)
+        if part.scaling == "auto":  # its trials have the fewest features
+            done += 2 * _cost(n_series, *FEWEST)
+        measured = transformer.stem == "conv"
+        chosen = [
+            measured and transformer.scaling == "auto" and SCALING_TRIAL,
+            measured and transformer.augmentation == "auto" and AUGMENTATION_TRIAL,
+        ]
+        costs = (2 * _cost(min(n_series, most), *sizes) for most, *sizes in filter(None, chosen))
+        return seconds * sum(costs) / done
 
     def _larger(self, end: float) -> float | None:
         seconds = self.seconds["random_convolutions"]
         return larger_share(self._share, end - perf_counter(), seconds=seconds)
+
+
+def _cost(n_series: int, n_features: int, n_groups: int) -> float:
+    """Return the cost of random convolutions, in features of a series."""
+    return n_series * (n_features + _GROUP * n_groups)
 
 
 class Deadline(Callback):
