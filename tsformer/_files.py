@@ -45,17 +45,7 @@ def changed(path: str | os.PathLike[str]) -> str:
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = False) -> None:
-    """Raise ValueError if writing to `path` would damage what a command reads, or a model.
-
-    Parameters
-    ----------
-    path : Path
-        The file or folder to write.
-    inputs : iterable of Path
-        Files, and folders in which nothing is written. Links are followed.
-    replaces : bool, default=False
-        Whether `path` is a folder, which may be one of this package already.
-    """
+    """Raise ValueError if writing to `path` would damage what a command reads, or a model."""
     around = [path.resolve(), *path.resolve().parents]
     for source in (source for source in inputs if source.exists()):
         within = around if source.is_dir() and not replaces else around[:1]

@@ -28,17 +28,6 @@ def nearest(name: object, choices: Iterable[object]) -> list[str]:
 def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 40) -> str:
     """Return an error message for an unknown name, with the nearest match and the choices.
 
-    Parameters
-    ----------
-    kind : str
-        What the name should refer to, such as ``"encoding"``.
-    name : object
-        The unknown name.
-    choices : iterable
-        The allowed names; strings are matched, anything else is only listed.
-    most : int, default=40
-        If there are more choices than this, only the nearest are listed.
-
     Examples
     --------
     >>> unknown("encoding", "lpse", ["lspe", "rope"])

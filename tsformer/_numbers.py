@@ -20,21 +20,7 @@ def check_number(
     whole: bool = False,
     excluded: bool = False,
 ) -> None:
-    """Raise ValueError if an option is no finite number from `low` to `high`.
-
-    Parameters
-    ----------
-    what : str
-        The option, as in "sigma of jitter".
-    value : object
-        What came.
-    low, high : float
-        The bounds.
-    whole : bool, default=False
-        Ask for a whole number.
-    excluded : bool, default=False
-        Whether the bounds themselves are out of range.
-    """
+    """Raise ValueError if an option is no finite number from `low` to `high`."""
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if number and (low < value < high if excluded else low <= value <= high and value < inf):
         return

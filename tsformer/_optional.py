@@ -12,22 +12,7 @@ __all__ = ["install_command", "require"]
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import `module`, or raise an ImportError that names the extra to install.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name of the module, such as ``"matplotlib.figure"``.
-    extra : str
-        The extra of this package that installs it, such as ``"plots"``.
-    purpose : str
-        What needs it, as the subject of the error message: ``"drawing a figure"``.
-
-    Raises
-    ------
-    ImportError
-        If the library is not installed.
-    """
+    """Import `module`, or raise an ImportError that names the extra to install."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

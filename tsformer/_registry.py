@@ -14,11 +14,6 @@ Base = TypeVar("Base")
 class Registry(Generic[Base]):
     """The subclasses of a base class that have a name, in the order of registration.
 
-    Parameters
-    ----------
-    kind : str
-        What they are, such as ``"encoding"``, for messages.
-
     Examples
     --------
     >>> shapes = Registry[object]("shape")
@@ -32,14 +27,7 @@ class Registry(Generic[Base]):
         self._classes: dict[str, type[Base]] = {}
 
     def register(self, name: str, cls: type[Base], *, replace: bool = False) -> None:
-        """Register a class under a name.
-
-        Raises
-        ------
-        ValueError
-            If the name is empty, has whitespace at its ends or contains '+'; or if it is taken,
-            unless `replace` is true.
-        """
+        """Register a class under a name."""
         if not name or "+" in name or name != name.strip():
             article = "an" if self.kind[0] in "aeiou" else "a"
             raise ValueError(

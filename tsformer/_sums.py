@@ -13,11 +13,6 @@ __all__ = ["check_options", "part_names", "share_out"]
 def part_names(spec: str) -> list[str]:
     """Split a sum into the names of its parts.
 
-    Raises
-    ------
-    ValueError
-        If it names a part twice.
-
     Examples
     --------
     >>> part_names("tape + erpe")
@@ -38,27 +33,6 @@ def share_out(
     argument: str,
 ) -> list[dict[str, Any]]:
     """Assign each option to the one part that has it.
-
-    Parameters
-    ----------
-    parts : sequence of str
-        Names of the parts.
-    options : sequence of sequences of str
-        The options that each part has.
-    params : mapping
-        Options with their values; those of one part may be nested under its name.
-    argument : str
-        What the user calls `params`, for messages.
-
-    Returns
-    -------
-    list of dict
-        The options of each part.
-
-    Raises
-    ------
-    ValueError
-        If no part has an option, with the nearest match, or if several have it.
 
     Examples
     --------

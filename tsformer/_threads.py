@@ -126,18 +126,7 @@ _NUMBERS = _Numbers()
 def threads(
     n_threads: object = None, *, work: float | None = None, most: int | None = None
 ) -> Iterator[None]:
-    """Set torch's number of threads inside the block.
-
-    Parameters
-    ----------
-    n_threads : int, "auto" or None
-        None is that of the block around, "auto" where there is none. "auto" leaves a number that
-        the user chose, by `torch.set_num_threads` or a variable of the environment.
-    work : float, optional
-        Multiply-adds of the largest operation inside, by which "auto" chooses.
-    most : int, optional
-        The most threads that "auto" chooses; by default those of the program.
-    """
+    """Set torch's number of threads inside the block."""
     _NUMBERS.enter(n_threads, work, most)
     try:
         yield

@@ -14,15 +14,7 @@ _SKIPPED = (str(Path(__file__).parent), contextlib.__file__)
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning on behalf of the first caller outside this package.
-
-    Parameters
-    ----------
-    message : str
-        The text.
-    category : type of Warning, default=UserWarning
-        Its class.
-    """
+    """Issue a warning on behalf of the first caller outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         level, frame = level + 1, frame.f_back

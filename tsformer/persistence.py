@@ -54,23 +54,6 @@ def write_folder(
     The weights are written under a name that no other weights have, and the description, which
     names them, replaces the old one in one step: if the process is killed, the folder holds the old
     model or the new one.
-
-    Parameters
-    ----------
-    path : str or path
-        A new folder, an empty one, or one that holds what an earlier call wrote and nothing else,
-        whose model is replaced; or a symbolic link to such a folder.
-    state : mapping
-        The description, which must be serialisable as JSON.
-    tensors : mapping
-        Named tensors, on any device.
-
-    Raises
-    ------
-    ValueError
-        If `path` is anything else, or `state` cannot be written as JSON.
-    OSError
-        If the files cannot be written; an earlier model is still there then.
     """
     # Imported where it is used: models can be trained where only torch and scikit-learn are.
     from safetensors.torch import save as serialised
@@ -103,13 +86,6 @@ def check_destination(path: str | os.PathLike[str]) -> None:
     """Raise what `write_folder` would raise for `path`; useful before a long fit.
 
     The folder is created, and a file as large as a model is written to it and removed.
-
-    Raises
-    ------
-    ValueError
-        If `path` is something else than a place for a model.
-    OSError
-        If it cannot be written to.
     """
     folder = _destination(path)
     try:
@@ -125,18 +101,7 @@ def check_destination(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Call `check_destination`, and remove the folders that it created if the body fails.
-
-    Parameters
-    ----------
-    path : str or path
-        The folder that a model is to be saved to in the body.
-
-    Raises
-    ------
-    ValueError, OSError
-        As `check_destination` does.
-    """
+    """Call `check_destination`, and remove the folders that it created if the body fails."""
     folder = _destination(path)
     created = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
@@ -150,23 +115,7 @@ def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -> None:
-    """Call ``save(path)``; if that fails, save to a new folder elsewhere, and say where.
-
-    Parameters
-    ----------
-    save : callable
-        The `save` of a fitted estimator.
-    path : str or path
-        The folder to write. The folder to turn to is beside it, or in the working directory, or
-        among the temporary files of the system, whichever can be written to.
-
-    Raises
-    ------
-    OSError
-        If that fails; the message says where the estimator is saved instead, if anywhere.
-    ValueError
-        If it fails everywhere, as the estimator cannot be saved.
-    """
+    """Call ``save(path)``; if that fails, save to a new folder elsewhere, and say where."""
     path = Path(path)
     try:
         save(path)
@@ -194,28 +143,7 @@ def _saved_in_new_folder(save: Callable[[Path], None], parent: Path, prefix: str
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a folder written by `write_folder`.
-
-    Parameters
-    ----------
-    path : str or path
-        The folder.
-
-    Returns
-    -------
-    state : dict
-        The description, including the versions it was written with.
-    tensors : dict
-        Named tensors, on the CPU.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no saved estimator at `path`.
-    ValueError
-        If a file is corrupted or truncated, was written in another format, or a tensor is not
-        finite.
-    """
+    """Read a folder written by `write_folder`."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

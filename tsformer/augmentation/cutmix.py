@@ -96,11 +96,6 @@ def mixed(batch: Batch, partner: Tensor, start: Tensor, width: Tensor) -> Batch:
         The stretch: of `n` valid steps, number `r` is replaced if ``(r + 1/2) / n`` is at least
         `start` and less than ``start + width``.
 
-    Returns
-    -------
-    Batch
-        With `partner` and the exact share of valid steps that were kept.
-
     Examples
     --------
     >>> batch = Batch(torch.tensor([[0.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0]])[..., None])

@@ -17,11 +17,6 @@ __all__ = ["read", "relative_times", "shifted"]
 def relative_times(batch: Batch) -> Tensor:
     """Return where in its series each step is: 0 at the first valid step, 1 at the last.
 
-    Parameters
-    ----------
-    batch : Batch
-        Series.
-
     Returns
     -------
     Tensor [B, L] or [1, L] of float32

@@ -81,10 +81,6 @@ def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
     place : Tensor [B, 1]
         Share of what is removed that comes off at the start.
 
-    Returns
-    -------
-    Batch
-
     Examples
     --------
     >>> batch = Batch(torch.tensor([[0.0, 1.0, 2.0]])[..., None])

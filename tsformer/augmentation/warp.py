@@ -83,10 +83,6 @@ def warped(batch: Batch, speed: Tensor) -> Batch:
         Positive speeds of each series at `K` equidistant points in relative time; only their ratios
         matter. A series whose speeds are all 1 is unchanged, bit by bit.
 
-    Returns
-    -------
-    Batch
-
     Examples
     --------
     >>> batch = Batch(torch.tensor([[0.0, 1.0, 2.0]])[..., None])

@@ -24,18 +24,6 @@ class MultiRocketClassifier(ClassifierMixin, BaseEstimator):
     sktime's `RocketClassifier` with ``rocket_transform="multirocket"`` is the same pipeline, but
     hands series of several channels on in arrays that its own transform refuses (sktime 1.2 with
     pandas 3).
-
-    Parameters
-    ----------
-    num_kernels : int, default=6250
-        Number of kernels; each gives eight features.
-    random_state : int, optional
-        Seed of the biases.
-
-    Attributes
-    ----------
-    classes_ : ndarray (K,)
-        The labels.
     """
 
     pipeline_: Pipeline

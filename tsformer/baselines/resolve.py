@@ -152,15 +152,7 @@ def takes_a_seed(cls: type[Any]) -> bool:
 
 
 def check_json(method: str, parameters: Mapping[str, Any]) -> None:
-    """Raise for parameters that the fits of a study cannot have.
-
-    Raises
-    ------
-    TypeError
-        For a value without a JSON form and hence without a stable hash.
-    ValueError
-        For a parameter that the comparison sets.
-    """
+    """Raise for parameters that the fits of a study cannot have."""
     for name, value in parameters.items():
         if name == _SEED:
             raise ValueError(

@@ -26,13 +26,6 @@ class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
     What a method cannot beat does not need the order of the steps beyond a trend. Missing values
     are left out of all of them.
 
-    Attributes
-    ----------
-    pipeline_ : Pipeline
-        Standardised features and `RidgeClassifierCV`.
-    classes_ : ndarray (K,)
-        The labels.
-
     Examples
     --------
     >>> X = [np.arange(n, dtype=float)[None] * s for s in (1, -1) for n in (4, 5, 6)]

@@ -19,20 +19,6 @@ def shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Te
     padding: the statistics of batch norms would be those of one length each, in training, and
     those of all lengths in prediction. Where lengths say something about classes, that costs most
     of the accuracy.
-
-    Parameters
-    ----------
-    n : int
-        Number of series.
-    batch_size : int
-        Maximum number of series per batch; there are ``ceil(n / batch_size)`` batches.
-    generator : torch.Generator
-        The only source of randomness.
-
-    Yields
-    ------
-    Tensor of int64
-        Indices of the series in a batch.
     """
     yield from torch.randperm(n, generator=generator).tensor_split(ceil(n / batch_size))
 

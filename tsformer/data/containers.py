@@ -70,21 +70,6 @@ def to_source(
         Whether to take the times from the pandas index of each series.
     check : callable
         Validates a single array of all series and returns it as a NumPy array.
-
-    Returns
-    -------
-    SeriesSource
-
-    Raises
-    ------
-    ValueError
-        If there are no series, one is empty or has no value at all, the number of channels
-        differs, a value is infinite or no number, or there is no index to take times from. The
-        message names the first offending series.
-    TypeError
-        If `X` is not a container of series.
-    FileNotFoundError
-        If there is no such file.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
@@ -264,13 +249,7 @@ def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tupl
 
 
 def to_items(X: Any) -> Sequence[Item]:
-    """Return the series of a container one by one, with their pandas indices where they have any.
-
-    Raises
-    ------
-    ValueError
-        If there are no series, or a single array of them has not two or three dimensions.
-    """
+    """Return the series of a container one by one, with their pandas indices if any."""
     if isinstance(X, SeriesSource):
         padded = X.padded()
         return [x[:n].T for x, n in zip(padded.values, padded.lengths, strict=True)]
@@ -288,14 +267,7 @@ def to_items(X: Any) -> Sequence[Item]:
 
 
 def to_arrays(X: Any) -> list[Floats]:
-    """Return the series of a container as arrays (channels, length), missing values as NaN.
-
-    Raises
-    ------
-    ValueError
-        As `to_items`, and if a series is empty, does not consist of real numbers, or has not as
-        many channels as the first.
-    """
+    """Return the series of a container as arrays (channels, length), missing values as NaN."""
     arrays = [_as_channels(x, f"series {i}") for i, x in enumerate(to_items(X))]
     _check_channels(arrays)
     return arrays
@@ -352,16 +324,6 @@ class DatasetRows:
 
     An item is a series ``(length,)`` or ``(channels, length)``, a tuple that begins with one, or a
     dict or a table of one row with a series for each channel. `__getitems__` reads several.
-
-    Parameters
-    ----------
-    dataset : object
-        The data set; lengths may differ.
-
-    Attributes
-    ----------
-    channels : tuple of str or None
-        Names of the channels, if the items have names.
     """
 
     def __init__(self, dataset: Any):

@@ -29,20 +29,7 @@ _FORMAT = 1
 
 
 class FolderRows:
-    """The series of all files in a folder, in the order of its index.
-
-    Parameters
-    ----------
-    folder : path
-        As `write_folder` makes it.
-
-    Raises
-    ------
-    ValueError
-        If the index is damaged, or a file is not as it says.
-    FileNotFoundError
-        If there is no index, or a file is missing.
-    """
+    """The series of all files in a folder, in the order of its index."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -79,13 +66,7 @@ def is_series_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def read_labels(folder: str | os.PathLike[str]) -> npt.NDArray[np.str_] | None:
-    """Return the labels of a folder's series, or None if it has none.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many as series.
-    """
+    """Return the labels of a folder's series, or None if it has none."""
     path = Path(folder) / _LABELS
     if not path.is_file():
         return None
@@ -111,26 +92,7 @@ def write_folder(
     *,
     dtype: npt.DTypeLike = np.float32,
 ) -> int:
-    """Write series to a new folder, and return their number.
-
-    Parameters
-    ----------
-    folder : path
-        Is made. Its index is written last, so that what was cut off is no such folder.
-    parts : iterable of (X, y)
-        One file after another: series ``(m, channels, length)``, NaN past the end of one, and their
-        labels ``(m,)``, or None for all parts.
-    dtype : dtype, default=float32
-        What the series are stored as.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a folder, and something in it.
-    ValueError
-        If the number of channels differs, if only some parts have labels, or a value does not fit
-        into `dtype`.
-    """
+    """Write series to a new folder, and return their number."""
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")

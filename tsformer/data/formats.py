@@ -31,13 +31,6 @@ def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
     """Read a table, and the name of its column of classes if the file tells it.
 
     Rows are numbered from 2, and as lines where the file is text.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read; the message names it.
-    ImportError
-        If a library for the format is not installed.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
@@ -85,13 +78,7 @@ def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list
 
 
 def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np.float64]]:
-    """Return the series ``(channels, length)`` whose channels are lists, or lists of lists.
-
-    Raises
-    ------
-    ValueError
-        If a cell has no list of numbers, or lists of a row differ in length.
-    """
+    """Return the series ``(channels, length)`` whose channels are lists, or lists of lists."""
     series: list[npt.NDArray[np.float64]] = []
     for row, cells in zip(table.index, table[list(names)].itertuples(index=False), strict=True):
         channels: list[Any] = []

@@ -20,15 +20,7 @@ CASE = "case"
 
 
 def series_ids(X: Any) -> pd.Index | None:
-    """Return the id of each series of a container; None if it holds no ids.
-
-    Parameters
-    ----------
-    X : object
-        A DataFrame with two index levels, whose first has the ids; a wide or nested DataFrame or
-        Series, whose index has them; an array of xarray with a coordinate of the cases; or
-        DataFrames of `from_long`.
-    """
+    """Return the id of each series of a container; None if it holds no ids."""
     if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
         X = next(iter(X.data_vars.values()), None)
     if has_dims(X):
@@ -55,13 +47,6 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
 
     The index 0, 1, 2, ... is not an id. An index of whole numbers beside ids of another type is
     taken for row numbers, which scikit-learn's splits leave behind.
-
-    Parameters
-    ----------
-    X : object
-        A container of series, called `of` in errors.
-    other : object
-        One value per series, called `name` in errors; it carries ids if it is of pandas or xarray.
     """
     ids = series_ids(X)
     others = series_ids(other) if has_dims(other) or _is_pandas(other) else None

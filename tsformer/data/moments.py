@@ -14,19 +14,7 @@ ROUNDING = 8 * torch.finfo(torch.float64).eps
 
 
 class Summary(NamedTuple):
-    """What `summarise` returns, Tensors of one shape.
-
-    Attributes
-    ----------
-    n_known : Tensor of int64
-        Number of known values.
-    mean : Tensor of float64
-        Their mean; 0 if there are none.
-    norm : Tensor of float64
-        Root of the sum of their squared deviations from the mean.
-    low, high : Tensor of float64
-        The least and the largest value; 0 if there are none.
-    """
+    """What `summarise` returns, Tensors of one shape."""
 
     n_known: Tensor
     mean: Tensor
@@ -50,15 +38,6 @@ def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
 
     Values are mapped to [0, 1] first. Hence no square overflows or underflows, an offset costs no
     digits, and a factor that is a power of two changes the results by that factor exactly.
-
-    Parameters
-    ----------
-    x : Tensor of float64
-        Values.
-    known : Tensor of bool
-        Which of them count.
-    dim : tuple of int
-        Dimensions to reduce.
     """
     count = known.sum(dim=dim, keepdim=True)
     low = x.where(known, torch.inf).amin(dim=dim, keepdim=True).where(count > 0, 0.0)

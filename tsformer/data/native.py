@@ -89,15 +89,7 @@ def native_item(x: Any, what: str) -> npt.NDArray[Any] | pd.DataFrame | pd.Serie
 
 
 def to_numpy(x: Any) -> npt.NDArray[Any]:
-    """Convert an array, a tensor or nested sequences; None and masked values become NaN.
-
-    Raises
-    ------
-    ValueError
-        If sequences differ in length.
-    TypeError
-        If `x` has no conversion.
-    """
+    """Convert an array, a tensor or nested sequences; None and masked values become NaN."""
     if isinstance(x, torch.Tensor):
         return _from_tensor(x)
     if isinstance(x, np.ma.MaskedArray):

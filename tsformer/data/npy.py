@@ -24,21 +24,6 @@ class NpyFile:
     resident until memory is short. The file is not kept open either, so that a folder may have more
     files than a process may open. Each read checks that the file is as it was when it was opened.
 
-    Parameters
-    ----------
-    path : path
-        A file that `numpy.save` wrote.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : numpy.dtype
-
-    Raises
-    ------
-    ValueError
-        If it is no such file, holds Python objects, or is cut off.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -104,15 +89,7 @@ class NpyFile:
 
 
 def open_npy(path: str | os.PathLike[str]) -> NpyFile:
-    """Open a `.npy` file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it does not hold an array, or holds Python objects.
-    """
+    """Open a `.npy` file."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"no such file: {os.fspath(path)}")
     try:  # `np.load` would advise to unpickle Python objects

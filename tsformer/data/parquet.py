@@ -64,32 +64,6 @@ class ParquetSeries:
 
     A column of lists is a channel, and one of lists of lists has several. Columns without lists are
     no part of the series.
-
-    Parameters
-    ----------
-    path : path
-        A file, or a folder, whose files are taken in the order of their names.
-    columns : sequence of str, optional
-        Those of the values; by default all that have lists.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Those of the values.
-    dtype : numpy.dtype
-        What holds all values: float32, or float64 where numbers are longer.
-    n_values : int
-        Number of the values.
-
-    Raises
-    ------
-    ValueError
-        If a file cannot be read, has no lists of numbers, or not those of the first file. The
-        message names it.
-    FileNotFoundError
-        If there is no such file.
-    ImportError
-        If pyarrow is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None):
@@ -120,13 +94,7 @@ class ParquetSeries:
         return sum(self._sizes)
 
     def parts(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the series ``[m, C, l]`` part by part, NaN past the end of one.
-
-        Raises
-        ------
-        ValueError
-            If a file is damaged, or a row is no series. The message names both.
-        """
+        """Yield the series ``[m, C, l]`` part by part, NaN past the end of one."""
         size = max(_VALUES * len(self) // max(self.n_values, 1), 1)
         channels: list[int] = []
         for file in self._files:
@@ -152,13 +120,7 @@ class ParquetSeries:
                     start += batch.num_rows
 
     def texts(self, column: str) -> npt.NDArray[np.str_]:
-        """Return a column without lists, such as that of the labels, as text.
-
-        Raises
-        ------
-        ValueError
-            If a file lacks it, or a row has no value in it, or text with a NUL character.
-        """
+        """Return a column without lists, such as that of the labels, as text."""
         found = []
         for file in self._files:
             with self._reopened(file) as opened:
@@ -218,18 +180,6 @@ class UnpackedRows(FolderRows):
 
     It is in ``/var/tmp``, which is on a disk where ``/tmp`` may be in memory, or in that which the
     variable ``TMPDIR`` names.
-
-    Parameters
-    ----------
-    series : ParquetSeries
-        What is unpacked, with the type that it has.
-
-    Raises
-    ------
-    ValueError
-        If a file is damaged, or a row is no series. The message names both.
-    OSError
-        If there is no room for it.
     """
 
     def __init__(self, series: ParquetSeries):

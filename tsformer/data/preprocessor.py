@@ -42,16 +42,7 @@ _Result = TypeVar("_Result")
 
 
 class Preprocessor(nn.Module):
-    """Base of `Scaler`, for measurements, and `Vocabulary`, for codes.
-
-    Attributes
-    ----------
-    n_inputs : int
-        Channels that the model reads.
-    time_step : float or None
-        The median interval between two steps in training, in the unit of the given times; None if
-        the series had no times.
-    """
+    """Base of `Scaler`, for measurements, and `Vocabulary`, for codes."""
 
     #: Prefix of its tensor names in a saved file.
     prefix: str
@@ -182,20 +173,7 @@ class Preprocessor(nn.Module):
 
     @staticmethod
     def restore(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Preprocessor:
-        """Make a fitted preprocessor from what `describe` and `state_dict` returned.
-
-        Parameters
-        ----------
-        described : mapping
-            The result of `describe`.
-        tensors : mapping
-            The `state_dict`, each name preceded by `prefix`.
-
-        Raises
-        ------
-        ValueError
-            If the tensors are not those of what is described.
-        """
+        """Make a fitted preprocessor from what `describe` and `state_dict` returned."""
         made: Preprocessor
         if any(name.startswith(Vocabulary.prefix) for name in tensors):
             made = Vocabulary()
@@ -227,25 +205,6 @@ class Scaler(Preprocessor):
     series becomes 0. Each channel with gaps in training gets a flag: an additional channel, after
     all the others, that is `gap_flag` where a value is missing and 0 where it was observed. Steps
     before the first value are masked.
-
-    Parameters
-    ----------
-    scaling : {"channel", "series", "series+size", None}
-        "channel": each channel by its mean and standard deviation over the training series;
-        "series": each channel of each series by its own; "series+size": so too, and the model reads
-        both numbers as two more channels for each, see `tsformer.data.size.Size`; None: values are
-        left as they are.
-    gaps : {"interpolate", "mask"}, default="interpolate"
-        "mask": missing values become 0, the flag is 1 where a value was observed and 0 where it is
-        missing, and steps with no value in any channel are masked.
-    gap_flag : float or None, default=-0.1
-        With "interpolate", the value of the flag; None leaves the flags out.
-    views : str, default="values"
-        What the model reads of each channel: "values", "difference" or "values+difference", whose
-        channels follow one another in this order, before those of the size. See
-        `tsformer.data.views.Difference`.
-    view_params : mapping, optional
-        Options of the difference, ``{"scale": 0.25}``.
 
     Attributes
     ----------
@@ -464,11 +423,6 @@ class Vocabulary(Preprocessor):
     """Number the codes of symbolic series from 1; 0 is any code not seen in training.
 
     Missing codes are masked.
-
-    Attributes
-    ----------
-    known : Tensor [n_codes] of int64
-        The codes of the training series, in ascending order.
     """
 
     prefix = "codes."

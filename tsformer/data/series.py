@@ -26,15 +26,7 @@ _VALUES = 2**21
 
 
 class SeriesError(ValueError):
-    """A series has a value that cannot be used.
-
-    Parameters
-    ----------
-    case : int
-        Number of the series, for ``{case}`` in the message.
-    message : str
-        What is wrong, and what to do.
-    """
+    """A series has a value that cannot be used."""
 
     def __init__(self, case: int, message: str):
         super().__init__(message.replace("{case}", str(case)))

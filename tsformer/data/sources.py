@@ -78,18 +78,6 @@ def read_folder(source: str, schema: TableSchema | None = None) -> Source:
 
     Those of a folder that `convert_to_folder` made stay where they are, and Parquet files with a
     list of values in each row are unpacked, not read into memory.
-
-    Parameters
-    ----------
-    source : str
-        The path of the folder.
-    schema : TableSchema, optional
-        Which column of the tables holds what.
-
-    Raises
-    ------
-    ValueError
-        If the folder has no such file, or one cannot be read; the message says where and why.
     """
     if is_series_folder(source) or holds_lists(source):
         return read_source(source, schema, labelled=False)
@@ -114,33 +102,7 @@ def read_source(
     labelled: bool | None = True,
     partly: bool = False,
 ) -> Source:
-    """Read series from wherever they are.
-
-    Parameters
-    ----------
-    source : str
-        The path of a table or a ``.ts`` file; of a folder that `convert_to_folder` made, whose
-        series stay where they are, or of Parquet files with a list of values in each row, which
-        are unpacked; or the name of a data set.
-    schema : TableSchema, optional
-        Which column of a table holds what.
-    trained : TableSchema, optional
-        Which column of the table that a model was trained on held what; holds where `schema` does
-        not say otherwise.
-    split : {"train", "test"}
-        Which part of a data set; a file is read as a whole.
-    labelled : bool, or None, default=True
-        Whether each series must have a label; None for whether they have.
-    partly : bool, default=False
-        Whether a cell of the column of labels may be empty: that label is None.
-
-    Raises
-    ------
-    ValueError
-        If the source cannot be read; the message says where and why.
-    FileNotFoundError
-        If there is no such file.
-    """
+    """Read series from wherever they are."""
     path = Path(source)
     suffix = ending(path)
     schema = schema or TableSchema()
@@ -237,24 +199,7 @@ def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Sourc
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
-    """Write series to a new file: `.ts`, or a long table.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its folder is made.
-    source : Source
-        The series. The columns of the table are called as those that they were read from.
-    comment : str, optional
-        Lines to begin a ``.ts`` file with.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a file.
-    ValueError
-        If the file ends in something else, or cannot hold the series.
-    """
+    """Write series to a new file: `.ts`, or a long table."""
     if ending(path) not in (".ts", *TEXT, *PARQUET):
         endings = ", ".join((".ts", *TEXT, *PARQUET))
         raise ValueError(f"{path} ends in {path.suffix!r}; series are written to one of {endings}")
@@ -285,31 +230,6 @@ def convert_to_folder(
     """Write the series of several sources to a new folder, one table in memory at a time.
 
     Of Parquet files with a list of values in each row no more than a part is.
-
-    Parameters
-    ----------
-    sources : sequence of str
-        As `read_source` takes them.
-    folder : Path
-        As `write_folder` makes it. It has no times, and no names of series and channels.
-    schema : TableSchema, optional
-        Which column of the tables holds what.
-    split : {"train", "test"}
-        Which part of a data set.
-
-    Returns
-    -------
-    n : int
-        Number of the series.
-    labelled : bool
-        Whether they have labels.
-
-    Raises
-    ------
-    ValueError
-        If a source cannot be read, or they do not go together.
-    FileExistsError
-        If there is something in the folder.
     """
 
     def parts() -> Iterator[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.str_] | None]]:

@@ -39,14 +39,7 @@ class Rows(Protocol):
 
 
 class ArrayRows:
-    """The rows of one array-like, ``(n, length)`` or ``(n, channels, length)``.
-
-    Parameters
-    ----------
-    array : array-like
-        Has `shape` and `dtype`, and is read by slices of, and ascending indices into, its first
-        axis. Each read checks them; of a mapped file, that the file has not changed.
-    """
+    """The rows of one array-like, ``(n, length)`` or ``(n, channels, length)``."""
 
     def __init__(self, array: Any):
         self.array = array
@@ -220,13 +213,7 @@ class StoredSeries(SeriesSource):
 
 
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
-    """Read rows in any order: by ascending index, as files want it, and then put in place.
-
-    Returns
-    -------
-    ndarray [m, n_steps, C] of float64
-        NaN past the end of a series; as many steps as the longest of them has if not given.
-    """
+    """Read rows in any order: by ascending index, as files want it, and then put in place."""
     order = np.argsort(index, kind="stable")
     found = rows.read(index[order])[..., :n_steps]
     n_steps = found.shape[2] if n_steps is None else n_steps

@@ -49,35 +49,6 @@ class TableSchema:
     """Which columns of a table hold what, and how its text is written.
 
     With `time` the table is long, else it is wide. None stands for what is not said.
-
-    Parameters
-    ----------
-    case : str, optional
-        Column with the name of the series; a long table must have one.
-    time : str, optional
-        Column with the time of the observation, a number or a date.
-    value : tuple of str, optional
-        Columns of values: one per channel in a long table, one per step in a wide one. By default
-        all that are nothing else.
-    channel : str, optional
-        Column of a long table that names the channel, if one column has the values of all.
-    label : str, optional
-        Column with the class.
-    group : str, optional
-        Column with what several series may have in common, such as a patient.
-    header : bool, optional
-        Whether the first line has the names of the columns; by default, whether it looks so.
-        Without names columns are called by their positions, ``"0"`` first.
-    sep, decimal : str, optional
-        The separator, by default a comma, or a tab in a ``.tsv`` file; a blank is any number of
-        blanks. And the decimal point.
-    time_format : str, optional
-        How dates are written, as in `datetime.strptime`; by default ISO 8601.
-
-    Raises
-    ------
-    ValueError
-        If the separator is no character, or the decimal point neither a point nor a comma.
     """
 
     case: str | None = None
@@ -145,13 +116,7 @@ class TableSchema:
 
     @classmethod
     def from_dict(cls, described: Any) -> TableSchema:
-        """Return the schema that `as_dict` described.
-
-        Raises
-        ------
-        ValueError
-            If `described` is anything else.
-        """
+        """Return the schema that `as_dict` described."""
         if not isinstance(described, dict):
             raise ValueError(f"must be an object; got {shortened(described)}")
         known = [field.name for field in fields(cls)]
@@ -202,32 +167,7 @@ def read_table(
     partly: bool = False,
     by_model: bool = False,
 ) -> TableSeries:
-    """Read the series of a file.
-
-    Parameters
-    ----------
-    path : Path
-        A file that ends in one of `TEXT`, compressed or not, or of `FRAMES`.
-    schema : TableSchema
-        Which column holds what.
-    labelled : bool, or None
-        Whether each series must have a label; else the column of labels need not be there. None
-        for whether there is a column of labels according to `schema`.
-    partly : bool, default=False
-        Whether cells of that column may be empty: these labels are None.
-    by_model : bool, default=False
-        Whether `schema` is that of the table that a model was trained on, as messages then say.
-
-    Raises
-    ------
-    ValueError
-        If a column does not exist, a cell cannot be read, or rows contradict each other. The
-        message names the file, and the row as spreadsheets count them: the names are in row 1.
-    FileNotFoundError
-        If there is no such file.
-    ImportError
-        If it is Parquet and neither pyarrow nor fastparquet is installed.
-    """
+    """Read the series of a file."""
     schema.check()
     table = None
     if ending(path) in FRAMES:
@@ -269,15 +209,7 @@ def read_table(
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table to a file that ends in one of `TEXT` or of `PARQUET`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    ImportError
-        If it is Parquet and neither pyarrow nor fastparquet is installed.
-    """
+    """Write a table to a file that ends in one of `TEXT` or of `PARQUET`."""
     if ending(path) in PARQUET:
         with arrow_library(f"writing {path}"):
             table.to_parquet(path, index=False)

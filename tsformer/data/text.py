@@ -35,11 +35,6 @@ def ending(path: str | os.PathLike[str]) -> str:
 
     A file in an archive without an ending is a table with commas.
 
-    Raises
-    ------
-    ValueError
-        If the file is a damaged archive, or one of several files.
-
     Examples
     --------
     >>> ending("x.CSV"), ending("x.csv.gz"), ending("x.gz")
@@ -61,13 +56,7 @@ def ending(path: str | os.PathLike[str]) -> str:
 def open_text(
     path: str | os.PathLike[str], *, errors: str = "strict", newline: str | None = None
 ) -> Iterator[TextIO]:
-    """Open a UTF-8 file, compressed or not, with or without a byte order mark.
-
-    Raises
-    ------
-    ValueError
-        If a compressed file is damaged, also while it is read, or an archive has several files.
-    """
+    """Open a UTF-8 file, compressed or not, with or without a byte order mark."""
     path = Path(path)
     options: dict[str, Any] = {"encoding": "utf-8-sig", "errors": errors, "newline": newline}
     suffix = path.suffix.lower()
@@ -87,13 +76,7 @@ def open_text(
 
 @contextmanager
 def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in errors about its compression.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged.
-    """
+    """Name the file in errors about its compression."""
     try:
         yield
     except _DAMAGED as error:
@@ -128,15 +111,6 @@ def has_names(
 
     Numbers that count from 0 or 1 are names, and other numbers alone are values. Beside text they
     are names if they increase, such as years: with a label before them, values rarely do.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        The cells of the line.
-    named : sequence of str
-        Names of columns that the user or a model expects.
-    decimal : str
-        The decimal point.
 
     Examples
     --------

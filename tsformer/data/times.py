@@ -24,21 +24,7 @@ _CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_dateti
 
 
 def ordered_times(times: Any, name: str) -> pd.Index:
-    """Return times in a type that sorts by time.
-
-    Parameters
-    ----------
-    times : pandas.Index, pandas.Series or array-like (length,)
-        Numbers, dates, durations, periods, an ordered categorical, or ISO 8601 text with a single
-        offset from UTC, which becomes dates.
-    name : str
-        Name of the times in errors.
-
-    Raises
-    ------
-    ValueError
-        If their type has no order in time, or only some of them have a time zone.
-    """
+    """Return times in a type that sorts by time."""
     index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
     if isinstance(index, pd.MultiIndex):
         index = index.to_flat_index()
@@ -151,12 +137,6 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         Time since the first step of each series, for dates in seconds. Zero past the end.
     clock : {"numbers", "dates"}
         The unit of the times.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many times as steps, or a time is missing, infinite or less than the
-        one before, or no number or date. The message names the series.
     """
     each = _one_by_one(times, lengths)
     padded = np.zeros((len(lengths), int(lengths.max())))

@@ -109,15 +109,7 @@ class TsSummary:
 
 
 def summarise_ts(path: str | os.PathLike[str]) -> TsSummary:
-    """Count the series of a `.ts` file, and their channels and steps, without reading any value.
-
-    Raises
-    ------
-    DatasetError
-        If the header is damaged, or there is no series.
-    FileNotFoundError
-        If there is no such file.
-    """
+    """Count the series of a `.ts` file, and their channels and steps, without reading any value."""
     with _lines(path) as lines:
         header = _read_header(lines)
         channels, lengths = 0, []
@@ -207,11 +199,6 @@ def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     """Return labels as text that a `.ts` file can hold; warns if this changes any.
 
     Blanks and ``:`` become ``_``.
-
-    Raises
-    ------
-    ValueError
-        If two labels become the same.
     """
     written: dict[str, str] = {}
     for label in dict.fromkeys(str(label) for label in y):

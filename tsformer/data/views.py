@@ -18,15 +18,7 @@ VIEWS = ("values", "difference")
 
 
 def views_in(views: str) -> tuple[str, ...]:
-    """Return the parts of a sum of views, such as ``"values+difference"``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown view, with the nearest match, or one that is named twice.
-    TypeError
-        For anything but text.
-    """
+    """Return the parts of a sum of views, such as ``"values+difference"``."""
     if not isinstance(views, str):
         raise TypeError(f"views must be a name or a sum of names; got {views!r}")
     parts = tuple(part.strip() for part in views.split("+"))
@@ -52,11 +44,6 @@ class Difference(nn.Module):
     It shows a model what in the values is hidden below slow and large movements. At full scale it
     also lends noise the weight of the signal, which costs accuracy where the signal is smooth.
 
-    Parameters
-    ----------
-    scale : float, default=0.25
-        Factor `s`.
-
     Attributes
     ----------
     std : Tensor [C] of float64
@@ -73,14 +60,7 @@ class Difference(nn.Module):
         self.register_buffer("std", torch.ones(0, dtype=torch.float64))
 
     def fit(self, parts: Iterable[tuple[Tensor, Tensor, Tensor | None]]) -> None:
-        """Learn `std` from part after part of the training series.
-
-        Parameters
-        ----------
-        parts : iterable of (x, magnitude, elapsed)
-            Arguments of `forward`; and the magnitude of the numbers that `x` was computed from,
-            like `x`: differences within its rounding errors are those of a line.
-        """
+        """Learn `std` from part after part of the training series."""
         moments, rounding = Moments(), torch.zeros(1, dtype=torch.float64)
         for x, magnitude, elapsed in parts:
             difference = _difference(x, elapsed)

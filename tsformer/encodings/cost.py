@@ -11,19 +11,6 @@ __all__ = ["time_ratios"]
 def time_ratios(length: int, device: str = "cpu") -> dict[str, float]:
     """Return the time of a training step with each encoding, relative to that with `none`.
 
-    Parameters
-    ----------
-    length : int
-        Number of tokens: measured are 64, 256, 1024 and 4096.
-    device : str, default="cpu"
-        Device of the measurement.
-
-    Returns
-    -------
-    dict of str to float
-        Ratio by encoding, without those that were not measured; empty if none were at this length
-        on this device.
-
     Examples
     --------
     >>> time_ratios(1024)["none"]

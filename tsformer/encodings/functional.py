@@ -15,21 +15,7 @@ def at_least_float32(t: Tensor) -> Tensor:
 
 
 def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:
-    """Return ``PE[2k] = sin(t w_k)``, ``PE[2k+1] = cos(t w_k)`` with ``w_k = base^(-2k / D)``.
-
-    Parameters
-    ----------
-    t : Tensor [..., N]
-        Times; angles are computed in their precision, at least float32.
-    d_model : int
-        Width `D`; an odd width has one more sine than cosines.
-    base : float, default=10000.0
-        The longest wavelength is close to ``2 pi base``.
-
-    Returns
-    -------
-    Tensor [..., N, D]
-    """
+    """Return ``PE[2k] = sin(t w_k)``, ``PE[2k+1] = cos(t w_k)`` with ``w_k = base^(-2k / D)``."""
     t = at_least_float32(t)
     k = torch.arange(0, d_model, 2, device=t.device, dtype=t.dtype)
     angle = t[..., None] * base ** (-k / d_model)
@@ -37,19 +23,7 @@ def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:
 
 
 def interpolated_rows(table: Tensor, t: Tensor) -> Tensor:
-    """Return the rows of a table of positions at real-valued times, interpolated linearly.
-
-    Parameters
-    ----------
-    table : Tensor [M, D]
-        One row for each of the positions ``0 .. M - 1``.
-    t : Tensor [..., N]
-        Times; those of a series that ends after `M - 1` are scaled to end there.
-
-    Returns
-    -------
-    Tensor [..., N, D]
-    """
+    """Return the rows of a table of positions at real-valued times, interpolated linearly."""
     last = len(table) - 1
     end = t.amax(dim=-1, keepdim=True)
     t = (t * (last / end.clamp(min=max(last, 1)))).clamp(0, last)

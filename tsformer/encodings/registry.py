@@ -15,14 +15,7 @@ _REGISTRY: Registry[PositionalEncoding] = Registry("encoding")
 
 
 def register(name: str, cls: type[PositionalEncoding], *, replace: bool = False) -> None:
-    """Register an encoding class under a name.
-
-    Raises
-    ------
-    ValueError
-        If the name is empty, has whitespace at its ends or contains '+'; or if it is taken, unless
-        `replace` is true.
-    """
+    """Register an encoding class under a name."""
     _REGISTRY.register(name, cls, replace=replace)
 
 

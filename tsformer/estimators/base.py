@@ -91,15 +91,7 @@ AUTO_EARLY_STOPPING_CASES = 5000
 
 
 def automatic_epochs(n_cases: int, batch_size: int) -> int:
-    """Return the number of epochs that ``max_epochs="auto"`` stands for.
-
-    Parameters
-    ----------
-    n_cases : int
-        Number of training series.
-    batch_size : int
-        Series per step.
-    """
+    """Return the number of epochs that ``max_epochs="auto"`` stands for."""
     if n_cases >= MANY_SERIES:
         most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
         return max(most, AUTO_MIN_EPOCHS_OF_MANY)
@@ -122,21 +114,7 @@ class TrainingJob:
 
 
 class TransformerEstimator(SeriesEstimator):
-    """Base class of the estimators; subclasses define what targets are.
-
-    Attributes
-    ----------
-    preprocessor_ : Scaler or Vocabulary
-        The fitted preprocessing of the models' inputs.
-    models_ : list of TSTransformer
-        The module of each ensemble member.
-    histories_ : list of History
-        The training history of each member.
-    augmentations_ : list of Augmentation or None
-        What each member was trained with.
-    device_ : torch.device
-        The device of the modules.
-    """
+    """Base class of the estimators; subclasses define what targets are."""
 
     models_: list[TSTransformer]
     histories_: list[History]

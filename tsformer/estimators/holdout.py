@@ -37,11 +37,6 @@ def hold_out(
     -------
     ndarray (n,) of bool
         True for the series held out.
-
-    Raises
-    ------
-    ValueError
-        If no class has two members, or no groups can be held out.
     """
     if groups is not None:
         return _hold_out_groups(targets, fraction, seed, groups)

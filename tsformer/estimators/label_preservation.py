@@ -71,12 +71,6 @@ def agreement_kept(
     groups : ndarray [n] of int, optional
         Group of each; folds are of whole groups.
 
-    Returns
-    -------
-    float
-        1 if nothing can be said: of fewer than 40 series, of a single class, or if the classifier
-        hardly recognises the series as they are, `kappa` being below .2.
-
     References
     ----------
     .. [1] Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological

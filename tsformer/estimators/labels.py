@@ -28,13 +28,7 @@ __all__ = ["LabelClassifier"]
 
 
 class LabelClassifier(ClassifierMixin, SeriesReader):
-    """Base of the classifiers; in their bases it precedes `SeriesEstimator`.
-
-    Attributes
-    ----------
-    classes_ : ndarray (n_classes,)
-        The class labels, sorted.
-    """
+    """Base of the classifiers; in their bases it precedes `SeriesEstimator`."""
 
     classes_: npt.NDArray[Any]
 

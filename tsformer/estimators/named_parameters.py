@@ -20,17 +20,6 @@ def names_its_parameters(init: Callable[P, None]) -> Callable[P, None]:
     Python's own message names the class that defines the constructor, which for most of our
     estimators is not the one that the user called, and no parameter that exists. The signature,
     which scikit-learn, sktime and aeon inspect, stays as it is.
-
-    Parameters
-    ----------
-    init : callable
-        An ``__init__`` that takes any number of parameters by name.
-
-    Raises
-    ------
-    TypeError
-        From the decorated constructor, if a parameter is unknown or too many are given without
-        their names.
     """
     signature = inspect.signature(init)
     parameters = list(signature.parameters.values())[1:]  # without self

@@ -15,21 +15,7 @@ __all__ = ["Fit", "Observer", "add_observer", "observed", "remove_observer", "un
 
 @dataclass
 class Fit:
-    """One call of `fit`, for those that observe it.
-
-    Attributes
-    ----------
-    estimator : estimator
-        What is fitted; fitted when the block of the observer has ended without an exception.
-    X, y : object
-        The training data as they were passed.
-    data : dict
-        The other arguments by name, such as ``X_val``; None where there is none.
-    callbacks : list of Callback
-        Observers add theirs, which are called beside the estimator's own.
-    interrupted : bool
-        Whether Ctrl-C ended training; `fit` then returns what was trained.
-    """
+    """One call of `fit`, for those that observe it."""
 
     estimator: Any
     X: Any

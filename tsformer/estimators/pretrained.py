@@ -41,22 +41,7 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def source_of(init_from: Any, kind: type[Any]) -> Any:
-    """Return the estimator that `init_from` asks for, fitted or not; None for None.
-
-    Parameters
-    ----------
-    init_from : None, path, estimator or FrozenEstimator
-        The parameter.
-    kind : type
-        What the estimator must be an instance of.
-
-    Raises
-    ------
-    TypeError
-        If it is anything else.
-    FileNotFoundError, ValueError
-        If there is no saved estimator of that kind at the path.
-    """
+    """Return the estimator that `init_from` asks for, fitted or not; None for None."""
     if isinstance(init_from, (str, os.PathLike)):
         from tsformer.estimators.loading import load  # which imports all estimators
 
@@ -85,13 +70,7 @@ def source_of(init_from: Any, kind: type[Any]) -> Any:
 
 
 def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: Any = None) -> Any:
-    """Return a source as it is if it is fitted, else a copy of it fitted to `series`.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C: what was pretrained so far is not what was asked for.
-    """
+    """Return a source as it is if it is fitted, else a copy of it fitted to `series`."""
     if is_fitted(source):
         return source
     copied = clone(source)
@@ -113,27 +92,7 @@ def take_over(
     source: TSTransformer,
     source_preprocessor: Preprocessor,
 ) -> tuple[frozenset[str], list[str]]:
-    """Copy the weights of stem, encoding and blocks that fit into a model.
-
-    Parameters
-    ----------
-    model, preprocessor : TSTransformer, Preprocessor
-        Changed in place; and what its inputs go through.
-    source, source_preprocessor : TSTransformer, Preprocessor
-        The same of what was trained before.
-
-    Returns
-    -------
-    names : frozenset of str
-        The parameters that were copied.
-    warnings : list of str
-        What was not, and why; and what was although it reads other steps.
-
-    Raises
-    ------
-    ValueError
-        If no weight of the blocks fits.
-    """
+    """Copy the weights of stem, encoding and blocks that fit into a model."""
     ours, theirs = model.state_dict(), source.state_dict()
     strange = {
         part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]

@@ -10,13 +10,7 @@ __all__ = ["EnsembleBar"]
 
 
 class EnsembleBar(ProgressBar):
-    """A progress bar over all members of an ensemble, as a context and a callback of each.
-
-    Parameters
-    ----------
-    n_members : int
-        Members to be trained. Until the first of them begins, their epochs are unknown.
-    """
+    """A progress bar over all members of an ensemble, as a context and a callback of each."""
 
     def __init__(self, n_members: int):
         super().__init__()

@@ -191,15 +191,7 @@ CONVOLUTIONS: dict[str, Field] = {"n_features": _whole(0), "n_groups": _whole(0)
 
 
 def check_fields(described: Any, fields: Mapping[str, Field], *, of: str = "") -> None:
-    """Raise ValueError for the first field that is missing, or not what it must be.
-
-    Parameters
-    ----------
-    described : object
-        A part of the description, called `of` in errors.
-    fields : mapping
-        What is required.
-    """
+    """Raise ValueError for the first field that is missing, or not what it must be."""
     prefix = f"{of}." if of else ""
     if not isinstance(described, dict):
         raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
@@ -213,18 +205,7 @@ def check_fields(described: Any, fields: Mapping[str, Field], *, of: str = "") -
 def restored_parameters(
     described: Mapping[str, Any], known: Collection[str], fixed: Mapping[str, Any], of: str
 ) -> dict[str, Any]:
-    """Return the constructor's arguments that a description has.
-
-    Parameters
-    ----------
-    described : mapping
-        The arguments, called `of` in errors.
-    known : collection of str
-        The parameters of the constructor.
-    fixed : mapping
-        Those of the running program, such as where it writes, with the values that they have
-        whatever the description says.
-    """
+    """Return the constructor's arguments that a description has."""
     for name in described:
         if name not in known:
             raise ValueError(unknown(f"parameter in {of}", name, known))
@@ -261,13 +242,7 @@ def restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
 
 
 def restored_labels(described: Any) -> npt.NDArray[Any]:
-    """Return the class labels that a description has.
-
-    Raises
-    ------
-    ValueError
-        If they are not distinct, sorted labels of a dtype that labels have.
-    """
+    """Return the class labels that a description has."""
     fields = {"dtype": _TEXT, "values": _list_of(_is_label, "labels")}
     check_fields(described, fields, of="classes")
     values = described["values"]
@@ -291,18 +266,6 @@ def made_as_saved(make: Callable[[], Made], saved: Mapping[str, Tensor]) -> Made
     """Make a module whose parameters have the shapes of saved tensors.
 
     It is made on the meta device first, which has no memory, and compared with what is saved.
-
-    Parameters
-    ----------
-    make : callable
-        Makes the module.
-    saved : mapping
-        The saved `state_dict`.
-
-    Raises
-    ------
-    ValueError
-        If names, shapes or dtypes differ, or the module would make much that is not saved.
     """
     with torch.device("meta"), _at_most(len(saved)):
         planned = make()

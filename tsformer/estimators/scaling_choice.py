@@ -63,11 +63,6 @@ def suited_scaling(
         Weight of each; series of weight 0 do not count.
     groups : ndarray [n] of int, optional
         Group of each; the ridge leaves out whole groups.
-
-    Returns
-    -------
-    {"channel", "series", "series+size"}
-        "channel" if nothing can be said: of fewer than ten series with weight, or of one class.
     """
     counted = np.ones(len(targets), dtype=bool) if weights is None else weights > 0
     places = np.flatnonzero(counted)
@@ -148,10 +143,6 @@ def better_scaling(
     scalings : pair of str
         Those to choose from. The first is the answer where the series are standardised already, so
         that both are the same.
-
-    Returns
-    -------
-    Scaler
     """
     scalers = [Scaler(name, gap_flag=None).fit(series) for name in scalings]
     panels = [scaler.transform(series) for scaler in scalers]
@@ -208,11 +199,6 @@ def fitted_convolutions(
         Where features are computed.
     groups : ndarray [n] of int, optional
         Group of each; the ridge leaves out whole groups.
-
-    Returns
-    -------
-    ConvolutionClassifier
-        On the CPU.
     """
     model = ConvolutionClassifier(n_features, n_groups)
     masked = panel.with_mask()

@@ -95,13 +95,7 @@ class SeriesReader(BaseEstimator):
     def _from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
-        """Make an estimator from what `_fitted_state` returned.
-
-        Raises
-        ------
-        ValueError
-            If `state` and `tensors` do not describe one.
-        """
+        """Make an estimator from what `_fitted_state` returned."""
 
     # Fitting.
 
@@ -356,17 +350,7 @@ class SeriesReader(BaseEstimator):
 
 
 class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesReader):
-    """Base class of the estimators with models of their own: what is common to all of these.
-
-    Attributes
-    ----------
-    preprocessor_ : Preprocessor
-        The fitted preprocessing of the models' inputs.
-    models_ : list of nn.Module
-        The fitted modules.
-    device_ : torch.device
-        The device of the modules.
-    """
+    """Base class of the estimators with models of their own: what is common to all of these."""
 
     preprocessor_: Preprocessor
     models_: list[Any]

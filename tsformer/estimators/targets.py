@@ -29,12 +29,6 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         Labels or numbers; the second shape is accepted with scikit-learn's warning.
     name : str
         What `y` is called in errors.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing (None, NaN, NaT or pandas.NA), the message says where; or if there is
-        not one value for each series.
     """
     if isinstance(y, str):
         raise ValueError(
@@ -110,11 +104,6 @@ def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
         The container of the series, for its ids.
     n_series : int
         Number of series.
-
-    Raises
-    ------
-    ValueError
-        If a label is missing, there is not one for each series, or ids contradict those of `X`.
 
     Examples
     --------

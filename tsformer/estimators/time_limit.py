@@ -53,20 +53,6 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
     an epoch if that has fewer, on series spread evenly over the data. If there is time this is done
     again and the quicker one counts, as the first also allocates memory; where steps are captured
     in CUDA graphs, as often as it takes to capture them.
-
-    Parameters
-    ----------
-    job : TrainingJob
-        As `TransformerEstimator._prepare` returns it; left as it is.
-    loss : callable
-        The loss of each series.
-    at_most : float
-        Seconds that both together may take, after the first few steps.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C: the copy is of no use.
     """
     n_steps = ceil(len(job.panel) / job.plans[0].batch_size)
     first = _step_seconds(job, loss, _FIRST_STEPS)
@@ -123,22 +109,6 @@ def what_fits(
     does, one for fewer epochs. After its epochs a model goes through the data once more, for the
     averages of its batch norms: that is counted as an epoch.
 
-    Parameters
-    ----------
-    seconds : float
-        The time that is left.
-    epoch_seconds : float
-        What an epoch of one member takes.
-    n_epochs, n_members : int
-        What would be trained without a limit.
-    n_jobs : int, default=1
-        Members that are trained at a time.
-
-    Returns
-    -------
-    tuple of int, or None
-        Members and epochs. None if a single member had less than a tenth of its epochs.
-
     Examples
     --------
     >>> what_fits(50.0, epoch_seconds=0.1, n_epochs=199, n_members=4)
@@ -160,20 +130,6 @@ def larger_share(share: float, seconds_left: float, *, seconds: float) -> float 
 
     All of them where even the cube of their number leaves time for that, otherwise twice as many.
 
-    Parameters
-    ----------
-    share : float
-        The share that was fitted last, a power of 1/2.
-    seconds_left : float
-        The time that is left, infinite without a limit.
-    seconds : float
-        What that fit took.
-
-    Returns
-    -------
-    float, or None
-        None if all are fitted, or if twice as many might take longer than what is left.
-
     Examples
     --------
     >>> larger_share(1 / 4, 100.0, seconds=1.0)
@@ -192,22 +148,7 @@ def larger_share(share: float, seconds_left: float, *, seconds: float) -> float 
 
 
 class GrowingConvolutions:
-    """Random convolutions with as many features as there is time for.
-
-    Parameters
-    ----------
-    convolutions : RandomConvolutionClassifier
-        Not fitted, with all features that are wanted.
-    fit : callable
-        Fits one like it.
-
-    Attributes
-    ----------
-    part : RandomConvolutionClassifier
-        Fitted, with the most features so far.
-    seconds : dict
-        The seconds of its fit, "random_convolutions", and of those with fewer, "measuring".
-    """
+    """Random convolutions with as many features as there is time for."""
 
     part: RandomConvolutionClassifier
 
@@ -274,13 +215,6 @@ class Deadline(Callback):
 
     A run is ended after an epoch if another one would not be done in time, and not even begun if
     less is left than half of it takes.
-
-    Parameters
-    ----------
-    at : float
-        The point in time, by `time.perf_counter`, which all processes share.
-    run_seconds : float
-        What a whole run takes.
     """
 
     stateless = True

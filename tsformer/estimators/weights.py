@@ -35,14 +35,6 @@ def series_weights(
         Class index of each series.
     classes : ndarray (n_classes,)
         The class labels.
-
-    Raises
-    ------
-    ValueError
-        If there is not one weight for each series, one is negative, all are zero, or keys of
-        `class_weight` are not labels.
-    TypeError
-        If `class_weight` is anything else.
     """
     if sample_weight is None and class_weight is None:
         return None

@@ -59,11 +59,6 @@ def attention_weights(
         True for valid tokens; None if all are.
     t : Tensor [1 | B, N]
         Times of the tokens, in tokens.
-
-    Raises
-    ------
-    ValueError
-        If the model has no block.
     """
     if not len(model.blocks):
         raise ValueError(

@@ -42,11 +42,6 @@ def logits_from_baseline(
         the vector of an unknown code. Codes as numbers are those of `series`.
     temperature : float
         What logits are divided by.
-
-    Raises
-    ------
-    ValueError
-        For another name, shape or type, and a baseline that is not finite.
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)

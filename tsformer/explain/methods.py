@@ -37,13 +37,7 @@ _MOST_DOUBLINGS = 5
 
 
 class Method(ABC):
-    """Base of the methods; the fields of a method are its options.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether the relevance of a series adds up to the change of the logit from the baseline.
-    """
+    """Base of the methods; the fields of a method are its options."""
 
     complete: ClassVar[bool] = False
 
@@ -60,14 +54,6 @@ class IntegratedGradients(Method):
 
     The integral is a Gauss-Legendre sum, whose steps are doubled, at most five times, for series
     whose relevance misses the change of the logit.
-
-    Parameters
-    ----------
-    n_steps : int, default=32
-        Steps to begin with.
-    tolerance : float, default=0.01
-        How far the sum may be from the change of the logit, relative to the change, or to 1 if
-        that is less.
 
     References
     ----------
@@ -145,15 +131,6 @@ class Occlusion(Method):
     the mean fall over the windows that contain it. A window is a span of time: it holds more steps
     where these are denser.
 
-    Parameters
-    ----------
-    window : float, optional
-        Length of a window in steps, of irregular times in median steps; by default a tenth of the
-        longest series: of a transformer, of those it was trained on.
-    stride : float, optional
-        From the beginning of a window to that of the next, at most a window, so that every value
-        is in one; by default half the window.
-
     References
     ----------
     Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", ECCV 2014.
@@ -209,15 +186,6 @@ class ShapleySampling(Method):
     In each order windows go from the baseline to the series one after another; the value of a
     window is the mean change of the logit when its turn comes. It is shared equally by the window's
     values. The sum is the change of the logit, whatever the number of orders.
-
-    Parameters
-    ----------
-    n_samples : int, default=25
-        Number of orders. Each takes as many forward passes as there are windows.
-    window : float, optional
-        As in `Occlusion`; the windows do not overlap.
-    random_state : int, RandomState or None, default=0
-        Seed of the orders; None and a RandomState draw other orders in each call.
 
     References
     ----------

@@ -28,15 +28,7 @@ __all__ = ["make_method", "occlusion", "relevance"]
 
 
 def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
-    """Return the method of that name with these options.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, with the nearest match, or an invalid option.
-    TypeError
-        For options that are not in a dict.
-    """
+    """Return the method of that name with these options."""
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(unknown("method", name, METHODS))
     if params is None:

@@ -25,13 +25,7 @@ __all__ = ["Graph", "graph_of"]
 
 
 def graph_of(estimator: Any) -> Graph:
-    """Return the module that computes what a fitted estimator predicts.
-
-    Raises
-    ------
-    TypeError, sklearn.exceptions.NotFittedError, ValueError
-        If `estimator` is of another type, not fitted or cannot be exported.
-    """
+    """Return the module that computes what a fitted estimator predicts."""
     for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
         if isinstance(estimator, kind.exports):
             check_is_fitted(estimator)
@@ -44,23 +38,7 @@ def graph_of(estimator: Any) -> Graph:
 
 
 class Graph(nn.Module):
-    """Base of the modules that compute an estimator's predictions from raw series.
-
-    Attributes
-    ----------
-    exports : type
-        The estimators that it is for.
-    inputs : dict
-        Example inputs for tracing, of sizes that do not occur in the model.
-    classifies : bool
-        Whether it returns probabilities.
-    output : str
-        Name of what it returns.
-    encoding : object
-        The encoding of the model, or None.
-    described : dict
-        What there is to know about the model, ready for JSON.
-    """
+    """Base of the modules that compute an estimator's predictions from raw series."""
 
     exports: ClassVar[type[Any]]
     inputs: dict[str, Tensor]

@@ -11,13 +11,7 @@ __all__ = ["ConvolutionClassifier"]
 
 
 class ConvolutionClassifier(nn.Module):
-    """Features of random convolutions and the ridge classifier that reads them.
-
-    Parameters
-    ----------
-    n_features, n_groups : int
-        As of `RandomConvolutions`.
-    """
+    """Features of random convolutions and the ridge classifier that reads them."""
 
     def __init__(self, n_features: int, n_groups: int):
         super().__init__()

@@ -25,11 +25,6 @@ def regular(panel: Panel) -> Panel:
     ----------
     panel : Panel
         Series with values ``[n, L, C]``, valid steps in one run.
-
-    Returns
-    -------
-    Panel
-        Without times.
     """
     if panel.times is None:
         return panel

@@ -15,15 +15,6 @@ class SelfAttention(nn.Module):
 
     Attention weights get no dropout: on the fused kernel that is impossible, and plain arithmetic
     is several times slower. The residual branch has dropout instead.
-
-    Parameters
-    ----------
-    d_model : int
-        Width `D`, divisible by `n_heads`.
-    n_heads : int
-        Number of heads `H`; each is ``E = D / H`` wide.
-    causal : bool, default=False
-        Whether a token attends only to itself and to earlier ones.
     """
 
     def __init__(self, d_model: int, n_heads: int, causal: bool = False):

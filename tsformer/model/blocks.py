@@ -16,17 +16,6 @@ class TransformerBlock(nn.Module):
 
     Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains without
     tuning; post-norm, ``norm(x + f(x))``, is the original (Vaswani et al., 2017).
-
-    Parameters
-    ----------
-    d_model, n_heads, d_ff : int
-        Width `D`, heads `H`, hidden width of the feed-forward network.
-    dropout : float
-        Rate on each residual branch and on the hidden layer.
-    norm_first : bool
-        Pre-norm if True, else post-norm.
-    causal : bool, default=False
-        Whether a token attends only to itself and to earlier ones.
     """
 
     def __init__(

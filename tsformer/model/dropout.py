@@ -17,11 +17,6 @@ class Dropout(nn.Dropout):
     There torch draws one random number per value, which took an eighth of the time of a training
     step of the default model; drawing 64 bits for every four values takes a quarter of that.
 
-    Parameters
-    ----------
-    p : float
-        Probability that a value becomes zero; the others are divided by ``1 - p``.
-
     Examples
     --------
     >>> _ = torch.manual_seed(0)

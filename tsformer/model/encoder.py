@@ -16,23 +16,7 @@ __all__ = ["EncoderConfig", "TransformerEncoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """Hyperparameters that all models share.
-
-    Parameters
-    ----------
-    encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        Anything that `tsformer.encodings.resolve` takes.
-    encoding_params : dict
-        Its options.
-    d_model, n_heads, n_layers : int
-        Width `D`, heads `H`, blocks.
-    d_ff : int, optional
-        Hidden width of the feed-forward networks; twice `d_model` by default.
-    dropout : float, default=0.1
-        Rate on the encoded tokens and the residual branches.
-    norm_first : bool, default=True
-        Pre-norm blocks; False for post-norm, as in the original.
-    """
+    """Hyperparameters that all models share."""
 
     encoding: EncodingSpec = "lspe"
     encoding_params: dict[str, Any] = field(default_factory=dict)

@@ -36,11 +36,6 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     the amplitude of a step, which carries the class on many problems.
 
     Parameters are those of `torch.nn.BatchNorm1d`.
-
-    Attributes
-    ----------
-    shared : bool
-        Whether other processes have the rest of the batch, so that sums run over all of them.
     """
 
     shared = False

@@ -62,13 +62,7 @@ def _windows(x: Tensor, stride: int) -> Tensor:
 
 
 class LinearStem(Stem):
-    """One token per step: ``x W + b``.
-
-    Parameters
-    ----------
-    n_channels, d_model, max_len : int
-        Channels `C`, width `D`, steps of the longest training series.
-    """
+    """One token per step: ``x W + b``."""
 
     stride = 1
     pointwise = True
@@ -85,18 +79,6 @@ class EmbeddingStem(Stem):
     """One token per step: a learned vector for each code of a symbolic series, ``W[x]``.
 
     Row 0 is for codes that the training data lack; it starts at zero, and stays there without them.
-
-    Parameters
-    ----------
-    n_channels, d_model, max_len : int
-        Channels `C`, which must be 1, width `D`, steps of the longest training series.
-    n_codes : int
-        Number of codes: `x` holds whole numbers from 1 to `n_codes`, and 0 for an unknown code.
-
-    Raises
-    ------
-    ValueError
-        If there are several channels or no codes.
     """
 
     stride = 1
@@ -121,13 +103,6 @@ class PatchStem(Stem):
     """A token for every `stride` consecutive steps of all channels, cut without overlap.
 
     Its time is the mean time of its valid steps.
-
-    Parameters
-    ----------
-    n_channels, d_model, max_len : int
-        Channels `C`, width `D`, steps of the longest training series.
-    stride : int, optional
-        Steps per patch; by default as many as give about 64 tokens, but at least 2.
     """
 
     def __init__(self, n_channels: int, d_model: int, max_len: int, stride: int | None = None):
@@ -247,39 +222,6 @@ class ConvStem(Stem):
     step ``n * stride``, whose time is its time. Residual layers, ``x + conv(x)`` of stride 1 and
     the same dilations, may follow: each widens what a token sees by as many tokens as the kernels
     span, at the cost of a convolution over all tokens.
-
-    Parameters
-    ----------
-    n_channels, d_model, max_len : int
-        Channels `C`, width `D`, steps of the longest training series.
-    kernel_size : int, default=9
-        Odd, so that a token is centred on a step.
-    dilations : sequence of int, default=(1, 2, 4, 8)
-        One group of ``D / len(dilations)`` features for each.
-    strides : pair of int, optional
-        Of the two layers; by default such that there are about `n_tokens` tokens.
-    norm : {"batch", "layer"}, default="batch"
-        "batch" preserves the amplitude of a step; "layer" depends on no other series.
-    n_residual : int, default=0
-        Number of residual layers.
-    downsampling : {"stride", "mean", "pool"}, default="stride"
-        How the two layers reduce the number of steps: by skipping steps, or by averaging the
-        features of neighbouring ones. Averages count how often a pattern occurs in a long series,
-        where skipping misses most occurrences, at the cost of convolutions over all steps.
-        With "pool" the first layer has a quarter of the features and skips no step; of each window
-        of its stride the second layer, which skips steps, reads their maximum and their mean.
-        Fine structure then counts wherever it is, at about the cost of skipping; where the stride
-        of the first layer is 1, up to some 255 steps, it is the same as "stride".
-    n_tokens : int, optional
-        About how many tokens the longest training series has; fewer if it has fewer steps; by
-        default 64. Not together with `strides`. Half as
-        many take about half the time, and cost accuracy on long series.
-
-    Raises
-    ------
-    ValueError
-        If `kernel_size` is even, `n_residual` is negative, `n_tokens` is less than 1 or given
-        with `strides`, or for an unknown `norm` or `downsampling`.
 
     References
     ----------

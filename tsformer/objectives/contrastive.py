@@ -124,13 +124,6 @@ class Contrastive(Objective, name="contrastive"):
 def nt_xent(z: Tensor, temperature: float) -> Tensor:
     """Return the loss of each series, the mean over its two views.
 
-    Parameters
-    ----------
-    z : Tensor [2 B, P]
-        Embeddings of the first views, then those of the second, of any length.
-    temperature : float
-        What cosine similarities are divided by.
-
     Returns
     -------
     Tensor [B]

@@ -137,15 +137,6 @@ def spans(
 ) -> Tensor:
     """Draw which tokens are hidden in each channel, by alternating geometric spans.
 
-    Parameters
-    ----------
-    n_series, n_tokens, n_channels : int
-        `B`, `N` and `C`.
-    ratio, span : float
-        Expected share of hidden tokens, and mean length of a hidden span.
-    device : torch.device, optional
-        Where to draw.
-
     Returns
     -------
     Tensor [B, N, C] of bool

@@ -101,37 +101,7 @@ def one_panel(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 class Panels:
-    """The panels of a figure: the caller's, or those of a new figure in rows of one height.
-
-    Parameters
-    ----------
-    axes : Axes, sequence of Axes, or None
-        The panels that the caller gave, in reading order; None for a new figure.
-    n : int
-        How many are needed.
-    of : str
-        What there is a panel of, for the error.
-    n_columns : int
-        The most in a row of a new figure.
-    panel : (float, float)
-        Width and height of a panel in inches, with its ticks and title.
-    around : (float, float), default=(0, 0)
-        Inches for what is outside the panels: labels at the left or right, and a label below.
-    **shared
-        As in `Figure.subplots`: `sharex`, `sharey`.
-
-    Attributes
-    ----------
-    axes : list of Axes
-    figure : Figure
-    own : bool
-        Whether the figure is new.
-
-    Raises
-    ------
-    ValueError
-        If the caller gave another number of panels.
-    """
+    """The panels of a figure: the caller's, or those of a new figure in rows of one height."""
 
     def __init__(
         self,

@@ -63,29 +63,6 @@ def encoding_views(
 ) -> list[View]:
     """Evaluate each hook that an encoding overrides.
 
-    Parameters
-    ----------
-    encoding : str, or object with the four hooks, or with `parts` that have them
-        A name or sum is evaluated before training, with seed 0; a part that is initialised to
-        zero is given random weights, and its title says so. A module is left unchanged: a copy
-        without dropout is evaluated.
-    n_positions : int
-        Number of tokens `N`, at the times ``0 .. N - 1``.
-    d_model, n_heads : int
-        The sizes of the model it belongs to.
-    **encoding_params
-        Options of an encoding given by name.
-
-    Returns
-    -------
-    list of View
-        One per overridden hook of each part; one for a part that overrides none.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, or if `n_heads` does not divide `d_model`.
-
     Examples
     --------
     >>> (view,) = encoding_views("rope", 5, d_model=8, n_heads=2)

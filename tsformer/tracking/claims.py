@@ -29,21 +29,7 @@ _SILENT = "tsformer.silent"
 
 @dataclass(frozen=True)
 class Standing:
-    """What the store knows of a fit.
-
-    Attributes
-    ----------
-    finished : Run or None
-        A run of it that is FINISHED.
-    failed : list of Run
-        Runs of it in other calls that are FAILED, oldest first.
-    held : bool
-        Whether another call is at it.
-    losses : int
-        How many processes of this call have ended during it.
-    lease_seconds : float
-        The lease for the next to claim it.
-    """
+    """What the store knows of a fit."""
 
     finished: Run | None
     failed: list[Run]
@@ -54,15 +40,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Claims:
-    """The fits that one call of `compare` claims; can be pickled.
-
-    Parameters
-    ----------
-    store : RunStore
-        The store of their runs.
-    owner : str
-        Id of the call.
-    """
+    """The fits that one call of `compare` claims; can be pickled."""
 
     store: RunStore
     owner: str
@@ -72,11 +50,6 @@ class Claims:
 
         A RUNNING run of this call was left behind by a process that ended. It is marked as lost;
         runs of processes that are known to be dead are marked KILLED.
-
-        Raises
-        ------
-        Exception
-            Whatever a store that cannot be reached raises.
         """
         runs = self.store.runs(tags={"tsformer.key": key})
         by_status: dict[str, list[Run]] = {}
@@ -128,32 +101,13 @@ class Claims:
         return has_it
 
     def release(self, keys: Collection[str]) -> None:
-        """Mark KILLED what is RUNNING of this call, and what processes that are dead have left.
-
-        Raises
-        ------
-        Exception
-            Whatever a store that cannot be reached raises.
-        """
+        """Mark KILLED what is RUNNING of this call, and what processes that are dead have left."""
         for run in self._claims(keys):
             if self._owns(run) or is_dead(run.data.tags):
                 self._end(run)
 
     def free(self, keys: Collection[str], watch: Watch) -> set[str]:
-        """Return which of these fits nobody is at; ask every few seconds.
-
-        Parameters
-        ----------
-        keys : collection of str
-            Keys of fits that others have claimed.
-        watch : Watch
-            The same for each call: it notices whose lease is over, whose run is marked KILLED.
-
-        Raises
-        ------
-        Exception
-            Whatever a store that cannot be reached raises.
-        """
+        """Return which of these fits nobody is at; ask every few seconds."""
         held = {run.info.run_id: run for run in self._claims(keys)}
         for run in list(held.values()):
             if is_dead(run.data.tags):

@@ -44,28 +44,7 @@ DEFAULT_EXPERIMENT = "tsformer"
 
 @dataclass
 class Enclosing:
-    """A run that tracked work happens in.
-
-    Parameters
-    ----------
-    store : RunStore
-        Its experiment.
-    run : TrackedRun
-        The run; whoever made it ends it.
-    free : bool
-        Whether the next work writes to it. Once taken, further work gets runs nested in it.
-    kind, label : str, optional
-        The kind of new runs in it, in place of their own, and what their names begin with.
-    brief : bool, default=False
-        Whether fits in it leave out their models.
-    pictures : bool, default=True
-        Whether fits in it draw pictures, unless they are told to.
-
-    Attributes
-    ----------
-    taker : TrackedRun or None
-        The run as it was lent to the work that took it, whose status says how that ended.
-    """
+    """A run that tracked work happens in."""
 
     store: RunStore
     run: TrackedRun
@@ -107,20 +86,7 @@ def user_run_is_active() -> bool:
 
 
 def context_store(tracking_uri: str | None = None, experiment: str | None = None) -> RunStore:
-    """Return the experiment for a new run, by part 4 of the rule; make it if it is missing.
-
-    Parameters
-    ----------
-    tracking_uri : str, optional
-        Use this store instead.
-    experiment : str, optional
-        Use the experiment of this name instead.
-
-    Raises
-    ------
-    ConnectionError, ValueError
-        As `tsformer.tracking.prepare_store`.
-    """
+    """Return the experiment for a new run, by part 4 of the rule; make it if it is missing."""
     experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")  # mlflow.set_experiment sets it
     elsewhere = tracking_uri is not None and resolve_uri(tracking_uri) != resolve_uri()
     if experiment is None and experiment_id and not elsewhere:
@@ -143,27 +109,6 @@ def start_run(
     """Return the run that the rule of this module gives, a new one or one that is there.
 
     If the store fails, a warning is issued, and the run records nothing.
-
-    Parameters
-    ----------
-    name : str
-        Name of a new run.
-    kind, tags, flush_seconds
-        As in `RunStore.start`.
-    tracking_uri, experiment : str, optional
-        What is asked for explicitly.
-
-    Returns
-    -------
-    store : RunStore or None
-        The experiment of the run; None if there is none.
-    run : TrackedRun
-        The run. Ending it leaves one that was there before open.
-
-    Raises
-    ------
-    ImportError
-        If mlflow is missing.
     """
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
     settings: dict[str, Any] = {"kind": kind, "tags": tags, "flush_seconds": flush_seconds}

@@ -30,25 +30,6 @@ def elect(
     Whoever asks decides for all candidates that it sees: the others give way to the first, and then
     the first is elected. Two cannot be: each was elected by somebody who did not see the other, so
     that each was created after the other. Neither clocks nor waiting are involved.
-
-    Parameters
-    ----------
-    candidates : callable
-        Lists the runs; a run of the caller must have been created before.
-    client : MlflowClient
-        Client of their store.
-    newest : bool, default=False
-        Whether the newest goes first, instead of the oldest.
-
-    Returns
-    -------
-    str or None
-        None if there are no candidates.
-
-    Raises
-    ------
-    Exception
-        Whatever a store that cannot be reached raises.
     """
     while True:
         runs = [run for run in candidates() if run.data.params.get(CHOSEN) in (None, _id(run))]

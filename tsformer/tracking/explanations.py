@@ -19,17 +19,6 @@ def log_explanations(
     """Draw the first series of each class, coloured by what speaks for the predicted class.
 
     They are ``explanations/LABEL/NUMBER.png``. An estimator without explanations has none.
-
-    Parameters
-    ----------
-    run : TrackedRun
-        The run that gets them.
-    estimator : fitted estimator
-        The model.
-    X, y, times
-        The series, their labels and times.
-    n_per_class : int
-        How many of each class.
     """
     if n_per_class < 1 or not hasattr(estimator, "explain"):
         return

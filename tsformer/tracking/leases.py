@@ -35,13 +35,7 @@ _LONGEST_PAUSE = 10.0
 
 
 def lease_tags(seconds: float = LEASE_SECONDS) -> dict[str, str]:
-    """Return the tags of a run that this process works on, and shows signs of life for.
-
-    Parameters
-    ----------
-    seconds : float
-        Silence after which somebody else may take over.
-    """
+    """Return the tags of a run that this process works on, and shows signs of life for."""
     return {_PROCESS: json.dumps(_this_process()), _BEAT: _now(), _LEASE: f"{seconds:g}"}
 
 
@@ -72,11 +66,6 @@ class Watch:
     Clocks of two machines are never compared, only signs of life with those seen before. Time in
     which this process did not look does not count, since it may have been suspended together with
     whom it watches.
-
-    Parameters
-    ----------
-    clock : callable
-        Returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):

@@ -21,13 +21,7 @@ _CREATION_SECONDS = 300
 
 
 def creating(uri: str) -> AbstractContextManager[object]:
-    """Return a context in which no other process creates this store; others wait for it.
-
-    Parameters
-    ----------
-    uri : str
-        Absolute address. Nothing is locked for a server, nor where nothing can be created.
-    """
+    """Return a context in which no other process creates this store; others wait for it."""
     if not uri.startswith(SQLITE) or not os.access(_file(uri).parent, os.W_OK):
         return nullcontext()
     filelock = require("filelock", extra="tracking", purpose="tracking")

@@ -28,15 +28,7 @@ __all__ = ["ModelRun", "track_evaluation", "tracked_fit"]
 
 @dataclass(frozen=True)
 class ModelRun:
-    """A run in its store.
-
-    Parameters
-    ----------
-    store : RunStore or None
-        None if the store failed.
-    run : TrackedRun
-        The run.
-    """
+    """A run in its store."""
 
     store: RunStore | None
     run: TrackedRun
@@ -65,21 +57,6 @@ def tracked_fit(
 
     The estimator then knows its run, which `save` keeps. If the store fails, one warning is
     issued, and the fit is not tracked.
-
-    Parameters
-    ----------
-    estimator : estimator
-        To be fitted in the block.
-    X, y : object
-        The data.
-    dataset : str
-        Their name.
-    loader : str, optional
-        The expression that loads them, by default that of the official train split.
-    tracking_uri, experiment : str, optional
-        Where to make the run; by default where the rule of `tsformer.tracking.context` says.
-    run_name : str, optional
-        Name of the run; by default the encoding and the data set.
     """
     name = run_name or f"{name_of(estimator)} on {dataset}"
     store, run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
@@ -122,15 +99,6 @@ def track_evaluation(
     of this machine: a model may come from a stranger, and must not say which server is sent what.
     Else, and with an experiment or a name, a new run is made. If the store fails, or the scores
     cannot be computed, a warning is issued.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        The model.
-    X, y, dataset, loader, tracking_uri, experiment, run_name
-        As in `tracked_fit`; `loader` is by default that of the official test split.
-    explanations : int, default=0
-        How many series of each class are drawn with what their prediction rests on.
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:

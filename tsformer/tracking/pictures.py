@@ -15,15 +15,7 @@ _COPIED_FROM = "tsformer.picture_of"
 
 
 def copy_picture(run: TrackedRun, source: str) -> None:
-    """Copy the picture of the encoding from the run of a fit; if it has none, do nothing.
-
-    Parameters
-    ----------
-    run : TrackedRun
-        The run that gets it.
-    source : str
-        Id of the run that has it.
-    """
+    """Copy the picture of the encoding from the run of a fit; if it has none, do nothing."""
     if run.client is None or run.lost or not source:
         return
     try:

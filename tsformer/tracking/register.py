@@ -104,30 +104,7 @@ def write_model(
     signature: bool = True,
     input_example: Any = None,
 ) -> None:
-    """Write a fitted estimator to a new folder, as a model of MLflow, without registering it.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Saved as `tsformer.save` does, so its `callbacks` and `device` are left out.
-    path : str or path
-        The folder.
-    output : {"table", "predict", "predict_proba"}
-        What the served model answers with. Whoever loads the model can ask for another:
-        ``mlflow.pyfunc.load_model(model, model_config={"output": "predict"})``.
-    signature : bool, default=True
-        Whether the model says what it takes and answers.
-    input_example : sequence of ndarray (C, L) or DataFrame, optional
-        A few series that are stored with it, or a table of them. Series alone are left out where
-        the model wants times, too.
-
-    Raises
-    ------
-    ValueError
-        If `output` is unknown or unavailable for this estimator, or it cannot be saved.
-    ImportError
-        If mlflow is missing.
-    """
+    """Write a fitted estimator to a new folder, as a model of MLflow, without registering it."""
     sklearn = require("mlflow.sklearn", extra="tracking", purpose="saving a model for MLflow")
     models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
     require("skops.io", extra="tracking", purpose="saving a model for MLflow")

@@ -31,20 +31,6 @@ def summarise(store: RunStore, parent: TrackedRun, study: str) -> list[str]:
     value of each: over all candidates that have it, so that encodings are compared whatever else
     was searched. Of a halving search each candidate is summarised by the last round that it has
     reached, and values, whose candidates differ in that, are not.
-
-    Parameters
-    ----------
-    store : RunStore
-        The experiment.
-    parent : TrackedRun
-        The run of the search, whose fits are nested in it.
-    study : str
-        What summary runs and search have in common; parameter ``study``, tag ``tsformer.study``.
-
-    Returns
-    -------
-    list of str
-        The ids of the runs of candidates, the one that is best by the first score first.
     """
     fits = _fits(store, parent)
     parent.tags({"tsformer.study": study})

@@ -28,21 +28,7 @@ _KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetim
 
 
 class ServedModel:
-    """A fitted estimator as MLflow's ``python_function``: a table in, a table out.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        It predicts.
-    output : {"table", "predict", "predict_proba"}, default="table"
-        "table" is a frame of n rows: ``prediction``, and for a classifier ``p(NAME)`` for each
-        class; the others are the arrays of the estimator's methods.
-
-    Raises
-    ------
-    ValueError
-        If `output` is unknown, or not available for this estimator.
-    """
+    """A fitted estimator as MLflow's ``python_function``: a table in, a table out."""
 
     def __init__(self, estimator: SeriesReader, output: str = "table"):
         if output not in OUTPUTS:
@@ -55,24 +41,7 @@ class ServedModel:
         self.output = output
 
     def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer for a table with a column ``series``.
-
-        Parameters
-        ----------
-        data : DataFrame or mapping
-            Each cell of ``series`` is one series, C lists of numbers of one length; series may
-            differ in length. None and NaN are missing values. With one channel, the list of its
-            numbers suffices. A model that was fitted with times takes those of the steps from a
-            column ``times``, numbers or dates as text. A model without a signature may also get
-            a list of series.
-        params : mapping, optional
-            Nothing can be set; MLflow passes None.
-
-        Raises
-        ------
-        mlflow.exceptions.MlflowException
-            If the table cannot be read; a server answers with status 400 and the message.
-        """
+        """Return the answer for a table with a column ``series``."""
         exceptions = require("mlflow.exceptions", extra="tracking", purpose="serving a model")
         try:
             return self._answer(data)
@@ -131,15 +100,7 @@ def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
 
 
 def example_table(estimator: SeriesReader, X: Any) -> pd.DataFrame | None:
-    """Return series as a table that can be written as JSON; None if columns are missing.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Of which they are an example.
-    X : sequence of ndarray (C, L) or DataFrame
-        The series, or a table as `ServedModel.predict` takes it.
-    """
+    """Return series as a table that can be written as JSON; None if columns are missing."""
     table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
     if not set(_columns(estimator)) <= set(table):
         return None

@@ -40,38 +40,13 @@ while os.getppid() == server:
 
 
 def announce(port: int, text: str) -> None:
-    """Print a text once the server answers that is to replace this process.
-
-    Parameters
-    ----------
-    port : int
-        The port on this machine.
-    text : str
-        What to print.
-    """
+    """Print a text once the server answers that is to replace this process."""
     words = [sys.executable, "-S", "-c", _ANNOUNCE, str(port), str(os.getpid()), text]
     subprocess.Popen(words, stdin=subprocess.DEVNULL)
 
 
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
-    """Return an experiment that has runs; creates nothing.
-
-    Parameters
-    ----------
-    uri : str, optional
-        As `tsformer.tracking.resolve_uri` takes it.
-    name : str, optional
-        Name of the experiment; by default the one with the newest run.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such SQLite file.
-    ConnectionError
-        If the store cannot be read.
-    ValueError
-        If no experiment has that name, or it has no run.
-    """
+    """Return an experiment that has runs; creates nothing."""
     require("mlflow", extra="tracking", purpose="reading tracked runs")
     uri = resolve_uri(uri)
     if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
@@ -101,15 +76,7 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
 
 
 def pages_of(store: RunStore, server: str) -> dict[str, str]:
-    """Return the addresses to open, by what they show; missing views are created.
-
-    Parameters
-    ----------
-    store : RunStore
-        The experiment.
-    server : str
-        Address of the server that shows it, such as ``"http://127.0.0.1:5000"``.
-    """
+    """Return the addresses to open, by what they show; missing views are created."""
     tags = store.client().get_experiment(store.experiment_id).tags
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
     newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
@@ -133,11 +100,6 @@ def server_command(store: RunStore, port: int) -> list[str]:
     """Return the command that serves a SQLite store on this machine only.
 
     Run it with `SERVER_ENVIRONMENT`.
-
-    Raises
-    ------
-    ConnectionError
-        If the port is in use.
     """
     with socket.socket() as probe:
         # As the server does: a port whose connections were just closed is free.

@@ -17,11 +17,6 @@ _LONGEST = 2000
 def command_line(argv: Sequence[str] | None = None) -> str:
     """Return the command line of a process, without folders of the program and without passwords.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Program and arguments; by default those of this process.
-
     Examples
     --------
     >>> command_line(["/venv/bin/tsformer", "compare", "--study", "a study.toml"])

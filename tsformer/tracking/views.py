@@ -98,23 +98,6 @@ def make_views(
 
     The MLflow UI loads 100 runs and shows only these. If there are more fits, ``grouped`` shows
     those of one data set, and says which; edit the filter above the runs for another one.
-
-    Parameters
-    ----------
-    store : RunStore
-        The experiment. If it fails, a warning is issued and no view is made.
-    study : str, optional
-        Key of the study whose summary runs ``encodings`` shows; by default of all.
-    title : str, optional
-        What the study is called; part of the title of its view.
-    varied : sequence of str
-        Parameters that the study varied beside the encoding, such as ``["stem"]``; ``grouped``
-        groups by them, as it does by configurations that differ in anything else.
-
-    Returns
-    -------
-    list of str
-        Ids of the views made, first those of encodings side by side.
     """
     try:
         client = store.client()

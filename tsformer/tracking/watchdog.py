@@ -30,13 +30,6 @@ class Watchdog:
     """A process that marks a run and those nested in it KILLED if this one dies inside the block.
 
     Signals that cannot be handled, such as that of a machine short of memory, leave runs RUNNING.
-
-    Parameters
-    ----------
-    store : RunStore
-        The experiment.
-    run : TrackedRun
-        The run. If it is somebody else's, only those nested in it are marked.
     """
 
     def __init__(self, store: RunStore, run: TrackedRun):

@@ -46,10 +46,6 @@ def augmented(
         Whether the values are numbers of codes.
     n_flags : int, default=0
         How many of the channels, the last ones, say where values are missing in others.
-
-    Returns
-    -------
-    Batch
     """
     values, mask, times = inputs
     batch = Batch(values, mask, times, symbolic, n_flags)

@@ -34,24 +34,7 @@ _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "res
 
 
 class LoopState:
-    """What a checkpoint must hold about the loop, beside the model and the optimizer.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        The run that the loop executes, before its first step.
-    generator : torch.Generator
-        Shuffles; its state at the start of an epoch reproduces the batches of that epoch.
-
-    Attributes
-    ----------
-    step, batch : int
-        Steps taken in all, and in this epoch.
-    total : Tensor
-        Sum of the losses of this epoch so far.
-    snapshots : Snapshots
-        Weights to return to.
-    """
+    """What a checkpoint must hold about the loop, beside the model and the optimizer."""
 
     def __init__(self, run: TrainingRun, generator: torch.Generator):
         self.step = 0
@@ -108,21 +91,6 @@ class Checkpointer:
 
     Of several processes the first writes, and all read. The mean loss of an epoch that is resumed
     in its middle then rests on the first one's series up to there; steps are not affected.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        Model, plan, history and early stopping, before the first step.
-    optimizer : Optimizer
-        Its moments are part of the state.
-    at : LoopState
-        Where the loop is.
-    panel : Panel or StoredPanel
-        Series to train on.
-    others : sequence of Tensor or None
-        Their targets and weights.
-    ranks : Ranks
-        The processes of this training run.
     """
 
     def __init__(
@@ -204,15 +172,6 @@ class CheckpointFile:
 
     So several runs, such as those of a grid search, may share a folder, and none resumes from the
     checkpoint of another. The file is replaced atomically: it is whole whenever a run is killed.
-
-    Parameters
-    ----------
-    folder : Path
-        Created if it does not exist.
-    name : str
-        The fingerprint.
-    minutes : float
-        Least time between two checkpoints.
     """
 
     def __init__(self, folder: Path, name: str, minutes: float):
@@ -230,13 +189,7 @@ class CheckpointFile:
         return time.monotonic() - self._saved >= 60 * self.minutes
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write the state atomically.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; the state saved before is still there then.
-        """
+        """Write the state atomically."""
         self._saved = time.monotonic()
         buffer = io.BytesIO()
         torch.save(dict(state), buffer)  # to a file it would hide what the system says of it
@@ -245,13 +198,7 @@ class CheckpointFile:
         self._saved = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state that was saved last, or None if there is none of this run.
-
-        Raises
-        ------
-        ValueError
-            If the file cannot be read.
-        """
+        """Return the state that was saved last, or None if there is none of this run."""
         if not self.path.exists():
             others = len(list(self.path.parent.glob("training-*.pt")))
             if others:
@@ -291,21 +238,7 @@ def fingerprint(
     others: Iterable[Tensor | None],
     loss: object = None,
 ) -> str:
-    """Return 16 hex digits that depend on every bit of what determines a training run.
-
-    Parameters
-    ----------
-    plan : TrainingPlan
-        Only what changes the steps or their order counts.
-    weights : mapping
-        The model's state at the start.
-    panels : iterable of Panel or StoredPanel
-        Series to train and validate on.
-    others : iterable of Tensor or None
-        Targets and weights of the series.
-    loss : Pretext or other, optional
-        An objective counts with its options.
-    """
+    """Return 16 hex digits that depend on every bit of what determines a training run."""
     digest = hashlib.blake2b(digest_size=8)
     fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
     if plan.pretrained is None:  # as before there was the choice

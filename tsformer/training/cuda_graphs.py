@@ -44,11 +44,6 @@ class GraphedStep(TrainingStep):
     A model that waits for the device, as one with ``.item()`` in its forward pass does, cannot be
     recorded, and one that draws on the CPU would repeat its draws. They take plain steps, with a
     warning, and so does one for whose graphs memory runs out, or whose batches go in pieces.
-
-    Raises
-    ------
-    RuntimeError
-        If a step cannot be captured for another reason.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):

@@ -49,11 +49,6 @@ class Ranks:
     def shard(self, n: int) -> slice:
         """Return which of `n` series, in order, are this process's to predict.
 
-        Raises
-        ------
-        ValueError
-            If some process would get none.
-
         Examples
         --------
         >>> [Ranks(rank, 3).shard(10) for rank in range(3)]
@@ -135,13 +130,7 @@ class Ranks:
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[Ranks]:
-    """Join the processes that torchrun started, inside the block; alone, do nothing.
-
-    Raises
-    ------
-    RuntimeError
-        If another process died; its error comes first in torchrun's report.
-    """
+    """Join the processes that torchrun started, inside the block; alone, do nothing."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return

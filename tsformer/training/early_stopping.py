@@ -14,22 +14,6 @@ __all__ = ["EarlyStopping"]
 class EarlyStopping:
     """Remember the epoch of the lowest validation loss; stop after `patience` epochs without one.
 
-    Parameters
-    ----------
-    patience : int or None
-        Epochs to wait for a lower loss. None never stops and remembers nothing.
-    start : int, default=0
-        Epochs trained before this run, from which waiting for a first best epoch is counted.
-
-    Attributes
-    ----------
-    best_loss : float
-        The lowest validation loss so far.
-    best_epoch : int or None
-        Its epoch.
-    best_weights : dict or None
-        The weights at the end of that epoch.
-
     Examples
     --------
     >>> stopping = EarlyStopping(patience=2)

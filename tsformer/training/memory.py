@@ -33,21 +33,7 @@ _SHARE_OF_DATA = 0.5
 
 
 def batch_for(n_tokens: int, n_cases: int = 0) -> int:
-    """Return the batch size that ``batch_size="auto"`` stands for.
-
-    Parameters
-    ----------
-    n_tokens : int
-        Tokens `N` of the longest series.
-    n_cases : int, default=0
-        Number of training series; 0 where nothing is trained.
-
-    Returns
-    -------
-    int
-        16, and 64 from 1,000 series on; or, of many tokens, as many as make 32,768 tokens in all,
-        at least 1.
-    """
+    """Return the batch size that ``batch_size="auto"`` stands for."""
     wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
     return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
 
@@ -74,14 +60,7 @@ def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
 
 
 class _RanOut:
-    """True once the block has run out of memory.
-
-    Attributes
-    ----------
-    reason : str
-        What the error said, in brackets after a space: how much was asked for, and how much there
-        was. Empty if it said nothing.
-    """
+    """True once the block has run out of memory."""
 
     def __init__(self) -> None:
         self.of_memory = False
@@ -127,18 +106,6 @@ def in_halves(
         Whose memory it is, for the error.
     lengths : Tensor [n] of int64, optional
         Steps of each series, for the error.
-
-    Yields
-    ------
-    part : Tensor of int64
-        Indices, in the order of `index`.
-    rows : Tensor
-        What the function returned for them.
-
-    Raises
-    ------
-    MemoryError
-        If not even one series fits.
     """
     waiting = [index]
     while waiting:

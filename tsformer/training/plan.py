@@ -121,14 +121,7 @@ def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the device asked for; "auto" is cuda if available, else mps, else cpu.
-
-    Raises
-    ------
-    ValueError
-        If PyTorch has no such device on this machine. The message says why and offers those that
-        are there.
-    """
+    """Return the device asked for; "auto" is cuda if available, else mps, else cpu."""
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")

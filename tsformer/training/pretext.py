@@ -40,21 +40,6 @@ def pretext_losses(
     by the number of the batch. So the same arguments give the same losses, before and after an
     epoch.
 
-    Parameters
-    ----------
-    model : nn.Module
-        On the device of the panel.
-    panel : Panel or StoredPanel
-        All series, ``n`` of them.
-    pretext : Pretext
-        Poses the tasks.
-    batch_size : int
-        Maximum number of series per batch.
-    seed : int
-        Seed of the draws.
-    bfloat16 : bool, default=False
-        Whether to run in bf16 autocast.
-
     Returns
     -------
     Tensor [n]

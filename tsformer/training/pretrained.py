@@ -12,18 +12,7 @@ __all__ = ["Pretrained", "set_frozen"]
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Which parameters of a model are pretrained, and how they are trained on.
-
-    Parameters
-    ----------
-    names : frozenset of str
-        Their names in the model.
-    lr_scale : float, default=1.0
-        Factor of their learning rate.
-    n_epochs_frozen : int, default=0
-        Epochs in which they, and the averages of the batch norms that they belong to, stay as they
-        are.
-    """
+    """Which parameters of a model are pretrained, and how they are trained on."""
 
     names: frozenset[str] = field(repr=False)  # too many for a log; the weights tell runs apart
     lr_scale: float = 1.0

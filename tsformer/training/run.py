@@ -41,15 +41,7 @@ class NonFiniteLossError(RuntimeError):
 
 
 class Snapshots:
-    """Weights to return to: those of the start, of the last epoch but one, and of the last.
-
-    Parameters
-    ----------
-    epoch : int
-        Epochs trained before.
-    weights : dict
-        Weights at the start.
-    """
+    """Weights to return to: those of the start, of the last epoch but one, and of the last."""
 
     def __init__(self, epoch: int, weights: dict[str, Tensor]):
         self.kept: list[Snapshot] = [(epoch, weights)]
@@ -66,27 +58,7 @@ class Snapshots:
 
 @dataclass
 class TrainingRun:
-    """One model's training run: its state, and what happens to it at the end of each epoch.
-
-    Parameters
-    ----------
-    state : TrainingState
-        Model, plan and history.
-    loss : callable or Pretext
-        From outputs and targets to the loss of each series; or an objective.
-    validation : Validation, optional
-        Judges each epoch.
-    callbacks : sequence of Callback
-        Called around the epochs.
-
-    Attributes
-    ----------
-    stopping : EarlyStopping
-        Decides where there are validation data and the plan has `n_iter_no_change`.
-    random : RandomStream
-        What steps and validation draw from; set by `training_session`. Callbacks draw from torch's
-        generators as the user's program left them.
-    """
+    """One model's training run: its state, and what happens to it at the end of each epoch."""
 
     state: TrainingState
     loss: Loss | Pretext
@@ -100,17 +72,7 @@ class TrainingRun:
         self.stopping = EarlyStopping(patience, start=self.state.epochs_before)
 
     def end_epoch(self, loss: float, lr: float, start: float, weights: dict[str, Tensor]) -> None:
-        """Write the epoch's row, decide whether to stop, and call the callbacks.
-
-        Parameters
-        ----------
-        loss, lr : float
-            Mean training loss of the epoch, and the learning rate at its end.
-        start : float
-            When it began, by `time.perf_counter`.
-        weights : dict
-            The weights at its end, for early stopping to keep.
-        """
+        """Write the epoch's row, decide whether to stop, and call the callbacks."""
         state = self.state
         row = {"epoch": state.epoch + 1, "loss": loss, "lr": lr, "seconds": 0.0}
         if self.validation is not None:
@@ -126,17 +88,7 @@ class TrainingRun:
             callback.on_epoch_end(state)
 
     def raise_non_finite(self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel) -> NoReturn:
-        """Return the model to the newest good weights, and raise NonFiniteLossError.
-
-        Parameters
-        ----------
-        loss : float
-            The training loss of the epoch that has just ended.
-        kept : sequence of Snapshot
-            Weights to return to, the newest last.
-        panel : Panel or StoredPanel
-            The training series: good weights give finite outputs for all of them.
-        """
+        """Return the model to the newest good weights, and raise NonFiniteLossError."""
         state = self.state
         with self.random.drawing():
             # What an objective compares may differ in shape among series; embeddings do not.

@@ -40,18 +40,6 @@ class RandomStream:
     this run's alone. That covers all of this package, but not a thread that draws from the global
     generators by itself at that moment.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the stream.
-    device : torch.device
-        Draws are made on it and on the CPU.
-
-    Attributes
-    ----------
-    states : dict of str to Tensor
-        State of the generator of each device, for checkpoints.
-
     Examples
     --------
     >>> import torch

@@ -56,14 +56,6 @@ class TrainingStep:
         The processes that share each batch; by default this one alone. Each reads its own part of
         it; with an augmentation all of it, which it augments with the draws that one process would
         have, to go on with its own part.
-
-    Attributes
-    ----------
-    may_cut : bool
-        Whether a batch may go in pieces; not among several processes, since pieces bypass what
-        averages their gradients, and not for an objective, which compares more than pooled series.
-    most_at_once : int or None
-        Series in a piece; None for whole batches.
     """
 
     def __init__(
@@ -110,11 +102,6 @@ class TrainingStep:
             All series of the batch, on the plan's device.
         number : int, default=0
             Number of the step in the training run, on which the draws of an augmentation depend.
-
-        Raises
-        ------
-        MemoryError
-            If not even one series at a time fits.
         """
         while True:
             with catch_oom() as ran_out:

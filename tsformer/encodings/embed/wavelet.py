@@ -86,11 +86,6 @@ def causal_multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> T
     The transform is undecimated: smoothing number `j` is a mean, weighted by the filter, of the
     present value and earlier ones ``2^(j - 1)`` steps apart. The rows add up to the signal.
 
-    Parameters
-    ----------
-    signal, low_pass, n_levels
-        As in `multiresolution`.
-
     Returns
     -------
     Tensor [B, J + 1, N]

@@ -28,37 +28,7 @@ __all__ = ["Findings", "analyse", "default_baseline"]
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in one variant of a study.
-
-    Attributes
-    ----------
-    label : str
-        The variant, as in ``"stem=linear"``; empty if the study varied nothing.
-    rows : DataFrame
-        All its fits.
-    used : DataFrame
-        The fits that were compared: of a study run here, those of draws that every method has.
-    statistics : Statistics or None
-        None without two methods and two data sets with scores of all methods.
-    gains, mean_gains, effects : DataFrame or None
-        As `tsformer.studies.analysis.effects` makes them; None without statistics or a baseline.
-    costs : DataFrame or None
-        As `tsformer.studies.analysis.effects.costs` makes it; None without statistics.
-    obstacle : str
-        Why there are no statistics; empty if there are.
-    published : DataFrame or None
-        Published results on the data sets of this variant: `dataset`, `method`, `score`, `source`;
-        None also where the variant is trained on part of the train split.
-        Those of a method that has all data sets that the measured methods have in common are in
-        `statistics`; they are not in `rows` and `used`, which are fits.
-    beside : DataFrame or None
-        Each measured method beside each published one, over the data sets that both have, compared
-        or not: `published`, `method`, `datasets`, the means `published_score` and `score`,
-        `difference` (measured minus published), and `wins`, `ties`, `loses` of the measured method.
-    parts : DataFrame or None
-        Mean scores of the ensembles, one row each, over the data sets that were compared: `whole`,
-        then each part alone. None if a study run here has no ensemble, and for other scores.
-    """
+    """What was found in one variant of a study."""
 
     label: str
     rows: pd.DataFrame
@@ -110,29 +80,6 @@ def analyse(
     """Compute statistics, gains and costs of a study.
 
     The report, the study's run in MLflow and ``tsformer statistics`` all show what this returns.
-
-    Parameters
-    ----------
-    study : StudyScores
-        As `tsformer.studies.analysis.scores.read_study` returns.
-    baseline : str, optional
-        The method over which gains are computed; it may be a published one, by its marked name.
-    rope : float, default=0.01
-        Region of practical equivalence: scores no further apart count as equal.
-
-    Returns
-    -------
-    list of Findings
-        One per variant.
-
-    Raises
-    ------
-    ValueError
-        If there is no method `baseline`, or it is a published one that lacks a data set of each
-        variant; if a score is missing or duplicated, or no share where there are published ones,
-        which are; if `rope` is not positive; if the scores of an ensemble's parts cannot be read.
-    ImportError
-        If the extra `statistics` is missing.
     """
     methods = list(study.rows["method"].unique())
     if study.published is not None:

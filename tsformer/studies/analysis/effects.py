@@ -47,27 +47,7 @@ FEWEST_RESAMPLED = 5
 
 
 def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
-    """Return each method's gain over a baseline on each data set, with the data set's sizes.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        The statistics of one variant.
-    baseline : str, default="none"
-        The method over which gains are computed.
-
-    Returns
-    -------
-    DataFrame
-        One row per data set and other method, methods by mean rank: `dataset`, `method`, `gain`
-        (mean score minus the baseline's), `length` (of the longest series) and `train_size` from
-        `tsformer.data.list_datasets`, NaN for a data set that it does not list.
-
-    Raises
-    ------
-    ValueError
-        If there is no such method.
-    """
+    """Return each method's gain over a baseline on each data set, with the data set's sizes."""
     if baseline not in statistics.scores.columns:
         raise ValueError(unknown("method", baseline, statistics.scores.columns))
     apart = statistics.scores.drop(columns=baseline).sub(statistics.scores[baseline], axis=0)
@@ -86,19 +66,6 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
     The interval covers the middle 95 % of the means over data sets resampled with replacement,
     using the same draws for every method. It shows how far another choice of such data sets would
     move the mean; for few data sets it is too narrow, and for fewer than five there is none.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `gains` returns.
-    random_state : int, default=0
-        Seed of the draws.
-
-    Returns
-    -------
-    DataFrame
-        One row per method: `method`, `gain`, `low`, `high`, `datasets` (how many). With fewer than
-        five data sets, `low` and `high` are NaN.
 
     Examples
     --------
@@ -127,24 +94,7 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
 
 
 def effects(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
-    """Return how strongly gains correlate with series length and with training size.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `gains` returns.
-    random_state : int, default=0
-        Seed of the permutations.
-
-    Returns
-    -------
-    DataFrame
-        One row per covariate and method: `covariate`, `method`, `rho` (Spearman's rank
-        correlation over data sets), `p` (two-sided permutation test, exact for up to seven data
-        sets), `p_holm` (corrected for the number of methods) and `datasets` (how many have the
-        size). With fewer than six data sets, or where all gains or all sizes are equal, `rho` and
-        `p` are NaN.
-    """
+    """Return how strongly gains correlate with series length and with training size."""
     rows = []
     for covariate in COVARIATES:
         part = pd.DataFrame(
@@ -193,26 +143,7 @@ def _effect(
 
 
 def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
-    """Return the cost and score of each method over the data sets that all methods have.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per fit of one variant, with some of the columns `COSTS`.
-    statistics : Statistics
-        The statistics of these rows.
-
-    Returns
-    -------
-    DataFrame
-        One row per method, by mean rank: `method`, `score` and `rank`, means over data sets; for
-        each of `COSTS` that the rows have, the mean over data sets of the median over seeds, which
-        a fit that was held up does not shift, over those data sets on which all methods with this
-        cost have it; and in `front_fit_seconds` and the like, though not
-        for memory, whether the method is on the Pareto front: no other method costs as little,
-        scores as high, and is better in one of the two. A method without fits, a published one, has
-        NaN for its costs and is on no front.
-    """
+    """Return the cost and score of each method over the data sets that all methods have."""
     rows = rows[rows["dataset"].isin(statistics.scores.index)]
     names = statistics.ranks.index
     table = pd.DataFrame(

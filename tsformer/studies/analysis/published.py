@@ -38,16 +38,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class Published:
-    """Published results that can stand beside a study, and what could not.
-
-    Attributes
-    ----------
-    rows : DataFrame
-        One row per data set and method: `dataset`, `method` (marked, as in ``"HC2 (published)"``),
-        `score` and `source`. There are no seeds, no seconds and no probabilities.
-    left_out : tuple of str
-        What was left out and why, one sentence each.
-    """
+    """Published results that can stand beside a study, and what could not."""
 
     rows: pd.DataFrame
     left_out: tuple[str, ...] = ()
@@ -111,13 +102,7 @@ def read_published(paths: Paths) -> pd.DataFrame:
 
 
 def published_accuracies(paths: Paths) -> pd.DataFrame:
-    """Return published accuracies on the default splits [data sets x methods], NaN where unknown.
-
-    Parameters
-    ----------
-    paths : path or iterable of paths
-        As `read_published` takes them.
-    """
+    """Return published accuracies on default splits [data sets x methods]; NaN where unknown."""
     table = read_published(paths)
     table = table[table["protocol"] == PROTOCOL]
     return table.pivot(index="dataset", columns="method", values="accuracy")
@@ -128,18 +113,6 @@ def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
 
     These are results on the study's data sets with the archive's own split. A study with resamples
     has none: its scores are means over other splits.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per fit of the study: `dataset`, `method` and, if it has resamples, `resample`.
-    paths : path or iterable of paths
-        As `read_published` takes them.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `read_published`; also if the study has a method of the same, marked name.
     """
     table = read_published(paths)
     none = pd.DataFrame(columns=["dataset", "method", "score", "source"])

@@ -42,30 +42,7 @@ _UNREADABLE = "UnreadableSeries: "
 
 @dataclass(frozen=True)
 class StudyScores:
-    """The scores of a study with what is known about it.
-
-    Attributes
-    ----------
-    rows : DataFrame
-        One row per fit: `dataset`, `method`, `seed`, `score`, and every other column of the file.
-    path : Path
-        The file.
-    ours : bool
-        Whether a comparison of this package wrote it, so that fits of one seed are paired.
-    varied : tuple of str
-        Columns that the study varied beside the method, in the order of their labels.
-    design : mapping or None
-        The design in ``study.json`` beside the file.
-    failed : int
-        Number of fits that raised, from ``failures.csv`` beside the file.
-    n_skipped : int
-        Number of fits of methods that cannot read the series, from the same file; none is a failed
-        one.
-    skipped : tuple of str
-        Methods that cannot read the series of a data set, one sentence each, from the same file.
-    published : Published or None
-        Results that others published, to be set beside these; None if none were asked for.
-    """
+    """The scores of a study with what is known about it."""
 
     rows: pd.DataFrame
     path: Path
@@ -80,17 +57,7 @@ class StudyScores:
 
 @dataclass(frozen=True)
 class VariantScores:
-    """The scores of one variant of a study.
-
-    Attributes
-    ----------
-    label : str
-        The variant, as in ``"stem=linear"``; empty if the study varied nothing.
-    rows : DataFrame
-        All its fits.
-    used : DataFrame
-        The fits to compare: of a study run here, those of draws that every method has.
-    """
+    """The scores of one variant of a study."""
 
     label: str
     rows: pd.DataFrame
@@ -103,29 +70,7 @@ def read_study(
     vary: str | Iterable[str] | None = None,
     published: Paths | None = None,
 ) -> StudyScores:
-    """Read a study from its folder, or from a CSV as `read_scores` takes it.
-
-    Parameters
-    ----------
-    path : str or path
-        A folder with ``results.csv`` (and ``study.json``), or the CSV.
-    vary : str or iterable of str, optional
-        Columns that distinguish variants of the study. By default, the parameters that
-        ``study.json`` beside the CSV says were varied; without that file, none: a column that
-        happens to be named like a parameter does not make a variant.
-    published : path or iterable of paths, optional
-        Published accuracies to set beside the study, as
-        `tsformer.studies.analysis.published.read_published` takes them. Those of its data sets on
-        the default split are further methods, called as in ``"HC2 (published)"``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file lacks a column, with the nearest match for one in `vary`, or has no row yet; if
-        the published results are malformed.
-    """
+    """Read a study from its folder, or from a CSV as `read_scores` takes it."""
     file = Path(path)
     if file.is_dir():
         file = file / "results.csv"
@@ -249,19 +194,6 @@ def has_whole_split(variant: VariantScores) -> bool:
 
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
     """Split rows by what a study varied beside the method.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per fit.
-    vary : iterable of str
-        The columns that were varied; one with a single value is left out of the labels.
-
-    Returns
-    -------
-    dict
-        Label, as in ``"stem=linear"``, to rows, in order of first appearance; the empty label to
-        all rows if nothing was varied.
 
     Examples
     --------

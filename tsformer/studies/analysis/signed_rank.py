@@ -26,10 +26,6 @@ def signed_rank_p(differences: npt.ArrayLike) -> float:
     differences : array-like (n,)
         Paired differences.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Wilcoxon, "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1945.

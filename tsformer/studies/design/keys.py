@@ -35,16 +35,7 @@ _HARMLESS = ("n_jobs", "n_threads")
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Raise for parameters that the fits of a study cannot share.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, with the nearest match, or an invalid value.
-    TypeError
-        For a value of the wrong type, or one without a JSON form and hence without a stable
-        hash.
-    """
+    """Raise for parameters that the fits of a study cannot share."""
     allowed = [name for name in TSTransformerClassifier().get_params() if name not in _NOT_SHARED]
     for name, value in parameters.items():
         if name in _NOT_SHARED:

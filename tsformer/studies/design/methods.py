@@ -32,17 +32,7 @@ _OTHERS = frozenset({
 
 @dataclass(frozen=True)
 class Method:
-    """A classifier with its parameters.
-
-    Attributes
-    ----------
-    name : str
-        What the study calls it.
-    estimator : str
-        A name in `tsformer.baselines.BASELINES`, or the dotted path of a class.
-    given : mapping
-        The parameters that the study names.
-    """
+    """A classifier with its parameters."""
 
     name: str
     estimator: str
@@ -88,13 +78,7 @@ class Method:
         return digest(self.configuration())
 
     def check(self) -> None:
-        """Construct the classifier once, so that what it lacks is said before any fit.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            As `tsformer.baselines.PanelClassifier.check` raises them.
-        """
+        """Construct the classifier once, so that what it lacks is said before any fit."""
         if not self.transformer:
             PanelClassifier(self.estimator, self.given, 0).check()
 
@@ -102,24 +86,7 @@ class Method:
 def read_methods(
     methods: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any]
 ) -> dict[str, Method]:
-    """Return the methods of a study by name, checked without importing any.
-
-    Parameters
-    ----------
-    methods : mapping
-        Name to parameters, among them ``estimator``. Without it, the name of the method is that of
-        the classifier, or else it is the transformer, unless it is what another is known by.
-    shared : mapping
-        The parameters of the study, which every transformer in it has.
-
-    Raises
-    ------
-    ValueError
-        For an unknown classifier, with the nearest match, or a parameter that the transformer does
-        not have or the comparison sets.
-    TypeError
-        If something has the wrong type or no JSON form.
-    """
+    """Return the methods of a study by name, checked without importing any."""
     if not isinstance(methods, Mapping):
         raise TypeError(f"methods must map names to parameters; got {shortened(methods)}")
     found = {}

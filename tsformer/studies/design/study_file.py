@@ -33,13 +33,6 @@ def read_study_file(path: str | Path) -> dict[str, Any]:
     """Return the content of a study file as keyword arguments of `Study`.
 
     It is TOML, or the ``study.json`` that `compare` wrote beside results.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not valid TOML, has an unknown key (with the nearest match), or lacks one.
     """
     try:
         said = read_design(Path(path)) if Path(path).suffix == ".json" else None
@@ -61,13 +54,7 @@ def read_study_file(path: str | Path) -> dict[str, Any]:
 
 
 def read_design(path: Path) -> dict[str, Any] | None:
-    """Return the design of a study from the ``study.json`` that `compare` wrote; None without one.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a JSON object.
-    """
+    """Return the design in the ``study.json`` that `compare` wrote, or None."""
     if not path.is_file():
         return None
     try:

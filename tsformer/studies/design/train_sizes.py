@@ -15,19 +15,6 @@ WHOLE = "100%"
 def train_sizes(values: Any) -> tuple[str, ...]:
     """Return sizes in their one spelling, as in ``("20", "50%")``.
 
-    Parameters
-    ----------
-    values : iterable of int or str
-        A number of series, as an int or as digits, or a percentage, a number followed by ``%``.
-        Both may be mixed: the sign says which is meant.
-
-    Raises
-    ------
-    TypeError
-        If a size is neither an int nor a string.
-    ValueError
-        If a size cannot be read, is not above zero or is above 100 %, or is named twice.
-
     Examples
     --------
     >>> train_sizes([20, "50", "12.50 %", "100%"])

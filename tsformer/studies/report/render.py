@@ -165,18 +165,6 @@ for (const th of document.querySelectorAll("th")) th.addEventListener("click", (
 def html(title: str, blocks: Sequence[Block]) -> str:
     """Return the page as one self-contained HTML file with its figures embedded.
 
-    Parameters
-    ----------
-    title : str
-        The page's title.
-    blocks : sequence of Block
-        The content. All text is escaped.
-
-    Raises
-    ------
-    ImportError
-        If jinja2 is missing.
-
     Examples
     --------
     >>> "<p>1 &lt; 2</p>" in html("A page", [Text("1 < 2")])
@@ -196,13 +184,6 @@ def html(title: str, blocks: Sequence[Block]) -> str:
 
 def markdown(title: str, blocks: Sequence[Block]) -> str:
     r"""Return the page as Markdown, whose figures are files ``NAME.png`` beside it.
-
-    Parameters
-    ----------
-    title : str
-        The page's title.
-    blocks : sequence of Block
-        The content. Characters with a meaning in Markdown are escaped.
 
     Examples
     --------

@@ -82,15 +82,7 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
 
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Any]:
-    """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates.
-
-    Raises
-    ------
-    ConnectionError
-        If it does not answer, or refuses a client without its certificate.
-    ImportError
-        If the extra `dask` is missing.
-    """
+    """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates."""
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
     try:
         client = distributed.Client(scheduler, timeout=5, set_as_default=False)

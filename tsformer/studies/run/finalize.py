@@ -34,13 +34,7 @@ T = TypeVar("T")
 def finalize(
     store: ResultStore, folder: Path, parent: TrackedRun
 ) -> tuple[Path | None, Path | None]:
-    """Write the table, the figure and the report, and log what the study's run is to show.
-
-    Returns
-    -------
-    figure, report : Path or None
-        None if there are no results; the report is also None without the extra `statistics`.
-    """
+    """Write the table, the figure and the report, and log what the study's run is to show."""
     results, failures = store.results(), store.failures()
     failed = folder / "failures.csv"
     if failures.empty:

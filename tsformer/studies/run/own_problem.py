@@ -23,19 +23,7 @@ __all__ = ["OwnProblem", "own_problem"]
 
 
 class OwnProblem(NamedTuple):
-    """A problem that was written.
-
-    Attributes
-    ----------
-    name : str
-        What `load_dataset` knows it by.
-    home : Path
-        Its folder.
-    n_train, n_test : int
-        The number of its series.
-    split : str
-        How its series were split, for `Study.splits`.
-    """
+    """A problem that was written."""
 
     name: str
     home: Path
@@ -56,32 +44,6 @@ def own_problem(
 
     The problem's name ends in a hash of its series: a study finds its fits by the names of data
     sets, and fits of other data must not be taken for those of these.
-
-    Parameters
-    ----------
-    title : str
-        The name begins with it.
-    train : Source
-        The series to train on, with labels.
-    test : Source, optional
-        The series to test on, with labels; by default 30 % of each class of `train`, drawn by
-        `stratified_split`, and these are not trained on.
-    n_folds : int, default=0
-        With 2 or more, cross-validation in place of one split: `cross_validation_folds` divides
-        `train`, by its groups if it has any, and `Problem.load` tests on the fold that a study
-        calls resample 0, 1 and so on. The parts that `load_dataset` knows are those of fold 0.
-    folder : Path
-        Where to write the problem. What is there already is left as it is.
-
-    Raises
-    ------
-    ValueError
-        If `train` has a single class, or a class has a single series and there is no `test`; if
-        `test` has a label that `train` has not or a group that it has as well, or the two differ in
-        channels; if there are groups but neither `test` nor folds; or as `cross_validation_folds`
-        raises it.
-    OSError
-        If the files cannot be written.
     """
     X, labels = to_arrays(train.X), _labels(train)
     classes = np.unique(labels)

@@ -47,11 +47,6 @@ class Problem:
 
         Of a problem with folds, `resample` is the one that is tested on. If `train_size` is not the
         whole, the train split is the subset of that size and `seed`.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer folds, or no such subset.
         """
         split = _official(name)
         folds = _folds(name)
@@ -78,13 +73,7 @@ class Problem:
 
 @cache
 def n_train(name: str, resample: int, train_size: str) -> int:
-    """Return the number of series that a fit of this size is trained on, under any seed.
-
-    Raises
-    ------
-    ValueError
-        If the data set cannot have such a subset, as `subset_size` says.
-    """
+    """Return the number of series that a fit of this size is trained on, under any seed."""
     try:
         return subset_size(Problem.load(name, resample).y_train, train_size)
     except ValueError as error:

@@ -62,19 +62,7 @@ class Progress:
 
 
 class ProgressReporter(Callback):
-    """Counts and times fits and notifies a listener; as a callback it also reports epochs.
-
-    Parameters
-    ----------
-    listener : callable or None
-        Called with each Progress.
-    trials : list of Trial
-        All fits, in order.
-    skipped : set of Trial
-        Those already finished.
-    workers : callable
-        Returns how many fits can run at once.
-    """
+    """Counts and times fits and notifies a listener; as a callback it also reports epochs."""
 
     def __init__(
         self,

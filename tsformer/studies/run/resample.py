@@ -36,11 +36,6 @@ def stratified_resample(
     seed : int
         Number of the resample.
 
-    Returns
-    -------
-    tuple
-        `X_train, y_train, X_test, y_test`, sorted by class.
-
     Examples
     --------
     >>> X, y = np.arange(6.0).reshape(6, 1, 1), np.array(list("aabbab"))
@@ -78,16 +73,6 @@ def stratified_split(
         Share of the series of each class to test on, rounded, at least one and never all.
     seed : int
         Seed of the draw.
-
-    Returns
-    -------
-    train, test : array of int
-        The places of the series in `y`, in order.
-
-    Raises
-    ------
-    ValueError
-        If a class has a single series.
 
     Examples
     --------
@@ -137,12 +122,6 @@ def cross_validation_folds(
     -------
     array (B,) of int
         The number of the fold of each series.
-
-    Raises
-    ------
-    ValueError
-        If a class has series in one fold only, so that no model would know it there, or there are
-        fewer series or groups than folds, or fewer series of each class.
 
     Examples
     --------

@@ -22,22 +22,7 @@ __all__ = ["ResultStore"]
 
 
 class ResultStore:
-    """Result rows, errors, and the fits that the MLflow store has no run of.
-
-    Parameters
-    ----------
-    study : Study
-        The design.
-    store : RunStore
-        The store with the runs.
-    path : Path
-        The CSV, which always holds all rows known so far.
-
-    Attributes
-    ----------
-    claims : Claims
-        The fits that this call runs.
-    """
+    """Result rows, errors, and the fits that the MLflow store has no run of."""
 
     def __init__(self, study: Study, store: RunStore, path: Path):
         self.study = study
@@ -55,15 +40,7 @@ class ResultStore:
             self._keys.setdefault(study.key(*trial), []).append(trial)
 
     def open(self) -> None:
-        """Read the store for the first time, unless that would lose rows of an existing CSV.
-
-        Raises
-        ------
-        FileExistsError
-            If the CSV has a fit that the store has no run of.
-        Exception
-            Whatever a store that cannot be reached raises.
-        """
+        """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
         for tags in self._tags():
             for run in self.store.runs("FAILED", tags):
@@ -77,13 +54,7 @@ class ResultStore:
         self.claims.release(self._keys)
 
     def settle(self) -> None:
-        """Leave each key with at most one FINISHED run; read those, whoever made them.
-
-        Raises
-        ------
-        Exception
-            Whatever a store that cannot be reached raises.
-        """
+        """Leave each key with at most one FINISHED run; read those, whoever made them."""
         self._read_store()
         self.write()
 

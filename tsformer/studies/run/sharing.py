@@ -21,18 +21,7 @@ def shared(
     execute: Callable[[Sequence[Task]], Iterable[TrialResult]],
     progress: ProgressReporter,
 ) -> Iterator[TrialResult]:
-    """Yield the result of each task, whether it is run here or by another call meanwhile.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        What has no result yet.
-    execute : callable
-        Yields a result for each of some tasks, in any order, which for a fit that another call
-        runs says so.
-    progress : ProgressReporter
-        Is told what is waited for.
-    """
+    """Yield the result of each task, whether it is run here or by another call meanwhile."""
     waiting = {task.trial: task for task in tasks}
     watch = Watch()
     while waiting:

@@ -41,15 +41,7 @@ def study_tags(study: Study) -> dict[str, str]:
 
 
 def study_note(study: Study, store: RunStore) -> str:
-    """Return the description of a study's run, in Markdown: what it is for, its design, its view.
-
-    Parameters
-    ----------
-    study : Study
-        The design.
-    store : RunStore
-        The store of its runs.
-    """
+    """Describe a study's run in Markdown: purpose, design, view."""
     side_by_side = f"{'Methods' if study.methods else 'Encodings'} side by side"
     counts = {
         "methods" if study.methods else "encodings": study.names,
@@ -79,17 +71,7 @@ def _view(study: Study, variant: str, store: RunStore) -> str:
 
 
 def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
-    """Log ``scores.png``, every encoding on every data set, for MLflow's grid of pictures too.
-
-    Parameters
-    ----------
-    results : DataFrame
-        One row per fit, as `compare` returns them.
-    study : Study
-        The design.
-    run : TrackedRun
-        The study's own run.
-    """
+    """Log ``scores.png``, every encoding on every data set, for MLflow's grid of pictures too."""
     tag, which = "tsformer.picture_of", digest(results.to_csv(index=False))
     if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
         return  # already there: another one would be added, not replace it
@@ -101,17 +83,7 @@ def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
 
 
 def log_findings(findings: list[Findings], run: TrackedRun) -> None:
-    """Log box plots of all fits and, where methods could be compared, their statistics.
-
-    Parameters
-    ----------
-    findings : list of Findings
-        As `tsformer.studies.analysis.analyse` returns them. Each labelled variant gets a folder
-        named by its label.
-    run : TrackedRun
-        The study's own run, which gets ``boxes.png``, ``ranks.csv``, ``pairs.csv``,
-        ``critical_difference.png`` and ``pairs.png``.
-    """
+    """Log box plots of all fits and, where methods could be compared, their statistics."""
     for each in findings:
         folder = f"{each.label}/" if each.label else ""
         fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})

@@ -24,11 +24,6 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
     size : str
         As `tsformer.studies.design.train_sizes.train_sizes` returns it.
 
-    Raises
-    ------
-    ValueError
-        If a number of series is below the number of classes, or above the number of series.
-
     Examples
     --------
     >>> y = np.array(list("aaaaaaaabb"))
@@ -102,15 +97,5 @@ def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[n
         As `subset_size` takes it.
     seed : int
         Seed of the draw.
-
-    Returns
-    -------
-    array of int
-        The places of the series in `y`, in order.
-
-    Raises
-    ------
-    ValueError
-        As `subset_size`.
     """
     return np.sort(nested_order(y, seed=seed)[: subset_size(y, size)])

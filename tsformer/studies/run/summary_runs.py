@@ -53,22 +53,6 @@ def summary_runs(
 
     If the study varied other parameters, there is one per encoding and variant. All are averaged
     over the same draws, as the report does.
-
-    Parameters
-    ----------
-    study : Study
-        The design.
-    scores : StudyScores
-        Its results so far, as `tsformer.studies.analysis.scores.read_study` returns them.
-    store : RunStore
-        The store for the runs.
-    parent : TrackedRun
-        The study's own run.
-
-    Returns
-    -------
-    list of str
-        The ids of the runs, "" for one that could not be created.
     """
     parts = variant_scores(scores)
     made = []

@@ -134,18 +134,7 @@ def fit_trial(
     run: TrackedRun,
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
-    """Train on the train split, score the test split once, log both, and end the run.
-
-    Returns
-    -------
-    dict
-        A row of the results with the keys of `columns`.
-
-    Raises
-    ------
-    RunEnded
-        If somebody ended the run in the meantime.
-    """
+    """Train on the train split, score the test split once, log both, and end the run."""
     with run, _exits_as_errors(), interruption_unsaid():
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)

@@ -39,31 +39,7 @@ MAX_LOSSES = 3
 
 @dataclass(frozen=True)
 class Task:
-    """A trial to be run, in whichever process.
-
-    Attributes
-    ----------
-    trial, study
-        What to fit.
-    parent_id : str
-        Id of the study's run, "" if the store failed.
-    claims : Claims
-        The fits of the call of `compare` that requested it.
-    failed : tuple of str
-        Ids of runs of this fit that had failed when that call began; it is fitted again.
-    modules : tuple of str
-        Modules whose import registers the encodings.
-    threads : int or None
-        Threads for torch; None leaves them as they are.
-    driver : int or None
-        Id of the process that started this worker and that it must not outlive.
-    mark : str
-        Path of a file that exists while the fit is running.
-    asked : str
-        The key of the fit in the process that made the task, whose libraries may be others.
-    library : str
-        The library of the method there, with its version.
-    """
+    """A trial to be run, in whichever process."""
 
     trial: Trial
     study: Study
