@@ -152,7 +152,8 @@ def convert(
     """
     from tsformer.data.sources import convert_to_folder, read_source, write_series
 
-    check_output(out or Path(files[-1]), map(Path, files if out else files[:-1]))
+    target = out or Path(files[-1])
+    check_output(target, map(Path, files if out else files[:-1]), replaces=out is not None)
     if out is not None:
         n, labelled = convert_to_folder(files, out, columns, split=split)
         typer.echo(f"{n} series with{'' if labelled else 'out'} labels written to {out}")

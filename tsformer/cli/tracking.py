@@ -70,5 +70,8 @@ class Where:
 def say_where(run: ModelRun | None) -> None:
     """Print the address of a run, and the command that shows it."""
     if run is not None and run.store is not None and run.address is not None:
-        typer.echo(f"run     {run.address}")
-        typer.echo(f"see it  {as_typed(run.store.ui_command())}")
+        command = f"see it  {as_typed(run.store.ui_command())}"
+        if run.store.uri.startswith("sqlite:"):  # no server answers yet
+            typer.echo(f"{command}\nthen at {run.address}")
+        else:
+            typer.echo(f"run     {run.address}\n{command}")
