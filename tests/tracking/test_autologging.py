@@ -65,7 +65,7 @@ def artifacts(run: Any) -> dict[str, Path]:
 
 def test_a_fit_is_kept_with_all_that_came_of_it(italy: tuple[Any, Any]) -> None:
     X, y = italy
-    tsformer.autolog(extra_tags={"team": "ours"})
+    tsformer.autolog(extra_tags={"team": "ours"}, pictures=True)
     before = runs()
     classifier = TSTransformerClassifier(
         "lspe", **SMALL, max_epochs=2, stem_params={"kernel_size": 5}, early_stopping=False
@@ -433,6 +433,35 @@ def test_beside_the_autologging_of_scikit_learn_a_pipeline_has_one_run(
         assert new_run(before).data.params["encoding"] == "tape"
     finally:
         scikit_learn(disable=True)
+
+
+@pytest.mark.parametrize(("least", "drawn"), [(60.0, False), (0.0, True)])
+def test_only_fits_that_took_long_draw_pictures(
+    italy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, least: float, drawn: bool
+) -> None:
+    tsformer.autolog(log_models=False)
+    monkeypatch.setattr("tsformer.tracking.tracker._LONG_ENOUGH_SECONDS", least)
+    before = runs()
+    TSTransformerClassifier("tape", **SMALL, max_epochs=1).fit(*italy)
+    listed = mlflow.MlflowClient().list_artifacts(new_run(before).info.run_id)
+    pictures = {"training.png", "encoding.png", "confusion_train.png"}
+    assert pictures & {file.path for file in listed} == (pictures if drawn else set())
+
+
+@pytest.mark.slow
+def test_the_numbers_of_a_fit_need_no_heavy_import(tmp_path: Path) -> None:
+    code = (
+        "import sys, numpy as np, tsformer\n"
+        "tsformer.autolog(log_models=False)\n"
+        "X = np.random.default_rng(0).normal(size=(8, 1, 20))\n"
+        "fit = tsformer.TSTransformerClassifier(d_model=8, n_heads=2, n_layers=1, max_epochs=1)\n"
+        "fit.fit(X, [0, 1] * 4)\n"
+        "print(sorted({'matplotlib', 'skops', 'PIL.Image', 'dask'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_other_pictures_are_refused() -> None:

@@ -52,9 +52,10 @@ def test_a_store_that_is_being_created_is_waited_for(file: str) -> None:
         assert not done.wait(0.3)
     assert done.wait(10)
     thread.join()
+    assert list(Path(file.removeprefix("sqlite:///")).parent.iterdir()) == []
 
 
-def test_where_nothing_can_be_written_nothing_is_locked(file: str, tmp_path: Path) -> None:
+def test_a_lock_leaves_nothing_beside_the_store(file: str, tmp_path: Path) -> None:
     with creating(f"sqlite:///{tmp_path}/no folder/mlflow.db"):
         pass
     with creating("http://127.0.0.1:9"):

@@ -34,7 +34,7 @@ from tsformer.tracking.register import write_model
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import scored
 from tsformer.tracking.settings import Settings, current_settings, set_settings, speaking
-from tsformer.tracking.tracker import MLflowTracker, epoch_metrics
+from tsformer.tracking.tracker import MLflowTracker, epoch_metrics, long_enough
 from tsformer.training.distributed import Ranks
 
 __all__ = ["autolog", "log_scores", "padded_array", "use"]
@@ -67,9 +67,9 @@ def autolog(
     `tsformer.tracking.MLflowTracker` are tracked by that alone.
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
-    ``tsformer.error``. Names that MLflow refuses are stored with ``_`` for each refused character.
-    The tag ``tsformer.missing`` lists what could not be stored. If the store fails, one warning is
-    issued, the fit goes on, and the run is not FINISHED.
+    ``tsformer.error``. A character that MLflow refuses in a name is stored as ``_``. The tag
+    ``tsformer.missing`` lists what could not be stored. If the store fails, one warning is issued,
+    the fit goes on, and the run is not FINISHED.
 
     Call it again to change the options.
 
@@ -90,8 +90,8 @@ def autolog(
     silent : bool, default=False
         Whether to issue no warnings of tracking, and hide MLflow's messages while tracking.
     pictures : bool or "auto", default="auto"
-        Whether to draw the pictures, which takes up to a second of each fit. "auto" leaves them out
-        in a search, except for the first fit of each candidate.
+        Whether to draw the pictures, which takes up to three seconds. "auto" draws them of fits
+        that took at least 60 seconds; in a search, of the first fit of each candidate alone.
     extra_tags : mapping of str to str, optional
         Tags for each run.
 
@@ -164,8 +164,8 @@ class _FitLog:
         enclosing = current()
         self.brief = enclosing is not None and enclosing.brief
         self.pictures = settings.pictures
-        if settings.pictures == "auto":
-            self.pictures = enclosing is None or enclosing.pictures
+        if self.pictures == "auto" and enclosing is not None and not enclosing.pictures:
+            self.pictures = False
         encoding = encoding_of(fit.estimator)
         kind = type(fit.estimator).__name__
         tags = {"tsformer.estimator": kind, **settings.extra_tags}
@@ -186,7 +186,10 @@ class _FitLog:
 
     def end(self) -> None:
         """Log what came of the fit, and end the run."""
-        self._attempt("the course of the fit", partial(self._course, perf_counter() - self._begun))
+        seconds = perf_counter() - self._begun
+        if self.pictures == "auto":
+            self.pictures = long_enough(seconds)
+        self._attempt("the course of the fit", partial(self._course, seconds))
         parts = {"train": ("X", "y", "times"), "val": ("X_val", "y_val", "times_val")}
         given = {"X": self.fit.X, "y": self.fit.y, **self.fit.data}
         for part, names in parts.items():

@@ -1,13 +1,14 @@
 """The lock on an SQLite store while one process creates its tables.
 
-The operating system releases it with the process that holds it, however it ends. It lies in a file
-beside the database. A tracking server creates its store itself. Who runs which fit is not locked
-but claimed, as `tsformer.tracking.claims` says.
+The operating system releases it with the process that holds it, however it ends. Its file is in the
+folder for temporary files. A tracking server creates its store itself. Who runs which fit is not
+locked but claimed, as `tsformer.tracking.claims` says.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -22,17 +23,13 @@ _CREATION_SECONDS = 300
 
 def creating(uri: str) -> AbstractContextManager[object]:
     """Return a context in which no other process creates this store; others wait for it."""
-    if not uri.startswith(SQLITE) or not os.access(_file(uri).parent, os.W_OK):
+    if not uri.startswith(SQLITE):
         return nullcontext()
     filelock = require("filelock", extra="tracking", purpose="tracking")
-    file = _file(uri)
+    file = Path(uri.removeprefix(SQLITE)).resolve()
+    # A file for each user: nobody may open that of another one.
+    which = hashlib.sha256(f"{Path.home()} {file}".encode(errors="replace")).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"tsformer-{which}.lock"
     # A new lock each time: one that is shared could be taken again by the thread that holds it.
-    name = f"{file.name}.creating.lock"
-    lock: AbstractContextManager[object] = filelock.FileLock(
-        file.with_name(name), timeout=_CREATION_SECONDS
-    )
+    lock: AbstractContextManager[object] = filelock.FileLock(path, timeout=_CREATION_SECONDS)
     return lock
-
-
-def _file(uri: str) -> Path:
-    return Path(uri.removeprefix(SQLITE)).resolve()

@@ -65,7 +65,7 @@ def tracked_fit(
         yield model_run
         return
     before = current_settings()
-    use(Settings(log_datasets=False))
+    use(Settings(log_datasets=False, pictures=True))  # one fit, to be looked at
     try:
         with Watchdog(store, run), run:
             # Now: autologging sends those of a run that it has not made after the fit.

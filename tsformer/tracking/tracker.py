@@ -18,13 +18,12 @@ from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import TrackedRun
 from tsformer.training.callbacks import Callback, TrainingState
 
-__all__ = ["MLflowTracker", "encoding_name", "epoch_metrics"]
+__all__ = ["MLflowTracker", "encoding_name", "epoch_metrics", "long_enough"]
 
 # A map of thousands of positions shows no more than one of this size.
 _MOST_POSITIONS = 256
 
-# Figures take at most a second: with all else, less than 3 % of a fit of this length
-# (`experiments/results/tracking_cost.csv`).
+# Figures take up to three seconds: of a fit of this length, less than 5 %.
 _LONG_ENOUGH_SECONDS = 60.0
 
 # Attributes that a fitted or running tracker has and a fresh one does not.
@@ -66,9 +65,8 @@ class MLflowTracker(Callback):
     flush_seconds : float, default=5.0
         Minimum time between two batches of metrics.
     pictures : bool or "auto", default="auto"
-        Whether to draw the figures. They are drawn after training and take up to a second: "auto"
-        draws them if training took at least 60 seconds, so that tracking never takes more than
-        3 % of the time.
+        Whether to draw the figures. They are drawn after training: "auto" draws them if training
+        took at least 60 seconds.
 
     Attributes
     ----------
@@ -138,7 +136,7 @@ class MLflowTracker(Callback):
         }
         # At step 0: a metric of a later step is a curve to MLflow, here one of a single dot.
         self.run_.metrics(self.summary_)
-        wanted = seconds >= _LONG_ENOUGH_SECONDS if self.pictures == "auto" else self.pictures
+        wanted = long_enough(seconds) if self.pictures == "auto" else self.pictures
         if wanted and state.history and importlib.util.find_spec("matplotlib"):
             self.run_.figure(lambda: plot_history(state.history), "training.png")
             if encoding is not None:
@@ -187,6 +185,11 @@ def epoch_metrics(row: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics of a row of a history."""
     names = {"loss": "train/loss", "lr": "lr", "val_loss": "val/loss", "val_score": "val/score"}
     return {names[key]: row[key] for key in names if key in row}
+
+
+def long_enough(seconds: float) -> bool:
+    """Tell whether a fit took so long that its pictures cost little beside it."""
+    return seconds >= _LONG_ENOUGH_SECONDS
 
 
 def encoding_name(encoding: Any) -> str:
