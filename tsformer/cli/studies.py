@@ -131,6 +131,10 @@ def compare(
         str | None,
         typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers run the fits."),
     ] = None,
+    fit_time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Fail a fit that takes longer; no limit by default."),
+    ] = None,
     tracking_uri: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="An MLflow server, or sqlite:///FILE.")
     ] = None,
@@ -237,6 +241,7 @@ def compare(
         experiment=experiment,
         jobs=jobs,
         scheduler=scheduler,
+        fit_time_limit=fit_time_limit,
     )
     markdown(to_markdown(comparison.summary()))
     typer.echo(f"table   {comparison.csv_path}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,6 +49,30 @@ class Exits(Nearest):
 
     def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         sys.exit("no more")
+
+
+class Interrupts(Exits):
+    """Raises KeyboardInterrupt without Ctrl-C, or sends the signal of Ctrl-C."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        if self.where == "signal":
+            signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+
+class Hangs(Nearest):
+    """Never ends its fit."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        while True:
+            time.sleep(60)
+
+
+class Recurses(Nearest):
+    """Calls itself without end."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        return self.fit(X, y)
 
 
 class Ignores(Nearest):

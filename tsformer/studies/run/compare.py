@@ -101,6 +101,7 @@ def compare(
     experiment: str = "tsformer",
     jobs: int = 1,
     scheduler: str | None = None,
+    fit_time_limit: float | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Comparison:
     """Fit every encoding or method on every data set with every seed; score each once.
@@ -133,6 +134,10 @@ def compare(
     scheduler : str, optional
         Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, whose workers run the
         fits; replaces `jobs`. Needs the extra `dask`.
+    fit_time_limit : float, optional
+        Seconds after which a fit has failed; no limit by default. Its process is ended: all fits
+        run in worker processes, with ``jobs=1`` one at a time. Imports and compilation before a
+        first fit have as long again.
     on_progress : callable, optional
         Called with a Progress at every event.
 
@@ -149,7 +154,8 @@ def compare(
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
-        If `jobs` and `scheduler` are incompatible with each other or with the store, if a data set
+        If `jobs` and `scheduler` are incompatible with each other or with the store, if
+        `fit_time_limit` is not positive or comes with a scheduler, if a data set
         has fewer folds than the study has resamples, or as `Study.check` raises it.
     ImportError
         If mlflow or matplotlib is missing, distributed if a scheduler is given, or what a method
@@ -157,7 +163,9 @@ def compare(
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     jobs = _check_jobs(jobs, scheduler)
-    modules = _modules(study, elsewhere=jobs > 1 or scheduler is not None)
+    _check_time_limit(fit_time_limit, scheduler)
+    elsewhere = jobs > 1 or scheduler is not None or fit_time_limit is not None
+    modules = _modules(study, elsewhere=elsewhere)
     study.check()
     for name in study.datasets:
         Problem.load(name, study.resamples - 1)  # the last: a problem with folds has only so many
@@ -196,7 +204,9 @@ def compare(
                 Task(trial, study, claims, parent.run_id, result_store.failed(trial), modules)
                 for trial in result_store.waiting()
             ]
-            execute = functools.partial(_execute, jobs=jobs, client=client, progress=progress)
+            execute = functools.partial(
+                _execute, jobs=jobs, time_limit=fit_time_limit, client=client, progress=progress
+            )
             try:
                 for result in shared(tasks, execute, progress):
                     for trial in result_store.add(result):
@@ -226,12 +236,16 @@ def compare(
 
 
 def _execute(
-    tasks: Sequence[Task], jobs: int, client: Any, progress: ProgressReporter
+    tasks: Sequence[Task],
+    jobs: int,
+    time_limit: float | None,
+    client: Any,
+    progress: ProgressReporter,
 ) -> Iterator[TrialResult]:
     if client is not None:
         return executors.on_cluster(tasks, client)
-    if jobs > 1:
-        return executors.in_processes(tasks, jobs)
+    if jobs > 1 or time_limit is not None:
+        return executors.in_processes(tasks, jobs, time_limit)
     return executors.in_this_process(tasks, progress)
 
 
@@ -250,6 +264,18 @@ def _check_jobs(jobs: int, scheduler: str | None) -> int:
             "parallel fits is the number of threads of its workers. Give only one of the two"
         )
     return int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
+
+
+def _check_time_limit(seconds: float | None, scheduler: str | None) -> None:
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ValueError(f"fit_time_limit must be a number of seconds > 0; got {seconds!r}")
+    if scheduler is not None:
+        raise ValueError(
+            f"fit_time_limit={seconds} ends processes of this machine, and scheduler={scheduler!r} "
+            "runs the fits on others. Give only one of the two"
+        )
 
 
 def _check_reach(store: RunStore, scheduler: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from tsformer.studies.run.worker import (
     TrialResult,
     lost,
     run_task,
+    timed_out,
 )
 
 __all__ = ["cluster", "in_processes", "in_this_process", "on_cluster"]
@@ -39,17 +41,24 @@ def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterat
         yield run_task(task, [progress])
 
 
-def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
+def in_processes(
+    tasks: Sequence[Task], jobs: int, time_limit: float | None = None
+) -> Iterator[TrialResult]:
     """Run tasks in `jobs` processes on this machine, each with its share of the cores as threads.
 
     When a worker is killed, its whole pool ends. Fits that were running are repeated; one that was
-    running twice is then run alone, so that a third loss can only be its own fault.
+    running twice is then run alone, so that a third loss can only be its own fault. A worker ends
+    itself if its fit takes longer than `time_limit` seconds; that fit has failed.
     """
     threads = max(torch.get_num_threads() // jobs, 1)
     with tempfile.TemporaryDirectory(prefix="tsformer-") as folder:
         waiting = {
             task.trial: replace(
-                task, threads=threads, driver=os.getpid(), mark=str(Path(folder, str(i)))
+                task,
+                threads=threads,
+                driver=os.getpid(),
+                mark=str(Path(folder, str(i))),
+                time_limit=time_limit,
             )
             for i, task in enumerate(tasks)
         }
@@ -59,9 +68,14 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
             together = [task for trial, task in waiting.items() if losses[trial] < MAX_LOSSES - 1]
             batch = together or list(waiting.values())[:1]
             try:
-                # With one job joblib would use this process.
-                with joblib.parallel_config("loky", n_jobs=jobs if together else 2):
-                    parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+                # With one job joblib would use this process: with one of two at work it does not.
+                at_once = jobs if together else 1
+                with joblib.parallel_config("loky", n_jobs=max(at_once, 2)):
+                    parallel = joblib.Parallel(
+                        return_as="generator_unordered",
+                        batch_size=1,
+                        pre_dispatch=1 if at_once == 1 else "2 * n_jobs",
+                    )
                 for result in _results(parallel, batch):
                     rounds = 0
                     del waiting[result.trial]
@@ -72,10 +86,14 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[TrialResult]:
                 if rounds >= _MAX_ROUNDS:
                     raise RuntimeError(f"workers end before they start a fit: {error}") from error
                 for task in under_way:
+                    seconds = time.time() - Path(task.mark).stat().st_mtime
                     Path(task.mark).unlink()
                     losses[task.trial] += 1
                     _mark_lost(task)
-                    if losses[task.trial] >= MAX_LOSSES:
+                    if time_limit is not None and seconds >= time_limit:
+                        del waiting[task.trial]
+                        yield timed_out(task)
+                    elif losses[task.trial] >= MAX_LOSSES:
                         del waiting[task.trial]
                         yield lost(task)
 

@@ -6,8 +6,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.run.foreign import exits_as_errors
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.credentials import without_credentials
@@ -135,7 +135,8 @@ def fit_trial(
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Train on the train split, score the test split once, log both, and end the run."""
-    with run, _exits_as_errors(), interruption_unsaid():
+    own_code = study.is_transformer(trial.method) and bool(callbacks)
+    with run, exits_as_errors(own_code=own_code), interruption_unsaid():
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
@@ -143,17 +144,6 @@ def fit_trial(
         classifier.fit(problem.X_train, problem.y_train)
         cost = {"fit_cpu_seconds": _cpu_seconds() - used}
         return _finish_transformer(trial, study, problem, run, classifier, tracker, cost)
-
-
-@contextmanager
-def _exits_as_errors() -> Iterator[None]:
-    """Raise an error in place of SystemExit: code of others ends its own fit and nothing else."""
-    try:
-        yield
-    except SystemExit as error:
-        raise RuntimeError(
-            f"its code called sys.exit({error.code!r}), which ended this fit only"
-        ) from error
 
 
 def _begin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import os
 import signal
@@ -10,12 +11,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import tsformer
 from tsformer._threads import limit_threads
 from tsformer.baselines import find, load_class
 from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.foreign import exits_as_errors
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import (
     fit_trial,
@@ -50,6 +52,7 @@ class Task:
     threads: int | None = None
     driver: int | None = None
     mark: str = ""
+    time_limit: float | None = None
     asked: str = field(default="", init=False)
     library: str = field(default="", init=False)
 
@@ -116,19 +119,41 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
     _prepare_process(task)
     if other := task.other_versions():
         return TrialResult(task.trial, None, other)
+    with open(os.devnull, "w") as nowhere:
+        _mark(task, nowhere)
+        try:
+            return _run(task, callbacks, nowhere)
+        finally:
+            if task.time_limit is not None:
+                faulthandler.cancel_dump_traceback_later()
+            if task.mark:
+                Path(task.mark).unlink(missing_ok=True)
+
+
+def _mark(task: Task, nowhere: TextIO) -> None:
+    """Mark a fit as running; end this process after its time limit."""
     if task.mark:
         Path(task.mark).touch()
+    if task.time_limit is not None:
+        # A thread of C: a fit that hangs may never release the interpreter.
+        faulthandler.dump_traceback_later(task.time_limit, exit=True, file=nowhere)
+
+
+def _run(task: Task, callbacks: Sequence[Callback], nowhere: TextIO) -> TrialResult:
+    """Run the trial of a task in a prepared process."""
     run = None
     begun = time.perf_counter()
     try:
         known, lease_seconds = _look_up(task)
         if known is not None:
             return known
-        for module in task.modules:
-            importlib.import_module(module)
-        problem = task.problem()
-        if _imported(task) | _warmed(problem) | _compiled(task, problem):
-            begun = time.perf_counter()
+        with exits_as_errors():
+            for module in task.modules:
+                importlib.import_module(module)
+            problem = task.problem()
+            if _imported(task) | _warmed(problem) | _compiled(task, problem):
+                begun = time.perf_counter()
+                _mark(task, nowhere)
         run = _start(task, lease_seconds)
         if not task.claims.confirm(task.key, run):
             return TrialResult(task.trial, elsewhere=True)
@@ -141,9 +166,6 @@ def run_task(task: Task, callbacks: Sequence[Callback] = ()) -> TrialResult:
         if run is None:  # nothing was fitted yet, and there is no run to record that
             return _failed(task, message)
         return TrialResult(task.trial, None, message, not run.lost)
-    finally:
-        if task.mark:
-            Path(task.mark).unlink(missing_ok=True)
     return TrialResult(task.trial, row, "", not run.lost, time.perf_counter() - begun)
 
 
@@ -154,6 +176,11 @@ def lost(task: Task) -> TrialResult:
         "when the system kills it for using too much memory"
     )
     return _failed(task, error)
+
+
+def timed_out(task: Task) -> TrialResult:
+    """Record a fit as failed that took longer than its limit."""
+    return _failed(task, f"FitTimeLimit: the fit had not ended after {task.time_limit:g} seconds")
 
 
 def _failed(task: Task, error: str) -> TrialResult:
