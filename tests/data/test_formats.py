@@ -203,12 +203,14 @@ def test_what_is_wrong_with_arrays_of_a_file():
     np.savez("names.npz", data=X, target=[1, 2])
     np.savez("objects.npz", X=X, y=np.array([None, "b"]))
     np.savez("few.npz", X=X, y=[1])
+    np.savez("gap.npz", X=X, y=[1, np.nan])
     np.savez("none.npz", X=X)
     Path("cut.npz").write_bytes(Path("names.npz").read_bytes()[:99])
     for name, message in {
         "names": "it has no X, the series, but data, target; say --value NAME",
         "objects": "an array holds Python objects; save numbers and text",
         "few": r"y has shape \(1,\), expected \(2,\)",
+        "gap": "y is missing for series 1; leave it out",
         "none": "it has no y, the labels, but X; say --label NAME",
         "cut": "cannot be read",
     }.items():

@@ -247,6 +247,9 @@ def test_ids_among_steps_without_numbers_are_known_by_name():
         [f"{axis}{i}" for axis in "xy" for i in range(30)],
         [f"{channel}{i}" for channel in ("a", "b") for i in range(29)] + ["c0", "c1"],
         [chr(97 + i // 26) + chr(97 + i % 26) for i in range(60)],
+        ["t", *(f"t+{i}" for i in range(1, 60))],
+        [*(f"t-{i}" for i in range(59, 0, -1)), "t"],
+        ["value", *(f"value.{i}" for i in range(1, 60))],
     ],
 )
 def test_steps_are_not_mistaken_for_ids(steps):
@@ -280,7 +283,7 @@ def test_a_channel_that_is_constant_within_every_series_is_warned_of(values):
     assert warned(X) == ""
 
 
-@pytest.mark.parametrize("name", ["id", "subject", "case_id", "index", "Unnamed: 0"])
+@pytest.mark.parametrize("name", ["id", "pid", "subject", "case_id", "idx", "Unnamed: 0"])
 def test_a_channel_of_whole_numbers_that_is_named_like_an_id_is_warned_of(name):
     assert f"within any series: [{name!r}]" in warned(with_channel(np.arange(40), name))
     assert warned(with_channel(RNG.normal(size=40), name)) == ""
@@ -299,6 +302,10 @@ def test_a_channel_of_whole_numbers_that_is_named_like_an_id_is_warned_of(name):
 )
 def test_channels_are_not_mistaken_for_ids(values, n):
     assert warned(with_channel(values, n=n)) == ""
+
+
+def test_counts_of_users_are_not_mistaken_for_ids():
+    assert warned(with_channel(np.arange(40), "users")) == ""
 
 
 def test_arrays_have_no_columns_to_leave_out():

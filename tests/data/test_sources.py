@@ -70,6 +70,14 @@ def test_columns_keep_their_names_from_table_to_table():
     np.testing.assert_array_equal(found.X[1], expected[1])
 
 
+def test_names_that_a_model_was_trained_on_may_be_numbers():
+    for names in (["400", "400.5", "401"], ["9", "8", "7"], ["0", "1", "2"]):
+        trained = TableSchema(label="y", value=tuple(names))
+        Path("x.csv").write_text(f"{','.join(names)}\n5,6,7\n1,2,3\n")
+        X = read_source("x.csv", trained=trained, labelled=False).X
+        np.testing.assert_array_equal(X, [[[5, 6, 7]], [[1, 2, 3]]])
+
+
 def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
     trained = TableSchema(case="id", time="t", value=("a",), label="y")
     Path("x.csv").write_text("id,t,a\n1,0,5\n")
@@ -86,10 +94,7 @@ def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
 def test_a_file_without_names_is_not_read_as_the_table_that_a_model_had():
     trained = TableSchema(label="y", value=("0", "1"))
     Path("x.csv").write_text("0.5,0.25\n1,3\n")
-    with (
-        pytest.warns(UserWarning, match="no line with the names"),
-        pytest.raises(ValueError, match="the table that the model was trained on has one: add it"),
-    ):
+    with pytest.raises(ValueError, match=r"lacks the columns that the model .* add --no-header"):
         read_source("x.csv", trained=trained, labelled=False)
     meant = read_source("x.csv", TableSchema(header=False), trained=trained, labelled=False)
     assert meant.X.tolist() == [[[0.5, 0.25]], [[1, 3]]]

@@ -273,7 +273,12 @@ def test_numbers_read_as_names_are_said(read, first):
         (
             "1,2,3\n4,5,6\n",
             {**LONG, "header": False},
-            "which are numbers: its first line must have the names",
+            "the positions of its columns, since no line has their names",
+        ),
+        (
+            "a,0,0.5,x\n",
+            {"case": "0", "time": "1", "label": "3", "header": True},
+            "If its first line has values, add --no-header, and name columns by their positions",
         ),
         ("Id,t,a,class\n1,2,3,4\n", LONG, r"columns: 'id' \(did you mean 'Id'\?\), 'y'\. It has"),
         ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),

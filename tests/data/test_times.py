@@ -177,7 +177,9 @@ def test_times_without_an_order_are_refused_wherever_they_order_a_series(times):
         lambda: to_padded([pd.DataFrame({"v": [0.0, 1, 2]}, index=index)], index=True),
         lambda: pad_times([index], lengths(3)),
     ):
-        with pytest.raises(ValueError, match=r"pd\.to_(datetime|numeric)|that is no date"):
+        with pytest.raises(
+            ValueError, match=r"pd\.to_(datetime|numeric|timedelta)|astype\(int\)|that is no date"
+        ):
             read()
 
 
@@ -193,6 +195,13 @@ def test_times_with_an_order_are_sorted_by_it(times):
     )
     with pytest.raises(ValueError, match="steps of series 'a' are not sorted"):
         to_padded(shuffled.set_index(["case", "time"]))
+
+
+def test_times_in_half_precision_of_which_pandas_has_no_index():
+    times = np.array([8, 9, 10], dtype=np.float16)
+    assert pad_times(times, lengths(3))[0].tolist() == [[0, 1, 2]]
+    (x,) = from_long(as_long(times), case="case", time="time", value="value")
+    assert x.index.tolist() == [8, 9, 10]
 
 
 def test_ordered_categories_sort_a_series_but_have_no_distances():

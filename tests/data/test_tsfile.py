@@ -287,12 +287,18 @@ def test_series_with_time_stamps(read, line_end):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("(0,1),(0,2):a", "a time is missing, or there twice"),
+        ("(0,1),(0,2):a", "a time is missing, infinite, or there twice"),
         ("(nan,1):a", "a time is missing"),
-        ("(noon,1):a", "a time is neither a number nor a date"),
-        ("(01/02/2024,1):a", "a time is neither a number nor a date"),
+        ("(inf,1):a", "a time is missing, infinite"),
+        ("(noon,1):a", "times that are not all numbers are text, such as 'noon'"),
+        ("(01/02/2024,1):a", "such as '01/02/2024', which sorts as text and not by time$"),
+        ("(2024-01-01T00:00Z,1),(2024-01-02,2):a", "dates with and without a time zone"),
+        (
+            "(2024-01-01T00:00Z,1):(2024-01-01,2):a",
+            "some times are dates and others dates with an offset from UTC",
+        ),
         ("(0,x):a", "'x' is not a number"),
-        ("(0,1):(2024-01-01,2):a", "some times are numbers and others dates"),
+        ("(0,1):(2024-01-01,2):a", "some times are dates and others numbers"),
         ("(0,1)", r"expected channels of \(time,value\)"),
         ("0,1:a", r"expected channels of \(time,value\)"),
         ("(0,1):c", "'c', which is not a label"),

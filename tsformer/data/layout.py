@@ -34,15 +34,15 @@ _MOST_COLUMNS, _MOST_ROWS = 20, 100_000
 #: Series that are looked at.
 _MOST_SERIES = 50
 #: Words of a name that say that a column has ids,
-_ID = {"id", "ids", "uid", "uuid", "guid", "identifier"}
+_ID = {"id", "ids", "pid", "uid", "uuid", "guid", "identifier"}
 #: and what ids are of: alone they are the name of such a column, or with a word for number.
 _ID_OF = (
     *("case", "client", "customer", "individual", "instance", "participant", "patient", "person"),
     *("record", "row", "sample", "series", "subject", "user"),
 )
-_ID_NAME = re.compile(f"({'|'.join(_ID_OF)})s?(id|index|key|no|nr|num|number|code|name)?")
+_ID_NAME = re.compile(f"({'|'.join(_ID_OF)})(s?(id|index|key|no|nr|num|number|code|name))?")
 #: Columns that pandas makes of an index.
-_INDEX = re.compile(r"index|level_\d+|unnamed: \d+")
+_INDEX = re.compile(r"index|idx|level_\d+|unnamed: \d+")
 #: Most columns of a wide table that are named otherwise than its steps.
 _MOST_ODD = 3
 
@@ -160,12 +160,15 @@ def id_columns(names: Sequence[Any]) -> list[Any]:
     """
     stems = [_stem(name) for name in names]
     counts = Counter(stems)
-    (_, most), *_ = counts.most_common(1)
+    (usual, most), *_ = counts.most_common(1)
     odd = most >= max(len(names) - _MOST_ODD, 5)
+    first = re.sub(r"\W*#", "", usual)  # of t, t+1, ..., and of value, value.1, ... by pandas
     return [
         name
         for name, stem in zip(names, stems, strict=True)
-        if len(names) > 1 and counts[stem] == 1 and (odd or _is_id(name))
+        if len(names) > 1
+        and counts[stem] == 1
+        and ((odd and stem != (first or None)) or _is_id(name))
     ]
 
 

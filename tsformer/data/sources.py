@@ -107,17 +107,13 @@ def read_source(
     suffix = ending(path)
     schema = schema or TableSchema()
     columns = (trained or TableSchema()).updated(schema)
+    if trained and columns.header is None:
+        columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
     if columns.time is None and holds_lists(path):
         return _read_lists(path, columns, labelled)
     if is_table(source):
         by_model = bool(trained and not schema)
         found = read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
-        if trained and columns.header is None and found.schema.header is False:
-            raise ValueError(
-                f"{path} has no line with the names of its columns, and the table that the model "
-                "was trained on has one: add it, or say --no-header if columns of these positions "
-                "are meant"
-            )
         return Source(*found)
     if suffix == ".npz":
         return _read_npz(path, columns, labelled)
@@ -178,6 +174,9 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
                 f"{path}: {chosen[role]} has shape {array.shape}, expected {X.shape[:1]}, an entry "
                 "for each series"
             )
+        if array.dtype.kind in "fmM" and np.isnan(array).any():
+            row = int(np.isnan(array).argmax())
+            raise ValueError(f"{path}: {chosen[role]} is missing for series {row}; leave it out")
     texts = {role: array.astype(str) for role, array in read.items()}
     cases = texts["case"].tolist() if "case" in texts else None
     schema = replace(schema, value=(str(chosen["value"]),), label=chosen["label"] or schema.label)

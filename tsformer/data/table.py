@@ -308,7 +308,7 @@ def _complete(
     named, known = set(schema.columns), {*names, *(() if labelled else (schema.label,))}
     missing = [name for name in schema.columns if name not in known]
     if missing:
-        _refuse_missing(missing, names, path, by_model)
+        _refuse_missing(missing, names, path, by_model, schema.header)
     others = [name for name in names if name not in named]
     if schema.value is None:
         if "" in others:
@@ -348,10 +348,12 @@ def _complete(
     return schema
 
 
-def _refuse_missing(missing: list[str], names: list[str], path: Path, by_model: bool) -> NoReturn:
+def _refuse_missing(
+    missing: list[str], names: list[str], path: Path, by_model: bool, header: bool | None
+) -> NoReturn:
     said = []
     for name in missing[:10]:
-        near = nearest(name, names)
+        near = nearest(name, names) if header is not False else []
         said.append(f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name))
     if len(missing) > 10:
         said.append(f"{len(missing) - 10} more")
@@ -361,8 +363,13 @@ def _refuse_missing(missing: list[str], names: list[str], path: Path, by_model: 
     if other:
         spelled = {"\t": "tab", " ": "space"}.get(other, repr(other))
         hint += f". If that is its separator, add --sep {spelled}"
-    elif all(_is_number(name) for name in names):
-        hint += ", which are numbers: its first line must have the names of the columns"
+    elif header is False:
+        hint += ", the positions of its columns, since no line has their names"
+    elif any(map(_is_number, names)):
+        hint += (
+            ". If its first line has values, add --no-header, and name columns by their positions, "
+            "0 for the first"
+        )
     raise ValueError(
         f"{path} lacks the column{'s' * (len(missing) > 1)}{trained}: {', '.join(said)}.{hint}"
     )

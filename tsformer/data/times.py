@@ -25,6 +25,8 @@ _CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_dateti
 
 def ordered_times(times: Any, name: str) -> pd.Index:
     """Return times in a type that sorts by time."""
+    if getattr(times, "dtype", None) == np.float16:  # pandas has no index of them
+        times = np.asarray(times, dtype=np.float32)
     index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
     if isinstance(index, pd.MultiIndex):
         index = index.to_flat_index()
@@ -58,9 +60,14 @@ def ordered_times(times: Any, name: str) -> pd.Index:
                 return numbers if numbers.dtype.kind in "iuf" else numbers.astype(np.float64)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"{name}, such as {_first(index)}, have no order: {error}") from error
+    convert = {
+        "boolean": "convert them with astype(int)",
+        "bytes": f'decode them with .str.decode("utf-8") and {_CONVERT}',
+        "time": "convert them with pd.to_timedelta(times.astype(str))",
+    }.get(kind, _CONVERT)
     raise ValueError(
         f"{name} must be numbers or dates; got {kind} values of type {dtype}, such as "
-        f"{_first(index)}: {_CONVERT}"
+        f"{_first(index)}: {convert}"
     )
 
 

@@ -37,6 +37,7 @@ from tsformer._names import shortened
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids
 from tsformer.data.text import open_text
+from tsformer.data.times import ordered_times
 
 __all__ = ["DatasetError", "TsSummary", "read_ts", "summarise_ts", "writable_labels", "write_ts"]
 
@@ -347,18 +348,20 @@ def _read_timed(
         index: Any
         try:
             if not all(map(_is_plain, times)):
-                raise ValueError("a digit that is not ASCII")
+                raise ValueError("a digit is not ASCII")
             try:
-                index = pd.Index([float(time) for time in times])
+                numbers = np.array(times, dtype=np.float64)
+                index = pd.Index(np.where(np.isfinite(numbers), numbers, np.nan))
             except ValueError:
-                index = pd.to_datetime(times, format="ISO8601")
+                index = ordered_times(times, "times that are not all numbers")
         except ValueError as error:
-            lines.refuse(f"channel {i + 1}: a time is neither a number nor a date: {error}")
+            lines.refuse(f"channel {i + 1}: {str(error).partition(';')[0]}")
         if index.hasnans or index.has_duplicates:
-            lines.refuse(f"channel {i + 1}: a time is missing, or there twice")
+            lines.refuse(f"channel {i + 1}: a time is missing, infinite, or there twice")
         series[i] = pd.Series(values, index=index)
-    if len({each.index.dtype.kind for each in series.values()} | _kind(first)) > 1:
-        lines.refuse("some times are numbers and others dates")
+    tables = [*series.values(), *([] if first is None else [first])]
+    if len(clocks := sorted({_clock(each.index) for each in tables})) > 1:
+        lines.refuse(f"some times are {clocks[0]} and others {clocks[1]}")
     table = pd.DataFrame(series).sort_index()
     header.channels = header.channels or table.shape[1]
     if table.shape[1] != header.channels:
@@ -366,9 +369,11 @@ def _read_timed(
     return table
 
 
-def _kind(table: pd.DataFrame | None) -> set[str]:
-    """Return the kind of times of a table."""
-    return set() if table is None else {table.index.dtype.kind}
+def _clock(index: pd.Index) -> str:
+    """Return what times count by."""
+    if not isinstance(index, pd.DatetimeIndex):
+        return "numbers"
+    return "dates" if index.tz is None else "dates with an offset from UTC"
 
 
 def _take_target(lines: _Lines, fields: list[str]) -> float:
