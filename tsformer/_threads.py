@@ -63,8 +63,9 @@ class _Numbers:
                     self.before = self.thread.before
                 self.users += 1
             around = blocks[-1] if blocks else None
-            if isinstance(n_threads, Integral) and n_threads >= 1 and n_threads is not True:
-                block = _Block(int(n_threads), int(n_threads), automatic=False)
+            number = _as_number(n_threads)
+            if number is not None:
+                block = _Block(number, number, automatic=False)
             elif n_threads is None and around is not None:
                 block = around
             elif most is not None:
@@ -117,6 +118,13 @@ class _Numbers:
         if self.users and not self._blocks():
             torch.set_num_threads(self.before)
         self.users = int(bool(self._blocks()))
+
+
+def _as_number(n_threads: object) -> int | None:
+    """Return a number of threads, or None for "auto" and for what `fit` rejects."""
+    if isinstance(n_threads, bool) or not isinstance(n_threads, Integral):
+        return None
+    return int(n_threads) if int(n_threads) >= 1 else None
 
 
 _NUMBERS = _Numbers()

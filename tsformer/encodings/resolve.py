@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tsformer._sums import check_options, part_names, share_out
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
+from tsformer.encodings.checked import hooks_of
 from tsformer.encodings.registry import find
 
 __all__ = ["EncodingSpec", "EncodingStack", "resolve"]
@@ -113,9 +114,10 @@ class EncodingStack(nn.Module):
         """Return the hooks of each block for one forward pass; a bias of times is computed once."""
         columns: list[list[Hooks]] = []
         for part in self.parts:
-            copies: list[Any] = list(part)  # type: ignore[call-overload]
+            modules: list[Any] = list(part)  # type: ignore[call-overload]
+            copies = [hooks_of(each) for each in modules]
             if len(copies) == 1:
-                shared = SharedBias(copies[0]) if copies[0].bias_of_times else copies[0]
+                shared = SharedBias(copies[0]) if modules[0].bias_of_times else copies[0]
                 copies = [shared] * self.n_layers
             columns.append(copies)
         return [_chained(parts) for parts in zip(*columns, strict=True)]
@@ -128,7 +130,7 @@ class EncodingStack(nn.Module):
         a convolution.
         """
         for part in self.parts:
-            x = part[0].embed(x, t)  # type: ignore[index]
+            x = hooks_of(part[0]).embed(x, t)  # type: ignore[index]
             if mask is not None:
                 x = x * mask[..., None]
         return x
@@ -172,6 +174,7 @@ def _make(
     if isinstance(factory, type) and issubclass(factory, PositionalEncoding):
         label = factory.name or factory.__name__
         check_options(label, _options(factory), params, argument="encoding_params")
+    _check_sizes(factory)
     made = factory(**sizes, **params)
     if not isinstance(made, PositionalEncoding):
         raise TypeError(
@@ -179,6 +182,23 @@ def _make(
             "it must return a PositionalEncoding"
         )
     return made
+
+
+def _check_sizes(factory: Callable[..., PositionalEncoding]) -> None:
+    """Raise TypeError for a class or factory that does not take the sizes of the model."""
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # some callables of C have no signature
+        return
+    kinds = {each.kind for each in parameters.values()}
+    missing = [name for name in _SIZES if name not in parameters]
+    if missing and inspect.Parameter.VAR_KEYWORD not in kinds:
+        name = getattr(factory, "__qualname__", repr(factory))
+        constructor = "the constructor of " if isinstance(factory, type) else ""
+        raise TypeError(
+            f"{constructor}{name} must take {', '.join(_SIZES)} as keywords, as in "
+            f"(*, {', '.join(_SIZES)}); it lacks {', '.join(missing)}"
+        )
 
 
 def _options(cls: type[PositionalEncoding]) -> list[str]:

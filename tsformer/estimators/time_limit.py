@@ -193,11 +193,12 @@ class GrowingConvolutions:
         if part.scaling == "auto":  # its trials have the fewest features
             done += 2 * _cost(n_series, *FEWEST)
         measured = transformer.stem == "conv"
-        chosen = [
-            measured and transformer.scaling == "auto" and SCALING_TRIAL,
-            measured and transformer.augmentation == "auto" and AUGMENTATION_TRIAL,
+        choices = {"scaling": SCALING_TRIAL, "augmentation": AUGMENTATION_TRIAL}
+        costs = [
+            2 * _cost(min(n_series, most), n_features, n_groups)
+            for name, (most, n_features, n_groups) in choices.items()
+            if measured and isinstance(asked := getattr(transformer, name), str) and asked == "auto"
         ]
-        costs = (2 * _cost(min(n_series, most), *sizes) for most, *sizes in filter(None, chosen))
         return seconds * sum(costs) / done
 
     def _larger(self, end: float) -> float | None:
