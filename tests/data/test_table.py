@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pandas as pd
@@ -483,3 +484,17 @@ def test_series_of_a_long_table_may_have_no_label(tmp_path):
     path.write_text("case,t,v,y\nA,1,2,one\nA,2,3,\n")
     with pytest.raises(ValueError, match="A"):
         read_table(path, schema, labelled=True, partly=True)
+
+
+@pytest.mark.slow
+def test_a_table_of_many_columns_takes_little_longer_than_pandas(tmp_path):
+    path, n_steps = tmp_path / "wide.csv", 20_000
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, n_steps)).round(4))
+    table.add_prefix("t").assign(label=["1", "NA"] * 3).to_csv(path, index=False)
+    start = process_time()
+    pd.read_csv(path)
+    middle = process_time()
+    found = read_table(path, TableSchema(label="label"), labelled=True)
+    assert process_time() - middle < 4 * (middle - start)
+    np.testing.assert_array_equal(found.X[:, 0], table)
+    assert found.y.tolist() == ["1", "NA"] * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 import torch
 
@@ -96,3 +98,15 @@ def test_memory_does_not_grow_with_the_responses(monkeypatch):
     sizes.clear()
     convolutions(torch.randn(2, 9000, 1, generator=seeded(2)))
     assert max(sizes) <= 84 * 1024
+
+
+@pytest.mark.slow
+def test_time_grows_with_the_length_and_no_faster():
+    def seconds(length: int) -> float:
+        x = torch.randn(1, length, 1, generator=seeded(1))
+        start = process_time()
+        made(x, n_features=504, n_groups=2)
+        return process_time() - start
+
+    seconds(4096)  # libraries initialise themselves
+    assert seconds(65_536) < 8 * min(seconds(16_384) for _ in range(2))

@@ -68,11 +68,11 @@ def arrow_library(what: str) -> Iterator[None]:
 
 def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list[str]:
     """Return the columns with lists in their cells."""
+    objects = set(table.columns[[kind == "O" for kind in table.dtypes]])
     found = []
     for name in table.columns if names is None else names:
-        column = table[name]
-        known = column[column.notna()] if column.dtype == object else column[:0]
-        if len(known) and isinstance(known.iloc[0], (list, np.ndarray)):
+        known = table[name].dropna() if name in objects else None
+        if known is not None and len(known) and isinstance(known.iloc[0], (list, np.ndarray)):
             found.append(name)
     return found
 

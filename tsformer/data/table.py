@@ -11,7 +11,7 @@ import csv
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -391,9 +391,6 @@ def _read_text(
         schema = _complete(schema, names, path, labelled, by_model)
         texts = [schema.case, schema.channel, schema.label, schema.group]
         texts += [schema.time] if schema.time_format is not None else []
-        missing: Mapping[Any, list[str]] = {
-            name: [""] if name in texts else MISSING for name in {*schema.columns, *texts} - {None}
-        }
         with warnings.catch_warnings(), unpacking(path):
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
@@ -403,15 +400,16 @@ def _read_text(
                 names=None if header else names,
                 skiprows=before,
                 decimal=schema.decimal or ".",
-                dtype={name: str for name in texts if name in names},
+                converters={name: _text for name in texts if name in names},
                 encoding="utf-8-sig",
                 skipinitialspace=sep != "\t",
                 keep_default_na=False,
-                na_values=missing,
+                na_values=MISSING,
                 index_col=False,  # else the first column is one, where rows have too many fields
                 low_memory=False,
                 float_precision="round_trip",
             )
+            table = table.copy()  # columns of one array, of which many are read at once
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
@@ -458,6 +456,11 @@ def _refuse_nul_characters(path: Path) -> None:
                     f"{path} is not UTF-8 text; save it as CSV in UTF-8: line {number} has a NUL "
                     "character"
                 )
+
+
+def _text(cell: str) -> str | None:
+    """Return a cell as it is spelled, None if it is empty."""
+    return cell or None
 
 
 def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:
