@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-for library in ("typer", "rich"):
-    pytest.importorskip(library, reason='needs the extra "cli"')
+pytest.importorskip("rich", reason='needs the extra "cli"')
+typer = pytest.importorskip("typer", reason='needs the extra "cli"')
 
 from tsformer.cli.printing import markdown, study_bar, table  # noqa: E402
-from tsformer.cli.studies import _list_missing  # noqa: E402
+from tsformer.cli.studies import finish  # noqa: E402
 from tsformer.studies import Progress  # noqa: E402
 
 ERROR = f"ValueError: no such\nvalue of {'a long option ' * 12}"
@@ -25,8 +25,12 @@ def test_a_fit_that_raises_has_one_line_however_long(capsys: pytest.CaptureFixtu
         show(Progress("fit-end", 1, 1, 0, 1, trial=fit, error=ERROR))
     assert capsys.readouterr().err.splitlines() == [f"{fit}  {LINE}"]
     row = {"dataset": "Coffee", "method": "rocket", "seed": 0, "error": ERROR}
-    comparison: Any = SimpleNamespace(failures=pd.DataFrame([row]), unrecorded=pd.DataFrame())
-    _list_missing(comparison)
+    comparison: Any = SimpleNamespace(
+        failures=pd.DataFrame([row]), unrecorded=pd.DataFrame(), results=pd.DataFrame()
+    )
+    with pytest.raises(typer.Exit) as stopped:
+        finish(comparison)
+    assert stopped.value.exit_code == 2
     assert capsys.readouterr().out.splitlines() == [f"failed: Coffee  rocket  0  {LINE}"]
 
 
