@@ -569,8 +569,6 @@ def estimator_works(device: torch.device, *, kind: str) -> str:
         estimator = TSTransformerClassifier(**small, early_stopping=True)
     elif kind == "members":
         estimator = TSTransformerClassifier(**small, n_estimators=3)
-    elif kind == "varied members":
-        estimator = TSTransformerClassifier(**small, n_estimators=2, members="varied")
     elif kind == "regressor":
         estimator, target = TSTransformerRegressor(**small), X.mean(axis=(1, 2))
     elif kind == "random convolutions":
@@ -582,8 +580,6 @@ def estimator_works(device: torch.device, *, kind: str) -> str:
         X = (X > 0).astype(int)[:, :1]
         estimator = TSTransformerClassifier(**small, stem="embedding")
     with graphs_are_used():
-        alike = "ignore" if kind == "varied members" else "error"
-        warnings.filterwarnings(alike, ".*train one after another", UserWarning)
         estimator.fit(X, target)
     assert same_device(estimator.device_, device), estimator.device_
     predict = getattr(estimator, "predict_proba", estimator.predict)
@@ -650,7 +646,7 @@ def explanations_are_those_of_the_cpu(device: torch.device, *, method: str) -> s
 
 def _checks() -> dict[str, Callable[[torch.device], str]]:
     checks: dict[str, Callable[[torch.device], str]] = {}
-    kinds = ["classifier", "members", "regressor", "random convolutions", "varied members"]
+    kinds = ["classifier", "members", "regressor", "random convolutions"]
     kinds += ["pretrained, masked", "pretrained, contrastive", "codes"]
     for kind in kinds:
         checks[f"estimator: {kind}"] = partial(estimator_works, kind=kind)

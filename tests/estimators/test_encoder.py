@@ -303,7 +303,7 @@ def test_a_pipeline_pretrains_inside_the_fold(waves):
 
 
 def test_members_are_concatenated_and_usable_alone(waves):
-    encoder = TSTransformerEncoder(**SMALL, n_estimators=2, members="varied").fit(waves)
+    encoder = TSTransformerEncoder(**SMALL, n_estimators=2).fit(waves)
     embedded = encoder.transform(waves)
     parts = [member.transform(waves) for member in encoder.estimators_]
     np.testing.assert_array_equal(embedded, np.concatenate(parts, axis=1))

@@ -115,7 +115,6 @@ def test_quality_is_the_number_of_members():
     assert ensemble.QUALITIES == {"fast": 1, "good": 2, "best": 4}
     clf = make("best", {"max_epochs": 1}).fit(X, Y)
     assert len(clf.transformer_.models_) == 4
-    assert clf.transformer_.members == "alike"
 
 
 def test_the_score_of_each_part_stands_beside_that_of_the_whole(fitted):

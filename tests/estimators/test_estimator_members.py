@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from tsformer import TSTransformerRegressor
+from tsformer import TSEnsembleClassifier, TSTransformerClassifier, TSTransformerRegressor
 from tsformer.estimators.frameworks import SktimeTSTransformerClassifier
 from tsformer.export import to_torch_export
 from tsformer.training import Callback, History
@@ -207,3 +207,54 @@ def test_processes_give_the_same_members(make, italy):
     in_turn = make(n_estimators=2).fit(X, y).predict_proba_members(X)
     by_process = make(n_estimators=2, n_jobs=2).fit(X, y).predict_proba_members(X)
     np.testing.assert_allclose(by_process, in_turn, atol=1e-5)
+
+
+class FailsAfter(Callback):
+    """Counts the epochs of all members, and raises at the end of the given one; never for 0."""
+
+    def __init__(self, last_epoch: int):
+        self.last_epoch = last_epoch
+        self.n_epochs = 0
+
+    def on_epoch_end(self, state):
+        self.n_epochs += 1
+        if self.n_epochs == self.last_epoch:
+            raise OSError("no power")
+
+
+def of_members(**parameters) -> TSTransformerClassifier:
+    return TSTransformerClassifier(**parameters, n_estimators=3, random_state=0)
+
+
+def as_part_of_an_ensemble(**parameters) -> TSEnsembleClassifier:
+    return TSEnsembleClassifier(
+        "good",
+        transformer_params=parameters,
+        convolution_params={"n_features": 168},
+        random_state=0,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:resume=True found no checkpoint")  # members not begun
+@pytest.mark.parametrize(
+    ("make", "n_members"), [(of_members, 3), (as_part_of_an_ensemble, 2)], ids=["members", "part"]
+)
+def test_what_was_interrupted_goes_on_in_the_member_that_it_stopped_in(make, n_members, tmp_path):
+    """All parts of the default are used: mixing, warping, pooled windows, the norm of the head."""
+    series = np.random.default_rng(1).normal(size=(20, 1, 64)).cumsum(axis=2)
+    labels = np.arange(20) % 2
+    options = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 4, "batch_size": 5}
+    options |= {
+        "augmentation": "warp+cutmix",
+        "augmentation_params": {"warp": {"p": 0.5}},
+        "stem_params": {"n_tokens": 16},
+    }
+    whole = make(**options, callbacks=[FailsAfter(0)]).fit(series, labels)
+
+    kept = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
+    with pytest.raises(OSError, match="no power"):
+        make(**options, **kept, callbacks=[FailsAfter(6)]).fit(series, labels)
+    counter = FailsAfter(0)
+    resumed = make(**options, **kept, resume=True, callbacks=[counter]).fit(series, labels)
+    assert counter.n_epochs == 4 * n_members - 6 + 1, "only the epoch of the failure is repeated"
+    np.testing.assert_array_equal(resumed.predict_proba(series), whole.predict_proba(series))

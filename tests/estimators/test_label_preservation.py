@@ -161,24 +161,16 @@ BOTH = Sum([Warp(), CutMix()])
 @pytest.mark.slow
 def test_auto_does_not_warp_where_that_harms():
     clf = fitted()
-    assert clf.augmentations_ == [CutMix()]
+    assert clf.augmentation_ == CutMix()
     plain = fitted(augmentation="cutmix")
     np.testing.assert_array_equal(clf.predict_proba(FREQUENCY), plain.predict_proba(FREQUENCY))
-    assert fitted(SHAPE).augmentations_ == [BOTH]
+    assert fitted(SHAPE).augmentation_ == BOTH
     mild = fitted(augmentation_params={"warp": {"sigma": 0.0, "p": 0.25}})
-    assert mild.augmentations_ == [Sum([Warp(sigma=0.0, p=0.25), CutMix()])]
+    assert mild.augmentation_ == Sum([Warp(sigma=0.0, p=0.25), CutMix()])
 
 
 def test_what_is_asked_for_by_name_is_done():
-    assert fitted(augmentation="warp").augmentations_ == [Warp()]
-
-
-@pytest.mark.slow
-def test_members_decide_alike_and_each_knows_its_own():
-    varied = fitted(SHAPE, n_estimators=2, members="varied")
-    assert varied.augmentations_ == [BOTH, None]
-    assert [member.augmentations_ for member in varied.estimators_] == [[BOTH], [None]]
-    assert fitted(n_estimators=2).augmentations_ == [CutMix(), CutMix()]
+    assert fitted(augmentation="warp").augmentation_ == Warp()
 
 
 @pytest.mark.slow
@@ -187,7 +179,7 @@ def test_series_without_weight_do_not_decide(weight, chosen):
     X, y = np.concatenate([SHAPE, FREQUENCY]), np.concatenate([Y, Y + 2])
     clf = TSTransformerClassifier(**SMALL)
     clf.fit(X, y, sample_weight=np.where(y < 2, weight, 1.0))
-    assert clf.augmentations_ == [chosen]
+    assert clf.augmentation_ == chosen
 
 
 @pytest.mark.slow
@@ -197,7 +189,7 @@ def test_series_without_weight_do_not_decide(weight, chosen):
 )
 def test_with_many_classes_fewer_series_are_mixed(n_classes, params, p):
     clf = fitted(SHAPE, np.arange(N) % n_classes, augmentation_params=params)
-    assert clf.augmentations_ == [Sum([Warp(), CutMix(p=p)])]
+    assert clf.augmentation_ == Sum([Warp(), CutMix(p=p)])
 
 
 @pytest.mark.slow
@@ -207,5 +199,5 @@ def test_with_many_classes_fewer_series_are_mixed(n_classes, params, p):
 def test_of_many_series_a_hundred_are_mixed_in_an_epoch(n, params, p):
     X = np.random.default_rng(0).normal(size=(n, 1, 12))
     clf = fitted(X, np.arange(n) % 2, augmentation_params=params)
-    (mixed,) = (part for part in clf.augmentations_[0].parts if isinstance(part, CutMix))
+    (mixed,) = (part for part in clf.augmentation_.parts if isinstance(part, CutMix))
     assert mixed == CutMix(p=p)

@@ -75,7 +75,6 @@ WRONG = [
     ("augmentation", 3, TypeError, "augmentation must be a name"),
     ("augmentation_params", {"P": 1}, ValueError, "unknown option .*'P'"),
     ("augmentation_params", [1], TypeError, r"augmentation_params must be a dict or None; got"),
-    ("members", "vared", ValueError, "unknown members 'vared': did you mean 'varied'"),
     ("init_from", 3, TypeError, "init_from must be a TSTransformerEncoder or another transformer"),
     ("init_from", "nowhere", FileNotFoundError, "there is no saved estimator at nowhere"),
     ("init_from", TSTransformerClassifier(), ValueError, "not fitted, and fitting it takes targe"),

@@ -39,7 +39,7 @@ ESTIMATORS = {
     "classifier": TSTransformerClassifier(**SMALL, class_weight={"a": 2.0}),
     "regressor": TSTransformerRegressor(**SMALL),
     "codes": TSTransformerClassifier(**SMALL, stem="embedding"),
-    "members": TSTransformerClassifier(**SMALL, n_estimators=2, members="varied"),
+    "members": TSTransformerClassifier(**SMALL, n_estimators=2),
     "convolutions": RandomConvolutionClassifier(**FEW),
     "ensemble": TSEnsembleClassifier(
         "fast", transformer_params=SMALL, convolution_params={**FEW, "scaling": "channel"}

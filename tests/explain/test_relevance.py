@@ -90,7 +90,7 @@ def test_any_encoding(encoding, everything, fit):
         {"pooling": "attention"},
         {"head_norm": None, "norm_first": False},
         {"views": "difference"},
-        {"n_estimators": 2, "members": "varied"},
+        {"n_estimators": 2},
         {"temperature": 2.5},
         {"stem_params": {"strides": (2, 2), "downsampling": "mean"}},
     ],

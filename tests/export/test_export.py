@@ -156,11 +156,6 @@ CASES = {
         {},
         {},
     ),
-    "members that differ in views, augmentation and encoding": (
-        {"n_estimators": 2, "members": "varied", "scaling": "channel", **ONE_DILATION},
-        {},
-        {},
-    ),
 }
 
 

@@ -49,10 +49,6 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
             *(gaps, times),
         ),
         "far_sizes": (TSTransformerClassifier(**SMALL).fit(far, y), far, None),
-        "varied_members": (
-            TSTransformerClassifier(**SMALL, n_estimators=3, members="varied").fit(X, y),
-            *(X, None),
-        ),
         "random_convolutions": (
             RandomConvolutionClassifier(336, n_groups=2, random_state=0).fit(gaps, y),
             *(gaps, None),

@@ -31,7 +31,6 @@ from tsformer.encodings.registry import find
 from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import (
-    VARIATIONS,
     check_parameters,
     make_augmentation,
     resolve_recipe,
@@ -118,7 +117,7 @@ class TransformerEstimator(SeriesEstimator):
 
     models_: list[TSTransformer]
     histories_: list[History]
-    augmentations_: list[Augmentation | None]
+    augmentation_: Augmentation | None
 
     #: Options of the conv stem in which the default of an estimator differs from that of the stem.
     _conv_params: ClassVar[dict[str, Any]] = {}
@@ -163,7 +162,6 @@ class TransformerEstimator(SeriesEstimator):
     validation_fraction: float
     n_iter_no_change: int
     n_estimators: int
-    members: str
     n_jobs: int | None
     n_threads: int | str
     callbacks: Sequence[Callback] | None
@@ -368,10 +366,8 @@ class TransformerEstimator(SeriesEstimator):
             self._warn_if_nothing_is_pretrained(source)
             self.preprocessor_ = self._make_preprocessor(scaling).fit(seen)
             max_len = int(seen.lengths.max())
-            models = [
-                self._drawn_model(self._model_config(max_len, member), weights_seed)
-                for member, (weights_seed, _, _) in enumerate(seeds)
-            ]
+            config = self._model_config(max_len)
+            models = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
             histories = [History() for _ in models]
             both = [each for each in (groups, unlabelled_groups) if each is not None]
             seen_groups = np.concatenate(both) if both else None
@@ -395,7 +391,7 @@ class TransformerEstimator(SeriesEstimator):
                 'that what was pretrained is never trained; use fewer, or say freeze="backbone"'
             )
         counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
-        augmentations = self._make_augmentations(
+        augmentation = self._make_augmentation(
             series.take(counted), targets[counted], _of(groups, counted)
         )
         plans = [
@@ -405,15 +401,13 @@ class TransformerEstimator(SeriesEstimator):
                 augmentation=augmentation,
                 pretrained=self._pretrained(names, plan.n_epochs),
             )
-            for augmentation, names, (_, training_seed, _) in zip(
-                augmentations, pretrained, seeds, strict=True
-            )
+            for names, (_, training_seed, _) in zip(pretrained, seeds, strict=True)
         ]
         validation = None
         if held_out is not None:
             validation = self._validation(*held_out, val_weights, plan.device)
         self.models_, self.device_, self.histories_ = models, plan.device, histories
-        self.augmentations_ = augmentations
+        self.augmentation_ = augmentation
         self._set_temperatures()
         return TrainingJob(
             models=models,
@@ -561,24 +555,19 @@ class TransformerEstimator(SeriesEstimator):
         views = resolve_recipe(self.get_params(deep=False))["views"]
         return Scaler(scaling, views=views, view_params=self.view_params)
 
-    def _make_augmentations(
+    def _make_augmentation(
         self, series: SeriesSource, targets: Targets, groups: Groups | None
-    ) -> list[Augmentation | None]:
-        """Return what each member is trained with; "auto" is fitted to the data."""
-        suited: dict[Augmentation, Augmentation | None] = {}
-        augmentations = []
-        for member in range(self.n_estimators):
-            own = self._member_parameters(member)
-            asked, params = own["augmentation"], own["augmentation_params"]
-            made = make_augmentation(resolve_recipe(own)["augmentation"], params)
-            if made is not None:
-                made.check(symbolic=self.stem == "embedding")
-                if isinstance(asked, str) and asked == "auto":
-                    if made not in suited:
-                        suited[made] = self._suited(made, params or {}, series, targets, groups)
-                    made = suited[made]
-            augmentations.append(made)
-        return augmentations
+    ) -> Augmentation | None:
+        """Return what members are trained with; "auto" is fitted to the data."""
+        asked, params = self.augmentation, self.augmentation_params
+        recipe = resolve_recipe(self.get_params(deep=False))
+        made = make_augmentation(recipe["augmentation"], params)
+        if made is None:
+            return None
+        made.check(symbolic=self.stem == "embedding")
+        if isinstance(asked, str) and asked == "auto":
+            return self._suited(made, params or {}, series, targets, groups)
+        return made
 
     def _suited(
         self,
@@ -594,15 +583,14 @@ class TransformerEstimator(SeriesEstimator):
         """
         return augmentation
 
-    def _model_config(self, max_len: int, member: int) -> ModelConfig:
-        """Return the configuration of a member for the output of `preprocessor_`."""
-        own = self._member_parameters(member)
+    def _model_config(self, max_len: int) -> ModelConfig:
+        """Return the configuration of models for the output of `preprocessor_`."""
         return ModelConfig(
             n_channels=self.preprocessor_.n_inputs,
             n_outputs=self._n_outputs(),
             max_len=max_len,
-            encoding=own["encoding"],
-            encoding_params=dict(own["encoding_params"] or {}),
+            encoding=self.encoding,
+            encoding_params=dict(self.encoding_params or {}),
             stem=self.stem,
             stem_params={
                 **(self._conv_params if self.stem == "conv" else {}),
@@ -626,13 +614,6 @@ class TransformerEstimator(SeriesEstimator):
         """Return a model with initial weights drawn from `seed`."""
         with seeded(seed, torch.device("cpu")):
             return self._make_model(config)
-
-    def _member_parameters(self, member: int) -> dict[str, Any]:
-        """Return the parameters that train a member alone, apart from `random_state`."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        if self.members == "varied":
-            parameters |= VARIATIONS[member % len(VARIATIONS)]
-        return parameters | {"n_estimators": 1, "members": "alike"}
 
     def _training_plan(
         self, *, n_cases: int, n_tokens: int, validated: bool, seed: int
@@ -669,7 +650,6 @@ class TransformerEstimator(SeriesEstimator):
         kept = [i for i, history in enumerate(self.histories_) if history] or [0]
         self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
         self.histories_ = [self.histories_[i] for i in kept]
-        self.augmentations_ = [self.augmentations_[i] for i in kept]
 
     def _check_same_shape(self) -> None:
         """Raise ValueError if a warm start cannot continue from the fitted models."""
@@ -679,16 +659,15 @@ class TransformerEstimator(SeriesEstimator):
                 f"n_estimators is {self.n_estimators}; set it to their number, or start from "
                 "scratch with warm_start=False"
             )
-        for member, model in enumerate(self.models_):
-            fitted = model.config
-            asked = self._model_config(fitted.max_len, member)
-            for name, value in vars(asked).items():
-                if getattr(fitted, name) != value:
-                    raise ValueError(
-                        f"warm_start=True continues from the fitted model, but {name} changed from "
-                        f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from "
-                        "scratch with warm_start=False"
-                    )
+        fitted = self.model_.config
+        asked = self._model_config(fitted.max_len)
+        for name, value in vars(asked).items():
+            if getattr(fitted, name) != value:
+                raise ValueError(
+                    f"warm_start=True continues from the fitted model, but {name} changed from "
+                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from "
+                    "scratch with warm_start=False"
+                )
 
     def _warn_if_nothing_is_pretrained(self, source: Any) -> None:
         """Warn if series without targets were to be pretrained on, and all have one."""
@@ -741,7 +720,7 @@ class TransformerEstimator(SeriesEstimator):
         tags.input_tags.categorical = self.stem == "embedding"
         return tags
 
-    # Ensemble members: models that differ in their seed, and if asked to in their recipe.
+    # Ensemble members: models that differ in their seed.
 
     @property
     def model_(self) -> TSTransformer:
@@ -765,16 +744,13 @@ class TransformerEstimator(SeriesEstimator):
         They share their models with this estimator. If its `random_state` is an int, that of each
         member is the int with which it can be trained alone.
         """
-        names = self.get_params(deep=False)
-        learned = {key: value for key, value in vars(self).items() if key not in names}
+        parameters = self.get_params(deep=False) | {"n_estimators": 1}
+        learned = {key: value for key, value in vars(self).items() if key not in parameters}
         members = []
         for i, (model, history) in enumerate(zip(self.models_, self.histories_, strict=True)):
-            parameters = self._member_parameters(i) | {"random_state": self._member_state(i)}
-            member = type(self)(**parameters)
+            member = type(self)(**parameters | {"random_state": self._member_state(i)})
             member.__dict__.update(learned)
             member.models_, member.histories_ = [model], [history]
-            if hasattr(self, "augmentations_"):  # a loaded estimator has none
-                member.augmentations_ = [self.augmentations_[i]]
             members.append(member)
         return members
 

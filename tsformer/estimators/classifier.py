@@ -191,10 +191,6 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         their initial weights, shuffling, dropout and augmentation; the first is the model of
         ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops on
         its own. They are trained one after another, or as `n_jobs` says.
-    members : {"alike", "varied"}, default="alike"
-        Whether members also differ in their recipe, so that their mistakes do. With "varied" every
-        second member is trained without augmentation, and every other pair with the encoding
-        "tape" in place of `encoding`. `estimators_` has each with its own parameters.
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members in parallel and share the threads; -1
         uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.
@@ -252,8 +248,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         The fitted torch module; for several members, that of the first.
     models_, histories_ : list
         Module and history of each member. After Ctrl-C, only of the members trained so far.
-    augmentations_ : list of Augmentation or None
-        What each member was trained with. It is not saved.
+    augmentation_ : Augmentation or None
+        What the model was trained with. It is not saved.
     temperatures_ : list of float
         What the logits of each member are divided by.
     estimators_ : list of TSTransformerClassifier
@@ -371,7 +367,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
                 'fitted first, as in init_from=TSTransformerEncoder(objective="contrastive", '
                 'objective_params={"sigma": 0}, stem="embedding")'
             )
-        own = self._member_parameters(0) | {"scaling": scaling}
+        own = self.get_params(deep=False) | {"n_estimators": 1, "scaling": scaling}
         names = TSTransformerEncoder().get_params(deep=False).keys() & own.keys()
         # An augmentation that was chosen for labels is no part of it, nor is what follows one run.
         left = {"augmentation", "augmentation_params", "callbacks", "head_norm", "warm_start"}
@@ -394,10 +390,10 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         self._set_temperatures()
 
     def _set_temperatures(self) -> None:
-        asked = self.temperature
-        mixed = [each is not None and each.mixes for each in self.augmentations_]
-        suited = [MIXED_TEMPERATURE if each else 1.0 for each in mixed]
-        self.temperatures_ = suited if asked == "auto" else [float(asked)] * len(mixed)
+        mixed = self.augmentation_ is not None and self.augmentation_.mixes
+        suited = MIXED_TEMPERATURE if mixed else 1.0
+        asked = suited if self.temperature == "auto" else float(self.temperature)
+        self.temperatures_ = [asked] * len(self.models_)
 
     @in_plain_torch
     def calibrate(

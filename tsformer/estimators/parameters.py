@@ -25,7 +25,6 @@ from tsformer.training import Callback
 from tsformer.training.plan import PRECISIONS
 
 __all__ = [
-    "VARIATIONS",
     "ClassifierParameters",
     "check_number",
     "check_parameters",
@@ -79,7 +78,6 @@ class ClassifierParameters(NamedParameters):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         n_estimators: int = 1,
-        members: str = "alike",
         n_jobs: int | None = 1,
         n_threads: int | str = "auto",
         callbacks: Sequence[Callback] | None = None,
@@ -127,7 +125,6 @@ class ClassifierParameters(NamedParameters):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.n_estimators = n_estimators
-        self.members = members
         self.n_jobs = n_jobs
         self.n_threads = n_threads
         self.callbacks = callbacks
@@ -211,21 +208,6 @@ def resolve_recipe(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"views": views, "augmentation": augmentation}
 
 
-#: ``members="varied"``: what each member in turn has in place of the estimator's own parameters.
-VARIATIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {"augmentation": None, "augmentation_params": None},
-    {"encoding": "tape", "encoding_params": None},
-    {
-        "encoding": "tape",
-        "encoding_params": None,
-        "augmentation": None,
-        "augmentation_params": None,
-    },
-)
-MEMBERS = ("alike", "varied")
-
-
 def make_augmentation(
     augmentation: AugmentationSpec | None, params: Mapping[str, Any] | None
 ) -> Augmentation | None:
@@ -262,7 +244,6 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "unlabelled": (None, "use"),
     "norm_first": (True, False),
     "early_stopping": ("auto", True, False),
-    "members": MEMBERS,
     "warm_start": (True, False),
     "precision": PRECISIONS,
     "compile": ("auto", True, False, "cuda-graphs"),

@@ -44,7 +44,7 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
     pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
     augmentation_params, init_from, freeze, n_epochs_frozen, pretrained_lr_scale, \
     max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
-    validation_fraction, n_iter_no_change, n_estimators, members, n_jobs, n_threads, callbacks, \
+    validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
         As in `TSTransformerClassifier`. The defaults were chosen for classification, and its parts
@@ -109,7 +109,6 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         n_estimators: int = 1,
-        members: str = "alike",
         n_jobs: int | None = 1,
         n_threads: int | str = "auto",
         callbacks: Sequence[Callback] | None = None,
@@ -153,7 +152,6 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.n_estimators = n_estimators
-        self.members = members
         self.n_jobs = n_jobs
         self.n_threads = n_threads
         self.callbacks = callbacks
