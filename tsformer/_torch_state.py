@@ -19,7 +19,7 @@ from torch import nn
 
 from tsformer._threads import threads
 
-__all__ = ["in_plain_torch", "plain_torch", "trainable"]
+__all__ = ["in_plain_torch", "on_meta_device", "plain_torch", "trainable"]
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -130,10 +130,21 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
                 if torch.is_autocast_enabled(kind):
                     stack.enter_context(torch.autocast(kind, enabled=False))
             if torch._C._len_torch_function_stack():  # asking for the default device is slow
-                stack.enter_context(torch.device("cpu"))
+                stack.enter_context(torch.device(getattr(_PROCESS.thread, "device", "cpu")))
             yield
     finally:
         _PROCESS.leave()
+
+
+@contextmanager
+def on_meta_device() -> Iterator[None]:
+    """Allocate no memory for tensors inside the block, nor in blocks of `plain_torch` in it."""
+    _PROCESS.thread.device = "meta"
+    try:
+        with torch.device("meta"):
+            yield
+    finally:
+        del _PROCESS.thread.device
 
 
 def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:

@@ -841,8 +841,9 @@ def _of(given: npt.ArrayLike | None, chosen: npt.NDArray[np.bool_]) -> Any:
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
-    """Scale weights to mean 1 over the data set; per batch, that would undo class weights."""
-    if weights is None or not weights.any():
+    """Scale weights to mean 1 over the data set; equal weights are none."""
+    # Per batch, scaling would undo class weights. Weighted sums differ from plain ones in rounding.
+    if weights is None or np.ptp(weights) == 0:
         return None
     return torch.from_numpy(weights / weights.mean()).float()
 

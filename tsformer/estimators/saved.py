@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from tsformer._names import shortened, unknown
+from tsformer._torch_state import on_meta_device
 from tsformer.data.preprocessor import GAPS, SCALINGS
 from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.pooling import POOLINGS
@@ -267,7 +267,7 @@ def made_as_saved(make: Callable[[], Made], saved: Mapping[str, Tensor]) -> Made
 
     It is made on the meta device first, which has no memory, and compared with what is saved.
     """
-    with torch.device("meta"), _at_most(len(saved)):
+    with on_meta_device(), _at_most(len(saved)):
         planned = make()
     _compare(planned.state_dict(), saved)
     unsaved = set(map(id, planned.buffers())) - set(
