@@ -353,13 +353,13 @@ def _read_timed(
                 numbers = np.array(times, dtype=np.float64)
                 index = pd.Index(np.where(np.isfinite(numbers), numbers, np.nan))
             except ValueError:
-                index = ordered_times(times, "times that are not all numbers")
+                index = pd.Index(ordered_times(times, "times that are not all numbers"))
         except ValueError as error:
             lines.refuse(f"channel {i + 1}: {str(error).partition(';')[0]}")
         if index.hasnans or index.has_duplicates:
             lines.refuse(f"channel {i + 1}: a time is missing, infinite, or there twice")
         series[i] = pd.Series(values, index=index)
-    tables = [*series.values(), *([] if first is None else [first])]
+    tables: list[Any] = [*series.values(), *([] if first is None else [first])]
     if len(clocks := sorted({_clock(each.index) for each in tables})) > 1:
         lines.refuse(f"some times are {clocks[0]} and others {clocks[1]}")
     table = pd.DataFrame(series).sort_index()
