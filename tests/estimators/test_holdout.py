@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 
-from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.holdout import group_folds, hold_out
 
 
 def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:
@@ -62,6 +64,21 @@ def test_whole_groups_are_held_out(fraction):
     assert not set(GROUPS[held_out]) & set(GROUPS[~held_out])
     assert held_out.mean() == pytest.approx(fraction, abs=0.09)
     assert not np.array_equal(held_out, hold_out(targets, fraction, 1, GROUPS))
+
+
+def test_folds_of_groups_have_like_shares_of_each_class():
+    targets = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 80, 20]))
+    folds = group_folds(targets, np.arange(400) // 4, 5, seed=0)
+    assert (np.sum(folds, axis=0) == 1).all()
+    for fold in folds:
+        assert counts(targets, fold) == pytest.approx([60, 16, 4], abs=1)
+
+
+def test_the_time_of_folds_grows_with_the_number_of_groups_alone():
+    targets, groups = np.arange(40_000) % 10, np.arange(40_000) // 2
+    start = process_time()
+    assert hold_out(targets, 0.1, 0, groups).mean() == pytest.approx(0.1, abs=0.001)
+    assert process_time() - start < 10
 
 
 def test_the_share_comes_near_where_a_group_has_most_of_the_series():
