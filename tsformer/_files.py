@@ -29,6 +29,13 @@ class FileVersion(NamedTuple):
         status = os.stat(file)
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
 
+    def is_at(self, path: str | os.PathLike[str]) -> bool:
+        """Whether `path` is still this file, in whatever version."""
+        if not os.path.exists(path):
+            return False
+        now = FileVersion.of(path)
+        return (now.inode, now.device) == (self.inode, self.device)
+
     def check(self, path: str | os.PathLike[str], file: int | None = None) -> None:
         """Raise OSError if the file, or its descriptor, is of another version."""
         if FileVersion.of(path if file is None else file) != self:

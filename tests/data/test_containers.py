@@ -345,8 +345,14 @@ def test_masked_values_are_missing():
         (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
         (
             pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}),
-            r"cells of series 0 must be .* of equal length; got shapes \[\(2,\), \(1,\)\]",
+            r"cells of series 0 .* of equal length; got shapes \{'a': \(2,\), 'b': \(1,\)\}",
         ),
+        (
+            pd.DataFrame({"id": ["p"], "x": [[1.0, 2]], "age": [7]}),
+            r"series 0 has single values, and no series, in the columns \['id', 'age'\]; drop col",
+        ),
+        (pd.DataFrame({"a": [None, [1.0, 2]]}), "series 0 is None; leave it out, and its label"),
+        (pd.Series([None, np.ones(2)]), "series 0 is None; leave it out, and its label"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": []}, dtype=float)], "series 1 is empty"),
         ([[1.0, 2.0], [[1.0, 2.0], [3.0]]], "series 1 must be .*its channels differ in length"),

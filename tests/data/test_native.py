@@ -331,6 +331,19 @@ NAMED = {
     "xarray": lambda X, names: lib("xarray").DataArray(
         X, dims=("case", "channel", "time"), coords={"channel": names}
     ),
+    "xarray with series last": lambda X, names: lib("xarray").DataArray(
+        X.transpose(1, 2, 0),
+        dims=("channel", "time", "case"),
+        coords={"channel": names, "case": list("abcdefgh")},
+    ),
+    "xarray with series second": lambda X, names: lib("xarray").DataArray(
+        X.transpose(1, 0, 2),
+        dims=("channel", "case", "time"),
+        coords={"channel": names, "case": list("abcdefgh")},
+    ),
+    "arrays of xarray by name": lambda X, names: lib("xarray").Dataset(
+        {name: (("case", "time"), X[:, i]) for i, name in enumerate(names)}
+    ),
     "datasets": lambda X, names: hugging_face(
         {name: X[:, i].tolist() for i, name in enumerate(names)}
     ),

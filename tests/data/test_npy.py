@@ -50,6 +50,18 @@ def test_fortran_order_and_headers_of_another_version(tmp_path):
     np.testing.assert_array_equal(open_npy(tmp_path / "X.npy")[:], X)
 
 
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((9, -1, 3), r"its shape is \(9, -1, 3\)"), ((9, 2**62, 4), "it is cut off")],
+)
+def test_a_header_of_a_shape_that_cannot_be(shape, message, tmp_path):
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    with (tmp_path / "X.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(ValueError, match=rf"X\.npy does not hold an array of numbers: {message}"):
+        open_npy(tmp_path / "X.npy")
+
+
 def test_what_is_cut_off(tmp_path):
     path = tmp_path / "X.npy"
     np.save(path, X)

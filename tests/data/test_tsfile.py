@@ -230,6 +230,7 @@ def test_gaps_extremes_and_no_labels_are_written(tmp_path):
         (np.zeros((2, 1, 3)), ["a b", "c"], "'a b' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", "b:c"], "'b:c' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
+        (np.zeros((2, 1, 3)), ["a", "b\0"], r"'b\\x00' cannot be a label of a .ts file"),
         ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
         ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "series 1 has 2"),
         ([np.array([["x"]])], "a", "series 0 must contain real numbers"),

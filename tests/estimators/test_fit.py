@@ -69,7 +69,8 @@ def test_sample_weights_decide(make, italy):
 @pytest.mark.slow
 def test_class_weights_decide_and_are_sample_weights(make, italy):
     X, y = italy
-    make = partial(make, max_epochs=8)
+    y = np.where(np.arange(len(y)) % 4 == 0, y[::-1], y)  # weights decide where classes overlap
+    make = partial(make, max_epochs=20)
     plain = make().fit(X, y)
     uneven = make(class_weight={"1": 1, "2": 30}).fit(X, y)
     assert (uneven.predict(X) == "2").sum() > (plain.predict(X) == "2").sum()
@@ -110,6 +111,9 @@ def test_weights_that_cannot_be(make, italy):
         make().fit(X, y, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="class_weight"):
         make(class_weight="balance").fit(X, y)
+    for weight in (-1, np.nan, np.inf, None, "2"):
+        with pytest.raises(ValueError, match=r"finite weights of at least 0; got .* for '2'"):
+            make(class_weight={"1": 1, "2": weight}).fit(X, y)
 
 
 # Earlier fits

@@ -358,6 +358,15 @@ def test_a_mapped_file_that_changes(mode, problem, tmp_path):
     source.read(np.array([1]))
 
 
+def test_a_mapping_of_a_file_that_is_replaced_has_the_earlier_values(problem, tmp_path):
+    X, _ = problem
+    for name in ("X.npy", "new.npy"):
+        np.save(tmp_path / name, X if name == "X.npy" else -X)
+    source = to_source(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    (tmp_path / "new.npy").replace(tmp_path / "X.npy")
+    np.testing.assert_array_equal(source.read(np.array([1])).values[0].T, X[1])
+
+
 def test_parquet_that_changes_while_it_is_unpacked(problem, tmp_path, monkeypatch):
     folder = write_parquet(tmp_path / "parquet", problem[0])
     check = parquet._check_room

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
@@ -96,6 +97,7 @@ def test_a_model_finds_the_window_that_decides():
         ({"method_params": {"windows": 3}}, "did you mean 'window'"),
         ({"method_params": {"stride": 5}}, "at most its window, which is 2 by default"),
         ({"target": "d"}, "target has labels that are not in the training data"),
+        ({"target": "a\0"}, "target has text with a NUL character"),
         ({"baseline": "men"}, "did you mean 'mean'"),
         ({"baseline": np.zeros(3)}, r"got \(3,\)"),
     ],
@@ -105,3 +107,12 @@ def test_errors_say_what_is_allowed(arguments, message, plain):
     clf = MODELS["random convolutions"].fit(plain.X, plain.y)
     with pytest.raises(ValueError, match=message):
         clf.explain(plain.X, **arguments)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_targets_are_of_the_same_series(model, plain):
+    ids = [f"s{i}" for i in range(len(plain.X))]
+    table = pd.DataFrame({"x": [np.asarray(x)[0] for x in plain.X]}, index=ids)
+    clf = MODELS[model].fit(table, plain.y)
+    with pytest.raises(ValueError, match="X and target have the same ids in another order"):
+        clf.explain(table, target=pd.Series(plain.y, index=ids)[::-1])

@@ -10,8 +10,14 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 
-from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+)
 from tsformer.plots import (
     plot_attention,
     plot_class_relevance,
@@ -100,6 +106,46 @@ def test_classes_may_be_left_out():
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b", "c"]
 
 
+def test_a_label_that_the_classifier_does_not_know_is_counted(clf):
+    truth = ["new", *Y[1:]]
+    figure = plot_confusion(clf, X, truth)
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == [*clf.classes_, "new"]
+    correct = np.sum(clf.predict(X) == truth)
+    assert figure.axes[0].get_title().startswith(f"{correct} of 12 correct")
+    assert "of 3" in plot_confusion([1, 2, 3], [1, 2, 3], [2, 1]).axes[0].get_title()
+
+
+@pytest.mark.parametrize("plot", [plot_confusion, plot_reliability])
+def test_labels_are_those_of_the_same_series(plot, clf):
+    ids = [f"s{i}" for i in range(len(Y))]
+    table = pd.DataFrame({"x": list(X[:, 0])}, index=ids)
+    one = TSTransformerClassifier(**SMALL, random_state=0).fit(table, Y)
+    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+        plot(one, table, pd.Series(Y, index=ids)[::-1])
+
+
+def test_labels_and_predictions_are_of_the_same_series():
+    labels = pd.Series(["a", "b"], index=["s", "t"])
+    with pytest.raises(ValueError, match="y_true and y_pred have the same ids in another order"):
+        plot_confusion(labels, labels[::-1])
+
+
+def test_a_series_is_drawn_whatever_holds_it():
+    clf = TSTransformerClassifier(**SMALL, random_state=0).fit(X[:, :1], Y)
+    for plot, one in ((plot_relevance, X[0, 0].tolist()), (plot_attention, pd.Series(X[0, 0]))):
+        assert drawn(plot(clf, one)) == drawn(plot(clf, X[0, :1]))
+    frames = [pd.DataFrame(x.T, columns=["u", "v"]) for x in X]
+    named = RandomConvolutionClassifier(**FEW, random_state=0).fit(frames, Y)
+    assert drawn(plot_relevance(named, frames[0]))
+
+
+def test_an_encoding_of_a_model_has_the_tokens_of_the_model(clf):
+    assert drawn(plot_encoding(clf)) == drawn(plot_encoding(clf, clf.model_.max_tokens))
+    with pytest.raises(TypeError, match="n_positions is missing"):
+        plot_encoding("lspe")
+
+
 def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
     other = RandomConvolutionClassifier(**FEW, random_state=0).fit(X, Y)
     assert drawn(plot_relevance(other, X[0]))
@@ -109,8 +155,20 @@ def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
     assert drawn(plot_history(both)) == drawn(plot_history(both.transformer_.history_))
     foreign = DummyClassifier(strategy="constant", constant="a").fit(X[:, 0], Y)
     assert plot_confusion(foreign, X[:, 0], pd.Series(Y)).axes[0].get_title().startswith("4 of 12")
-    with pytest.raises(TypeError, match="RandomConvolutionClassifier has no history_"):
-        plot_history(other)
+    for plot, name in (
+        (lambda: plot_history(other), "history_"),
+        (lambda: plot_attention(other, X[0]), "attention"),
+        (lambda: plot_encoding(other), "encoding"),
+    ):
+        with pytest.raises(TypeError, match=f"RandomConvolutionClassifier has no {name}, which"):
+            plot()
+    search = GridSearchCV(TSTransformerClassifier(**SMALL), {"d_model": [8]}, cv=2).fit(X, Y)
+    with pytest.raises(TypeError, match=r"GridSearchCV has no explain, .* the best_estimator_"):
+        plot_relevance(search, X[0])
+    numbers = TSTransformerRegressor(**SMALL).fit(X, np.arange(12.0))
+    for plot, name in ((plot_confusion, "classes_"), (plot_reliability, "predict_proba")):
+        with pytest.raises(TypeError, match=f"TSTransformerRegressor has no {name}"):
+            plot(numbers, X, Y)
 
 
 def test_what_is_missing_is_named(clf):

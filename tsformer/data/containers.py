@@ -87,8 +87,8 @@ def to_source(
             _refuse_index("folder")
         return _stored(X, times)
     _refuse_no_container(X)
-    names = channel_names(X)
     X = native(X)
+    names = channel_names(X)
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
@@ -237,7 +237,7 @@ def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tupl
         return items, _names_of_cells(X.iloc[0], X.columns)
     if isinstance(X, pd.Series) and getattr(X.dtype, "kind", "O") not in "fiubcmM":
         X = X.to_numpy(dtype=object)
-    if isinstance(X, np.ndarray) and X.dtype == object and X.size and _is_cell(X.flat[0]):
+    if isinstance(X, np.ndarray) and X.dtype == object and _is_cell(_first(X.flat)):
         X = _from_cell_array(X)
     if not isinstance(X, (list, tuple)) or not X:
         return None, None
@@ -499,7 +499,14 @@ def _is_cell(x: object) -> bool:
 
 def _has_cells(X: pd.DataFrame) -> bool:
     """Whether the cells of a table are series."""
-    return len(X) > 0 and any(_is_cell(cell) for cell in X.iloc[0])
+    return len(X) > 0 and any(
+        _is_cell(_first(X.iloc[:, i]) if cell is None else cell) for i, cell in enumerate(X.iloc[0])
+    )
+
+
+def _first(cells: Iterable[Any]) -> Any:
+    """Return the first cell that is not None."""
+    return next((cell for cell in cells if cell is not None), None)
 
 
 def _from_cell_array(X: npt.NDArray[Any]) -> list[Any]:
@@ -595,8 +602,13 @@ def _from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
     cells = [_one(cell, what) for cell in row]
     if len(cells) == 1 and isinstance(cells[0], pd.DataFrame):
         return cells[0]
-    shapes = [cell.shape for cell in cells]
-    if any(cell.ndim not in (1, 2) for cell in cells) or len({shape[-1] for shape in shapes}) > 1:
+    shapes = {name: cell.shape for name, cell in zip(names, cells, strict=True)}
+    if scalars := [name for name, shape in shapes.items() if not shape]:
+        raise ValueError(
+            f"{what} has single values, and no series, in the columns {scalars[:10]}; drop columns "
+            "such as ids and labels, or drop the series"
+        )
+    if any(cell.ndim > 2 for cell in cells) or len({cell.shape[-1] for cell in cells}) > 1:
         raise ValueError(
             f"the cells of {what} must be (length,) or (channels, length), and of equal length; "
             f"got shapes {shapes}"

@@ -50,7 +50,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """
     ids = series_ids(X)
     others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
-    if ids is None or others is None or len(ids) != len(others):
+    if ids is None or others is None or len(ids) != len(others) or ids.equals(others):
         return  # another length is an error of its own
     spelled, spelled_others = _spelled(ids), _spelled(others)
     if spelled == spelled_others:

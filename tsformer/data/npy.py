@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from io import RawIOBase
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class NpyFile:
             self._start = file.tell()
             file.seek(0)
             self._header = file.read(self._start)
-        self._stride = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        self._stride = self.dtype.itemsize * prod(self.shape[1:])
         size, needed = self._version.size, self._start + self._stride * len(self)
         if size < needed:
             raise ValueError(f"it is cut off: it has {size:,} of {needed:,} bytes")
@@ -109,4 +110,6 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise ValueError(f"its format is {version}, and that of an array of numbers 1.0 or 2.0")
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"its shape is {shape}")
     return shape, not fortran_order, dtype

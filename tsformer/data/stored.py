@@ -59,8 +59,8 @@ class ArrayRows:
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
-        # A mapping outlives its file, but shows what is written into the file.
-        if self._version is not None and os.path.exists(self._file):
+        # A mapping shows what is written into its file, and outlives a file that is replaced.
+        if self._version is not None and self._version.is_at(self._file):
             self._version.check(self._file)
         # The pages of a mapped file would stay resident until memory is short, by which time other
         # programs are short of it as well. What an earlier call returned can still be read.

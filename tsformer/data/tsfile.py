@@ -146,8 +146,8 @@ def write_ts(
     Raises
     ------
     ValueError
-        If there are not as many labels as series, a label is empty or contains a blank or ``:``
-        (`writable_labels` replaces them), a series is empty, or the series differ in channels.
+        If there are not as many labels as series, a label is empty or contains a blank, NUL or
+        ``:`` (`writable_labels` replaces them), a series is empty, or series differ in channels.
     OSError
         If the file cannot be written.
 
@@ -171,7 +171,7 @@ def write_ts(
             if not label or _NOT_IN_LABELS.search(label):
                 raise ValueError(
                     f"{shortened(label)} cannot be a label of a .ts file, which is not empty and "
-                    "has no blanks and no ':'; rename it"
+                    "has no blanks, NUL characters and ':'; rename it"
                 )
     lengths = {x.shape[1] for x in series}
     classes = "false" if labels is None else " ".join(["true", *sorted(set(labels))])
@@ -199,7 +199,7 @@ def write_ts(
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     """Return labels as text that a `.ts` file can hold; warns if this changes any.
 
-    Blanks and ``:`` become ``_``.
+    Blanks, NUL characters and ``:`` become ``_``.
     """
     written: dict[str, str] = {}
     for label in dict.fromkeys(str(label) for label in y):
@@ -214,14 +214,14 @@ def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     if changed:
         label, new = next(iter(changed.items()))
         warnings.warn(
-            f"labels in .ts files have no blanks and no ':': {label!r} is written as {new!r}"
-            + (f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""),
+            f"labels in .ts files have no blanks, NUL characters and ':': {label!r} is written as "
+            f"{new!r}" + (f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""),
             stacklevel=2,
         )
     return np.array([_NOT_IN_LABELS.sub("_", str(label)) for label in y])
 
 
-_NOT_IN_LABELS = re.compile(r"[\s:]+")
+_NOT_IN_LABELS = re.compile(r"[\s:\0]+")
 
 
 @dataclass

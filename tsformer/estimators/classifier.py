@@ -683,14 +683,13 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         (3, 2, 30)
         """
         check_is_fitted(self)
-        check_ids(X, target, "target")
         made = make_method(method, method_params)
         series = self._read(X, times, reset=False)
         return relevance(
             self.models_,
             self.preprocessor_,
             series,
-            self._explained_classes(series, target),
+            self._explained_classes(X, series, target),
             method=made,
             baseline=baseline,
             temperatures=self.temperatures_,

@@ -155,21 +155,21 @@ class LabelClassifier(ClassifierMixin, SeriesReader):
             lambda occluded: self._logits(occluded, None),
             self._scaler(),
             series,
-            self._explained_classes(series, target),
+            self._explained_classes(X, series, target),
             method=made,
             baseline=baseline,
         )
 
-    def _explained_classes(self, series: Padded, target: Any) -> Targets:
+    def _explained_classes(self, X: Any, series: Padded, target: Any) -> Targets:
         """Return the index of the class of each series whose logit is explained."""
         if target is None:
             predicted: Targets = self._logits(series, None).argmax(axis=1)
             return predicted
-        labels = np.asarray(target)
-        if labels.ndim == 0:
-            labels = np.full(len(series), target)
-        check_length(len(series), labels, "target")
-        return self._targets(labels, "target", reset=False)
+        check_ids(X, target, "target")
+        labels = [target] * len(series) if np.ndim(target) == 0 else target
+        classes = self._targets(labels, "target", reset=False)
+        check_length(len(series), classes, "target")
+        return classes
 
     def _scaler(self) -> Scaler:
         """Return the preprocessor whose means are the baseline of `explain`."""

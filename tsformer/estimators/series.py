@@ -196,6 +196,8 @@ class SeriesReader(BaseEstimator):
         """Raise ValueError for one series, or steps in columns of another number."""
         in_lists = isinstance(X, (list, tuple))
         X_array = "np.asarray(X)" if in_lists else "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
+        if np.ndim(array) == 1 and not len(array):
+            raise ValueError("X holds no series: Found array with 0 sample(s)")
         if np.ndim(array) == 1:
             one = "[np.asarray(X)]" if in_lists else "[X]"
             if self.n_channels_ > 1:

@@ -140,6 +140,8 @@ def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
 
 def _refuse_columns(y: Any, name: str) -> None:
     """Refuse several values per series, and name what predicts them."""
+    if fields := getattr(getattr(y, "dtype", None), "names", None):
+        raise ValueError(f"{name} has the fields {fields}; pass one of them, as {name}[field]")
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if isinstance(y, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in y):
         widths = {len(row) for row in y}
@@ -160,8 +162,9 @@ def _refuse_columns(y: Any, name: str) -> None:
     if len(shape) > 2:
         raise ValueError(f"{problem}; {several} of an array (n, targets)")
     if values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
-        labels = "idxmax" if isinstance(y, pd.DataFrame) else "argmax"
-        raise ValueError(f"{problem}. Its rows are one-hot: pass {name}.{labels}(axis=1)")
+        labels = f"{name if hasattr(y, 'argmax') else f'np.asarray({name})'}.argmax(axis=1)"
+        labels = f"{name}.idxmax(axis=1)" if isinstance(y, pd.DataFrame) else labels
+        raise ValueError(f"{problem}. Its rows are one-hot: pass {labels}")
     columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
     raise ValueError(f"{problem}; pass one of its columns {columns[:10]}, or {several}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from types import NoneType
 from typing import Any
 
@@ -63,7 +64,7 @@ def series_weights(
     return weights
 
 
-def _by_label(given: Mapping[Any, float], labels: list[Any]) -> npt.NDArray[np.float64]:
+def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
     """Return the weight of each label; scikit-learn's look-up would match "1" with the int 1."""
     strange = [key for key in given if key not in labels]
     missing = [label for label in labels if label not in given]
@@ -72,4 +73,10 @@ def _by_label(given: Mapping[Any, float], labels: list[Any]) -> npt.NDArray[np.f
             f"class_weight has keys that are not labels, {strange[:10]}, and lacks the labels "
             f"{missing[:10]}; its keys must be labels, of the same type"
         )
+    for label, weight in given.items():
+        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+            raise ValueError(
+                f"class_weight must have finite weights of at least 0; got {shortened(weight, 40)} "
+                f"for {label!r}"
+            )
     return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)

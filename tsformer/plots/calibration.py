@@ -51,9 +51,9 @@ def plot_reliability(
     >>> from tsformer.plots import plot_reliability
     >>> figure = plot_reliability([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
     """
-    if is_estimator(y_true):
+    if is_estimator(y_true, "predict_proba"):
         classifier, X = y_true, y_proba
-        y_true, y_proba = labels_of(labels), classifier.predict_proba(X, **of_times(times))
+        y_true, y_proba = labels_of(X, labels), classifier.predict_proba(X, **of_times(times))
         labels = classifier.classes_
     bins = reliability(y_true, y_proba, labels, n_bins)
     error = expected_calibration_error(y_true, y_proba, labels, n_bins)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tsformer.plots.figures import HEAD_COLORS, is_estimator, new_figure, wrapped
 from tsformer.plots.views import View, encoding_name, encoding_views
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 _WIDTH = 10
+#: Tokens of a fitted model that are drawn.
+_MOST_TOKENS = 256
 _NOTHING = (
     "Nothing is encoded: tokens, queries, keys and scores stay as they are,\n"
     "and to attention all positions are alike."
@@ -30,7 +33,7 @@ _NOTHING = (
 
 def plot_encoding(
     encoding: Any,
-    n_positions: int,
+    n_positions: int | None = None,
     /,
     *,
     d_model: int = 64,
@@ -54,7 +57,8 @@ def plot_encoding(
         zero), or a module: what `tsformer.encodings.resolve` returns, or
         ``classifier.model_.encoding.at(0)``. Of a fitted transformer, that of its first block.
     n_positions : int
-        Number of tokens `N`.
+        Number of tokens `N`. Of a fitted transformer, by default that of its longest series, up to
+        256.
     d_model, n_heads : int
         Sizes of the model it belongs to.
     name : str, optional
@@ -77,11 +81,15 @@ def plot_encoding(
     >>> figure.get_suptitle()
     'Positional encoding rope'
     """
-    if is_estimator(encoding):
+    if is_estimator(encoding, "encoding"):
+        check_is_fitted(encoding)
+        n_positions = n_positions or min(encoding.model_.max_tokens, _MOST_TOKENS)
         config = encoding.model_.config
         d_model, n_heads = config.d_model, config.n_heads
         name = name or str(config.encoding)
         encoding = encoding.model_.encoding.at(0)
+    if n_positions is None:
+        raise TypeError("n_positions is missing: pass plot_encoding(encoding, n_positions)")
     name = name or encoding_name(encoding)
     views = encoding_views(
         encoding, n_positions, d_model=d_model, n_heads=n_heads, **encoding_params

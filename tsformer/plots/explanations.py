@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tsformer.data.containers import to_arrays
 from tsformer.explain.windows import most_relevant_windows
 from tsformer.plots.figures import (
     Panels,
@@ -83,11 +84,11 @@ def plot_relevance(
     >>> figure.axes[0].get_ylabel()
     'channel 0'
     """
-    if is_estimator(x):
-        classifier, x = x, np.asarray(relevance, dtype=float)
+    if is_estimator(x, "explain"):
+        classifier, X = x, [relevance]
         own = of_times(None if times is None else [times])
-        title = title or f"why {classifier.predict([x], **own)[0]}"
-        relevance = classifier.explain([x], **own)[0]
+        title = title or f"why {classifier.predict(X, **own)[0]}"
+        x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
     if (
         (values.ndim, shown.ndim) != (2, 2)
@@ -231,7 +232,7 @@ def plot_class_relevance(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['a: 3 series', 'b: 3 series']
     """
-    if is_estimator(relevance):
+    if is_estimator(relevance, "explain"):
         classifier, X = relevance, y
         relevance, y = classifier.explain(X), classifier.predict(X)
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
@@ -327,10 +328,10 @@ def plot_attention(
     >>> len(figure.axes)
     4
     """
-    if is_estimator(weights):
-        classifier, x = weights, np.asarray(times, dtype=float)
-        maps = classifier.attention([x], None if series_times is None else [series_times])
-        weights, times = maps.weights[0], maps.times[0]
+    if is_estimator(weights, "attention"):
+        X = [times]
+        maps = weights.attention(X, None if series_times is None else [series_times])
+        weights, times, x = maps.weights[0], maps.times[0], to_arrays(X)[0]
     elif x is None:
         raise TypeError("x is missing: pass plot_attention(weights, times, x) or (classifier, x)")
     values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tsformer._optional import require
+from tsformer.data.ids import check_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,15 +246,25 @@ def shortened(name: object, most: int = 48) -> str:
     return f"{text[: most - 1 - end].rstrip()}…{text[-end:]}"
 
 
-def is_estimator(thing: object) -> bool:
-    """Tell an estimator from the arrays that figures also take."""
-    return hasattr(thing, "fit") and hasattr(thing, "get_params")
+def is_estimator(thing: object, needs: str) -> bool:
+    """Tell an estimator from arrays; raise TypeError if it lacks what a figure needs."""
+    if not (hasattr(thing, "fit") and hasattr(thing, "get_params")):
+        return False
+    if not hasattr(thing, needs):
+        check_is_fitted(thing)
+        raise TypeError(
+            f"{type(thing).__name__} has no {needs}, which this figure needs: pass a fitted "
+            "TSTransformerClassifier, such as the last step of a pipeline or the best_estimator_ "
+            "of a search"
+        )
+    return True
 
 
-def labels_of(y: Any) -> Any:
+def labels_of(X: Any, y: Any) -> Any:
     """Return the labels that a figure of a classifier needs."""
     if y is None:
         raise TypeError("y is missing: pass (classifier, X, y)")
+    check_ids(X, y, "y")
     return np.asarray(y)
 
 

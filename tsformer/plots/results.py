@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
 from tsformer._optional import require
+from tsformer.data.ids import check_ids
 from tsformer.plots.figures import (
     Panels,
     end_score_axis,
@@ -70,8 +70,9 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     >>> [ax.get_ylabel() for ax in plot_history(rows).axes]
     ['loss', 'score']
     """
-    if is_estimator(history):
-        history = _history_of(history)
+    history = getattr(history, "transformer_", None) or history  # of an ensemble
+    if is_estimator(history, "history_"):
+        history = history.history_
     frame = history if isinstance(history, pd.DataFrame) else pd.DataFrame(history)
     if "epoch" in frame:
         frame = frame.set_index("epoch")
@@ -115,18 +116,6 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     return panels.figure
 
 
-def _history_of(estimator: Any) -> Any:
-    """Return the history of an estimator, of an ensemble that of its transformer."""
-    check_is_fitted(estimator)
-    trained = getattr(estimator, "transformer_", None) or estimator
-    if not hasattr(trained, "history_"):
-        raise TypeError(
-            f"{type(estimator).__name__} has no history_, as it is not trained in epochs: pass a "
-            "transformer, or the best_estimator_ of a search"
-        )
-    return trained.history_
-
-
 def plot_confusion(
     y_true: Any,
     y_pred: Any,
@@ -144,7 +133,7 @@ def plot_confusion(
     y_true, y_pred : array-like (n,)
         True and predicted labels; or a fitted classifier, and series.
     classes : array-like (K,), optional
-        All labels, in display order; by default those that occur, sorted. Names of more than 32
+        Labels in display order; others that occur come last, sorted. Names of more than 32
         characters are shortened. With a classifier, the true labels of the series.
     times : optional
         With a classifier, times of the steps.
@@ -163,12 +152,14 @@ def plot_confusion(
     """
     from sklearn.metrics import confusion_matrix
 
-    if is_estimator(y_true):
+    if is_estimator(y_true, "classes_"):
         classifier, X = y_true, y_pred
-        y_true, y_pred = labels_of(classes), classifier.predict(X, **of_times(times))
+        y_true, y_pred = labels_of(X, classes), classifier.predict(X, **of_times(times))
         classes = classifier.classes_
-    elif classes is None:
-        classes = np.unique(np.concatenate([np.asarray(y_true), np.asarray(y_pred)]))
+    check_ids(y_true, y_pred, "y_pred", of="y_true")
+    found = np.unique(np.concatenate([np.ravel(y_true), np.ravel(y_pred)])).tolist()
+    classes = [] if classes is None else np.asarray(classes).tolist()
+    classes += [label for label in found if label not in classes]
     counts = confusion_matrix(y_true, y_pred, labels=classes)
     parts = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names = [shortened(name, 32) for name in classes]
