@@ -91,11 +91,12 @@ def test_it_is_pretraining_on_all_and_training_on_the_labelled(X):
 
 def test_unlabelled_series_neither_train_the_head_nor_weigh(X):
     y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
-    weights = np.where(KNOWN, 1.0, 1e6)
-    job = semi(class_weight="balanced")._prepare(X, y, sample_weight=weights)
-    assert len(job.panel) == len(job.targets) == len(job.weights) == 8
+    weights = np.where(KNOWN, np.arange(24) // 6 + 1.0, 1e6)
+    job = semi()._prepare(X, y, sample_weight=weights)
+    assert len(job.panel) == len(job.targets) == 8
     assert job.targets.tolist() == [0, 1] * 4
-    torch.testing.assert_close(job.weights, torch.ones(8))
+    expected = torch.tensor(weights[KNOWN] / weights[KNOWN].mean()).float()
+    torch.testing.assert_close(job.weights, expected)
 
 
 def test_labels_of_all_series_are_an_ordinary_fit(X):

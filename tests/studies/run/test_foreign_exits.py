@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,7 +49,15 @@ def test_an_exit_is_a_failed_fit_like_any_other(
     assert len(runs) == 4
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Handle Ctrl-C as a program does; a test of workers may have left it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("no_figures", "ctrl_c")
 def test_ctrl_c_in_the_code_of_others_stops_the_comparison(
     uri: str, experiment: str, tmp_path: Path
 ) -> None:
