@@ -1,4 +1,4 @@
-"""The extension point: what a positional encoding is, and how encodings are summed.
+"""The extension point: the base class of positional encodings, and their sums.
 
 Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model width, `H` heads,
 `E` width of one head.
@@ -21,7 +21,7 @@ Extrapolation = Literal["extends", "clamps", "interpolates"]
 
 
 class Hooks(Protocol):
-    """The four places where an encoding can tell attention where a token is in time."""
+    """The four points at which an encoding injects the times of tokens."""
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor: ...
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]: ...
@@ -32,18 +32,17 @@ class Hooks(Protocol):
 class PositionalEncoding(nn.Module):
     """Base class of all positional encodings: four hooks, each the identity until overridden.
 
-    Subclassing with a name registers the class, and the name then works wherever an
-    encoding is asked for: ``class Ramp(PositionalEncoding, name="ramp")``. The signature of
-    the class is its configuration: ``__init__`` takes ``d_model``, ``n_heads`` and ``max_len`` (the
-    number of tokens of the longest training series) as keywords, then the encoding's own options
-    with their defaults.
+    Subclassing with a name registers the class: ``class Ramp(PositionalEncoding, name="ramp")``.
+    Every ``encoding=`` then accepts the name. The signature of the class is its configuration:
+    ``__init__`` takes ``d_model``, ``n_heads`` and ``max_len`` (the number of tokens of the longest
+    training series) as keywords, then the encoding's own options with their defaults.
 
     Positions `t`, of shape ``[1 | B, N]``, are points in time and not indices: floats, 1 apart in a
     regular series and non-decreasing in any other. Padded tokens are zero in `x` and `v`, and
     repeat the last valid time of their series. Compute from `t` in float32 even under autocast:
     bfloat16 can represent only 769 of the integers up to 4095. Draw random numbers on the device of
-    `x`, and keep no count of the calls in Python: on a GPU a step may be recorded in a CUDA graph,
-    which repeats what was computed on the device and nothing else.
+    `x`, and count no calls in Python: on a GPU a step may be captured in a CUDA graph, which
+    replays only the device's operations.
 
     Attributes
     ----------
@@ -52,9 +51,8 @@ class PositionalEncoding(nn.Module):
         "embed+bias", "none" if it overrides none. Derived, so a subclass need not state it; if it
         does, the two must agree.
     extrapolation : str
-        What happens past the trained length: the encoding "extends" (its formula goes on),
-        "clamps" (the last trained value is repeated) or "interpolates" (the trained values are
-        stretched over the series).
+        Behaviour past the trained length: "extends" (the formula continues), "clamps" (the last
+        trained value repeats) or "interpolates" (the trained values are stretched).
     symmetric : bool
         Whether swapping past and future changes nothing, as with ``abs(t_j - t_i)``. Behind a
         pointwise stem and with mean pooling, such an encoding cannot tell a rising series from a
@@ -71,7 +69,7 @@ class PositionalEncoding(nn.Module):
     ------
     ValueError
         When subclassing: if the name is not allowed or taken (``replace=True`` takes it over), or
-        if the class states a `kind` other than that of the hooks it overrides.
+        if the class states a `kind` that contradicts its hooks.
     """
 
     name: ClassVar[str] = ""
@@ -90,7 +88,7 @@ class PositionalEncoding(nn.Module):
         if stated != kind:
             raise ValueError(
                 f"{cls.__qualname__} states kind = {stated!r}, but the hooks it overrides make it "
-                f"{kind!r}; leave kind out, as it is derived, or override what it says"
+                f"{kind!r}; delete the attribute: kind is derived"
             )
         cls.kind = kind
         if name is not None:

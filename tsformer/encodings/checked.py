@@ -1,4 +1,4 @@
-"""Check what the hooks of a user's encoding return, before attention fails on it."""
+"""Validate the shapes that the hooks of a user's encoding return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def hooks_of(part: PositionalEncoding) -> Hooks:
 
 
 class CheckedHooks:
-    """The hooks of an encoding, which raise an error for a result of a wrong shape."""
+    """The hooks of an encoding; each validates its result."""
 
     def __init__(self, part: PositionalEncoding):
         self.part = part

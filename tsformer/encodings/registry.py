@@ -65,7 +65,7 @@ def available() -> list[dict[str, Any]]:
     -------
     list of dict
         With the keys name, kind, extrapolation, symmetric, per_block, reference and summary (the
-        first line of the docstring). `PositionalEncoding` says what they mean.
+        first line of the docstring). See `PositionalEncoding` for their meaning.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From what a user writes, such as ``"tape+erpe"`` and a dict of options, to modules."""
+"""Build modules from a specification such as ``"tape+erpe"`` and a dict of options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def resolve(
     Raises
     ------
     TypeError
-        If `encoding` is none of these, or a factory returns something else.
+        If `encoding` has another type, or a factory returns another type.
     ValueError
         If a name or an option is unknown, with the nearest match and all choices; if a sum names
         a part twice; or if an option of a sum fits several parts.
@@ -68,11 +68,11 @@ def resolve(
 
 
 class EncodingStack(nn.Module):
-    """An encoding as a stack of blocks uses it: one instance per stack, or one per block.
+    """The encoding of a stack of blocks: one instance per stack, or one per block.
 
-    A part whose class is `per_block` has an instance in each block; any other part has one that all
-    blocks share. ``stack.at(i)`` has the four hooks of block `i`; ``stack.embed`` is applied once,
-    before the first block.
+    A part whose class is `per_block` has an instance in each block; all blocks share any other
+    part. ``stack.at(i)`` has the four hooks of block `i`; ``stack.embed`` is applied once, before
+    the first block.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class EncodingStack(nn.Module):
     n_layers : int
         Number of blocks.
     causal : bool, default=False
-        Whether the stack is causal. Parts that read neighbouring tokens, which are those with an
-        option of this name, then read earlier ones only.
+        Whether the stack is causal. Encodings that read neighbouring tokens have an option
+        ``causal`` and then read earlier tokens only.
     """
 
     def __init__(
@@ -125,9 +125,8 @@ class EncodingStack(nn.Module):
     def embed(self, x: Tensor, t: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
 
-        `mask` ``[B, N]`` is False where a token is padding. Padding is zeroed after each part: what
-        one part adds to a padded token must not reach its neighbours through the next, as through
-        a convolution.
+        `mask` ``[B, N]`` is False where a token is padding. Padding is zeroed after each part, so
+        that no convolution of the next part carries it to valid tokens.
         """
         for part in self.parts:
             x = hooks_of(part[0]).embed(x, t)  # type: ignore[index]
@@ -163,7 +162,7 @@ def _makers(
 
 
 def _with_direction(factory: Any, params: Mapping[str, Any], causal: bool) -> Mapping[str, Any]:
-    """In a causal stack, make causal the parts that have the option."""
+    """Pass ``causal=True`` to parts with the option."""
     takes = isinstance(factory, type) and "causal" in inspect.signature(factory).parameters
     return {**params, "causal": True} if causal and takes else params
 

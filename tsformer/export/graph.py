@@ -25,7 +25,7 @@ __all__ = ["Graph", "graph_of"]
 
 
 def graph_of(estimator: Any) -> Graph:
-    """Return the module that computes what a fitted estimator predicts."""
+    """Return a fitted estimator's prediction as a module."""
     for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
         if isinstance(estimator, kind.exports):
             check_is_fitted(estimator)

@@ -32,7 +32,7 @@ def _cummax(x: Tensor, dim: int) -> Any:
 
 
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """`Tensor.where`, of which onnxruntime has none for bools."""
+    """`Tensor.where`; onnxruntime lacks it for bools."""
     if x.dtype == torch.bool:
         return (condition & x) | (~condition & other)
     return x.where(condition, other)

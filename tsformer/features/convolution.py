@@ -27,8 +27,7 @@ KERNEL_LENGTH = 9
 #: The largest dilation of a loaded model: that of series of eight million steps.
 LONGEST = 2**20
 _HALF = KERNEL_LENGTH // 2
-#: Steps whose responses to some 250 kernels fit into the cache of a core, 1 MiB; and steps whose
-#: responses take less than a GiB of another device.
+#: Steps per block: responses to 250 kernels fit into 1 MiB of cache, or 1 GiB of a device.
 STEPS, _STEPS_ELSEWHERE = {"cpu": 2**10}, 2**17
 
 

@@ -1,4 +1,4 @@
-"""Learned: a module whose `fit` learns buffers of shapes that are unknown before."""
+"""Learned: a module whose buffers get their shapes in `fit`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Learned"]
 
 
 class Learned(nn.Module):
-    """A module that starts with empty buffers and loads saved ones of any shape."""
+    """A module with empty buffers; `fit` or `load_state_dict` sets their shapes."""
 
     def _empty(self, **dtypes: torch.dtype) -> None:
         """Register a buffer of each name and dtype, which `fit` or `load_state_dict` fills."""

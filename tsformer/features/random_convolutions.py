@@ -71,7 +71,7 @@ class RandomConvolutions(nn.Module):
     def unscaled(
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
-        """Return the features ``[B, F]`` of series ``[B, L, C]``, those of MiniRocket first.
+        """Return the features ``[B, F]`` of series ``[B, L, C]``, MiniRocket's first.
 
         `times` are ignored.
         """

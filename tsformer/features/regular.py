@@ -14,7 +14,7 @@ _MOST = 4
 
 
 def regular(panel: Panel) -> Panel:
-    """Interpolate a panel linearly at regular times; one without times is returned as it is.
+    """Interpolate a panel linearly at regular times; a panel without times is returned unchanged.
 
     The steps of a series with times ``t_0, ..., t_m``, in units of the median interval of training,
     are ``t_0 + k u`` for ``k = 0, 1, ..., floor((t_m - t_0) / u)``. `u` is 1, or larger where that
@@ -32,7 +32,7 @@ def regular(panel: Panel) -> Panel:
     valid = panel.mask if panel.mask is not None else steps < panel.lengths[:, None]
     first = valid.long().argmax(dim=1, keepdim=True)
     last = first + valid.sum(dim=1, keepdim=True) - 1
-    # Past the end times must not fall, and must lie beyond every time that is asked for.
+    # Padding gets infinite times: searchsorted needs sorted rows.
     times = panel.times.double().where(steps <= last, torch.inf)
     start, stop = times.gather(1, first), times.gather(1, last)
     most = _MOST * (last - first + 1)

@@ -21,7 +21,7 @@ _CHUNK = 2048
 #: Range of the inverse temperature, and the most steps to find it: a handful is usual.
 _SCALES = (1e-3, 1e4)
 _STEPS = 40
-#: Leave-one-out scores, one for each series and class, that choose the penalty.
+#: Most leave-one-out scores (series times classes) used to choose the penalty.
 _SCORES = 2**19
 
 
@@ -29,15 +29,14 @@ class RidgeClassifier(Learned):
     r"""Linear classifier fitted by ridge regression on targets 1, for a series' class, and -1.
 
     It minimises ``sum_i w_i |y_i - f_i B - b|^2 + alpha |B|^2`` with an unpenalised `b`, and
-    probabilities are ``softmax(s z)`` of the scores ``z = f B + b``. The penalty `alpha` and the
-    inverse temperature `s` are those with the least cross-entropy of the leave-one-out scores, of
-    22 penalties from 1e-5 to 100 times the mean eigenvalue of the kernel matrix. These scores come
-    without refits, from one eigendecomposition: ``z_i = y_i - e_i / (1 - h_i)``, with the residuals
-    `e` and the diagonal `h` of the hat matrix `H` [1]_. Of series in groups, whole groups are left
-    out: ``z_g = y_g - (I - H_gg)^-1 e_g``. The targets of the cross-entropy are
-    ``1 - 1 / (n + 2)`` and not 1, as in Platt's scaling [2]_, so that `s` stays finite where all
-    classes are separated. Of more than 524,288 scores, one for each series and class, those of
-    random series are enough.
+    probabilities are ``softmax(s z)`` of the scores ``z = f B + b``. The penalty `alpha`, one of 22
+    from 1e-5 to 100 times the mean eigenvalue of the kernel matrix, and the inverse temperature `s`
+    minimise the cross-entropy of the leave-one-out scores. These scores come without refits, from
+    one eigendecomposition: ``z_i = y_i - e_i / (1 - h_i)``, with the residuals `e` and the diagonal
+    `h` of the hat matrix `H` [1]_. Of series in groups, whole groups are left out:
+    ``z_g = y_g - (I - H_gg)^-1 e_g``. The targets of the cross-entropy are ``1 - 1 / (n + 2)`` and
+    not 1, as in Platt's scaling [2]_, so that `s` stays finite where all classes are separated.
+    Above 524,288 scores (series times classes) a random subset of the series is used.
 
     Attributes
     ----------
@@ -106,7 +105,7 @@ class RidgeClassifier(Learned):
         vectors, values = _decompose(features, mean, root)
         projected = vectors.mT @ y_root
 
-        # The series by whose scores the penalty is chosen.
+        # The penalty is chosen by a subset of the series if there are many.
         some, parts = _some(n_series, n_classes, _parts(groups))
         wanted = _smoothed(targets, n_classes).to(y)[some]
         best = y.new_tensor(torch.inf)
@@ -175,7 +174,7 @@ def _parts(groups: Tensor | None) -> list[Tensor] | None:
 def _left_out(
     residuals: Tensor, vectors: Tensor, kept: Tensor, intercept: Tensor, parts: list[Tensor] | None
 ) -> Tensor:
-    """Return the residuals of fits that leave out each series, or each of these parts."""
+    """Return leave-one-out residuals, or leave-one-group-out residuals."""
     if parts is None:
         # A series that only its own weight fits has no leave-one-out error: 0 / 0.
         freedom = 1 - vectors.square() @ kept - intercept
@@ -196,7 +195,7 @@ def _left_out(
 def _some(
     n_series: int, n_classes: int, parts: list[Tensor] | None
 ) -> tuple[slice | Tensor, list[Tensor] | None]:
-    """Return series with about `_SCORES` scores, and the parts among them."""
+    """Sample series with about `_SCORES` scores, and their groups."""
     n_some = max(_SCORES // n_classes, 1)
     if n_series <= n_some:
         return slice(None), parts
@@ -218,12 +217,12 @@ def _smoothed(targets: Tensor, n_classes: int) -> Tensor:
 
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the factor of `scores` with the least cross-entropy, within `_SCALES`, and that."""
+    """Return the scale of `scores` with the least cross-entropy, and its cross-entropy."""
     aims = (wanted * scores).sum(dim=1)
     (low, high), scale = _SCALES, 1.0
     for _ in range(_STEPS):
-        # Newton's method for the zero of the slope, which rises, for cross-entropy is convex;
-        # a step that leaves the range known to hold the zero halves that instead.
+        # Newton's method on the slope, which is increasing as cross-entropy is convex;
+        # a step out of the bracket is replaced by bisection.
         p = (scores * scale).softmax(dim=1)
         means = (p * scores).sum(dim=1)
         slope = float(weights @ (means - aims))

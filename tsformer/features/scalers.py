@@ -1,4 +1,4 @@
-"""Scaling of features before the ridge: of dense ones, and of sparse counts."""
+"""Scalers of dense features and of sparse counts, applied before the ridge."""
 
 from __future__ import annotations
 

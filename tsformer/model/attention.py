@@ -41,7 +41,7 @@ class SelfAttention(nn.Module):
     def weights(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Compute the attention weights of `forward`, which the fused kernel does not return.
 
-        Arguments are those of `forward`. What the hook `mix` adds after the softmax is not in them.
+        Same arguments as `forward`. The output of the hook `mix` is not included.
 
         Returns
         -------
@@ -64,6 +64,6 @@ class SelfAttention(nn.Module):
         B, N, D = x.shape
         E = D // self.n_heads
         q, k, v = self.qkv(x).view(B, N, 3, self.n_heads, E).permute(2, 0, 3, 1, 4)
-        bias = encoding.bias(q, k, t)  # first: a rotation turns and may widen what a bias reads
+        bias = encoding.bias(q, k, t)  # before the rotation, which may widen q and k
         q, k = encoding.rotate(q, k, t)
-        return q, k, v, bias, E**-0.5  # the scale is that of E, however wide a rotation made q
+        return q, k, v, bias, E**-0.5  # E, not the width after a rotation

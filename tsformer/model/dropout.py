@@ -14,8 +14,8 @@ _LEVELS = 2**16
 class Dropout(nn.Dropout):
     """`torch.nn.Dropout`, with a rate that is rounded to a multiple of 2^-16 on a CPU.
 
-    There torch draws one random number per value, which took an eighth of the time of a training
-    step of the default model; drawing 64 bits for every four values takes a quarter of that.
+    Torch draws one random number per value on a CPU, an eighth of the default model's training
+    step; drawing 64 bits for every four values takes a quarter of that.
 
     Examples
     --------

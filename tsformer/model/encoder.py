@@ -38,10 +38,10 @@ class EncoderConfig:
 
 
 class TransformerEncoder(nn.Module):
-    """Base of the models, which add a stem before it and a head after it.
+    """Base of the models, which add a stem and a head.
 
-    A model calls `_add_blocks` and, after everything else that draws weights, `_add_encoding`: with
-    the same seed, models that differ only in their encoding then share all other initial weights.
+    A model calls `_add_blocks` first and `_add_encoding` last: with the same seed, models that
+    differ only in their encoding share all other initial weights.
     """
 
     def _add_blocks(self, config: EncoderConfig, *, causal: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Attention as a function: the one call of torch's fused kernel, and the gradient it lacks."""
+"""Attention on torch's fused kernel, with a gradient for the bias on the CPU."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def attend(
 
     For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU: it holds
     several matrices of all scores and takes several times as long. Here the kernel computes the
-    output and the gradients of `q`, `k`, `v` as if the bias were constant; the bias's own gradient,
-    that of the scores, is computed afterwards, one piece that fits in the cache at a time.
+    output and the gradients of `q`, `k`, `v` as if the bias were constant. The gradient of the
+    bias, equal to the gradient of the scores, follows in cache-sized chunks.
 
     Parameters
     ----------
     q, k : Tensor [B, H, N, E']
-        Queries and keys; their width may differ from that of the values.
+        Queries and keys; their width may differ from the values' width.
     v : Tensor [B, H, N, E]
         Values.
     bias : Tensor [1 | B, 1 | H, N, N], optional

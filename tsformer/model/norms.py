@@ -22,7 +22,7 @@ __all__ = [
     "make_norm",
 ]
 
-#: Effective number of series from which a weighted batch is normalised by its own statistics.
+#: Least effective size of a weighted batch that is normalised by its own statistics.
 FEWEST = 1.5
 #: Keeps quotients of weights that are all zero finite.
 _TINY = 1e-30
@@ -31,11 +31,11 @@ _TINY = 1e-30
 class MaskedBatchNorm(nn.BatchNorm1d):
     """Normalise each feature by its mean and variance over the valid steps.
 
-    In training these are the batch's; running averages of them serve prediction, where the output
-    for a series depends on no other. A layer norm would do without the batch, but removes
-    the amplitude of a step, which carries the class on many problems.
+    Training uses the statistics of the batch; prediction uses their running averages, so that
+    series do not affect each other. A layer norm needs no batch, but removes the amplitude of a
+    step, which carries the class on many problems.
 
-    Parameters are those of `torch.nn.BatchNorm1d`.
+    Same parameters as `torch.nn.BatchNorm1d`.
     """
 
     shared = False
@@ -92,8 +92,8 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 class PooledBatchNorm(MaskedBatchNorm):
     """Normalise each feature of pooled series, ``[B, D]``, over the series of a batch.
 
-    Series count by their weights. A single series, or one that outweighs all others of its batch,
-    would be normalised to zero: the running averages normalise that batch, and do not change.
+    Statistics are weighted by the series' weights. A single series, or a dominant one, would be
+    normalised to zero: such a batch uses the running averages and leaves them unchanged.
     """
 
     def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -119,7 +119,7 @@ class PooledBatchNorm(MaskedBatchNorm):
         var = var.where(enough, self.running_var.to(var.dtype))
         self.num_batches_tracked.add_(1)
         part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
-        # A batch moves the averages by as much as its series weigh.
+        # The momentum of a batch is proportional to the weight of its series.
         share = total / self._over_all(torch.ones_like(weight).sum())
         unbiased = var * (size / (size - 1)).where(enough, 1.0)
         self._track(mean, unbiased, (part * share).clamp(max=1).to(self.running_mean.dtype))
@@ -148,7 +148,7 @@ class _SumOverProcesses(torch.autograd.Function):
 
 
 class ChannelNorm(nn.LayerNorm):
-    """Layer norm of each step by itself, channels first: the output depends on no other step."""
+    """Layer norm over the features of each step, channels first."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape."""

@@ -1,4 +1,4 @@
-"""From the tokens of a series to one vector: masked mean, attention or maximum."""
+"""Pooling of tokens into one vector: masked mean, attention or maximum."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class MeanPooling(nn.Module):
         return (x * weight).sum(dim=1) / weight.sum(dim=1)
 
     def shares(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return how much of the pooled vector is of each token, ``[B, N]``; rows sum to 1."""
-        there = torch.ones_like(x[..., 0]) if mask is None else mask.to(x.dtype)
-        return there / there.sum(dim=1, keepdim=True)
+        """Return the contribution of each token, ``[B, N]``; rows sum to 1."""
+        valid = torch.ones_like(x[..., 0]) if mask is None else mask.to(x.dtype)
+        return valid / valid.sum(dim=1, keepdim=True)
 
 
 class MaxPooling(nn.Module):
@@ -51,7 +51,7 @@ class MaxPooling(nn.Module):
 class AttentionPooling(nn.Module):
     """A mean weighted by a learned score of each token: ``softmax(x w) x``.
 
-    Scores start at zero, so that it starts as the mean.
+    Scores start at zero: the initial pooling is the mean.
     """
 
     def __init__(self, d_model: int):

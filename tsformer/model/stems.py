@@ -1,12 +1,12 @@
-"""From values to tokens. A stem maps the mask and the times along with the values.
+"""Stems map values to tokens, along with the mask and the times.
 
 Every stem takes `x` ``[B, L, C]`` with zeros at padding, `mask` ``[B, L]`` or None and `t`
 ``[1 | B, L]``, and returns tokens ``[B, N, D]``, their mask ``[B, N]`` or None, and their times
 ``[1 | B, N]`` in units of one token, so that neighbouring tokens of a regular series are one apart
 whatever the stride.
 
-Padding never reaches a valid token: it is zero before every convolution, which is what a
-convolution sees past the end of an unpadded series, and norms leave it out.
+Padding never reaches a valid token: it is zero before every convolution, like the zeros past the
+end of an unpadded series, and norms exclude it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LinearStem(Stem):
 class EmbeddingStem(Stem):
     """One token per step: a learned vector for each code of a symbolic series, ``W[x]``.
 
-    Row 0 is for codes that the training data lack; it starts at zero, and stays there without them.
+    Row 0 embeds codes that are absent from training; it starts at zero and stays zero.
     """
 
     stride = 1
@@ -125,9 +125,9 @@ class PatchStem(Stem):
 class DilatedConvolution(nn.Module):
     """Convolutions of one kernel size and several dilations side by side, a norm and GELU.
 
-    With ``downsampling="stride"`` all steps but one of `stride` are skipped. With "mean" the
-    convolutions have stride 1, and `stride` steps of what they give are averaged into one. With
-    "pool" their maximum stands beside their mean, so that there are ``2 n_out`` features.
+    With ``downsampling="stride"`` the convolutions are strided. With "mean" they have stride 1, and
+    windows of `stride` outputs are averaged. With "pool" the maximum of each window is concatenated
+    with its mean, which gives ``2 n_out`` features.
     """
 
     def __init__(
@@ -184,16 +184,16 @@ class DilatedConvolution(nn.Module):
         return None if mask is None else _windows(mask, self.stride).any(dim=-1)
 
     def _largest(self, row: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the maximum of each `stride` steps of ``[B, D, 1, L]``, of the valid ones alone.
+        """Return the maximum over the valid steps of each window of ``[B, D, 1, L]``.
 
-        Where none is valid it is arbitrary, and masked.
+        A window without a valid step gets an arbitrary value, which is masked.
         """
         if mask is not None:
             row = row.where(mask[:, None, None], _BELOW_GELU)
         return F.max_pool2d(row, (1, self.stride), ceil_mode=True)
 
     def _averaged(self, row: Tensor, mask: Tensor | None) -> Tensor:
-        """Average each `stride` steps of ``[B, D, 1, L]``, the valid ones alone."""
+        """Average the valid steps of each window of ``[B, D, 1, L]``."""
         window = (1, self.stride)
         if mask is None:
             return F.avg_pool2d(row, window, ceil_mode=True)
@@ -220,8 +220,8 @@ class ConvStem(Stem):
 
     The first layer has the smaller stride, since steps cost least there. Token `n` is centred at
     step ``n * stride``, whose time is its time. Residual layers, ``x + conv(x)`` of stride 1 and
-    the same dilations, may follow: each widens what a token sees by as many tokens as the kernels
-    span, at the cost of a convolution over all tokens.
+    the same dilations, may follow: each widens the receptive field of a token by the span of the
+    kernels, at the cost of a convolution over all tokens.
 
     References
     ----------
@@ -252,8 +252,8 @@ class ConvStem(Stem):
             raise ValueError(f"n_tokens of the conv stem must be an int >= 1; got {n_tokens!r}")
         if n_tokens is not None and strides is not None:
             raise ValueError(
-                f"strides={strides} of the conv stem say how many tokens there are; "
-                f"leave out n_tokens={n_tokens}, or strides"
+                f"strides={strides} of the conv stem determine the number of tokens; "
+                f"pass n_tokens={n_tokens} or strides, not both"
             )
         if n_residual < 0:
             raise ValueError(f"n_residual of the conv stem must be 0 or more; got {n_residual}")

@@ -46,8 +46,8 @@ class ModelConfig(EncoderConfig):
 class TSTransformer(TransformerEncoder):
     """A stack of transformer blocks over the tokens of a time series, pooled into one vector.
 
-    Weights are drawn from torch's global generator, those of the encoding last: with the same seed,
-    models that differ only in their encoding share all other initial weights.
+    Weights are drawn from torch's global generator, the encoding's last: with the same seed, models
+    that differ only in their encoding share all other initial weights.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class TSTransformer(TransformerEncoder):
         Parameters
         ----------
         x : Tensor [B, L, C]
-            Values; whatever they are where `mask` is False, they are ignored.
+            Values; ignored where `mask` is False.
         mask : Tensor [B, L] of bool, optional
             True for valid steps; every series needs at least one. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
@@ -113,7 +113,7 @@ class TSTransformer(TransformerEncoder):
         mask: Tensor | None = None,
         times: Tensor | None = None,
     ) -> Tensor:
-        """Compute the pooled embedding ``[B, D]``, what `forward_head` reads, as in `forward`."""
+        """Compute the pooled embedding ``[B, D]``, the input of `forward_head`."""
         tokens, mask, t = self.forward_stem(x, mask, times)
         return self.pool(self.forward_features(tokens, mask, t), mask)
 
@@ -122,8 +122,8 @@ class TSTransformer(TransformerEncoder):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Map values to tokens, with the tokens' mask and times; arguments as in `forward`.
 
-        The series of a batch interact in batch norms only, which are here and in `forward_head`:
-        what is between them, `forward_features` and `pool`, may be run on parts of the batch.
+        Series of a batch interact only in batch norms, here and in `forward_head`:
+        `forward_features` and `pool` can run on parts of the batch.
 
         Returns
         -------
@@ -155,10 +155,9 @@ class TSTransformer(TransformerEncoder):
     def forward_head(self, pooled: Tensor, weights: Tensor | None = None) -> Tensor:
         """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.
 
-        With ``head_norm="batch"`` each feature is standardised over the series of a batch, in
-        training, and by the averages of the training series afterwards: mean pooling leaves
-        features of very different spread, of which a linear layer under weight decay uses the
-        widest. Series count by their `weights` ``[B]``.
+        With ``head_norm="batch"`` each feature is standardised: over the batch in training,
+        weighted by `weights` ``[B]``, and by running averages afterwards. Mean pooling leaves
+        features of very different spread, and a linear layer under weight decay favours the widest.
         """
         if isinstance(self.head_norm, PooledBatchNorm):
             pooled = self.head_norm(pooled, weights)
@@ -169,10 +168,9 @@ class TSTransformer(TransformerEncoder):
 
 
 def _hold_last(t: Tensor, mask: Tensor) -> Tensor:
-    """Let masked tokens repeat the time of the last valid token before them.
+    """Forward-fill times over masked tokens, so that a series ends at ``t.amax()``.
 
-    So the end of a series is ``t.amax()`` whatever its padding. Those before the first valid token
-    take its time.
+    Tokens before the first valid token take its time.
     """
     latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
     first = t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True)

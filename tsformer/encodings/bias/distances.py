@@ -1,6 +1,6 @@
 """Distances between tokens, as biases use them.
 
-`i` is the token of the query, `j` that of the key.
+`i` indexes queries, `j` indexes keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def mask_negligible(bias: Tensor) -> Tensor:
 
 
 def checked_max_distance(name: str, asked: int | None, default: int) -> int:
-    """Return the clipping distance that was asked for, or else the default, at least 1."""
+    """Return the clipping distance, or its default of at least 1."""
     if asked is not None and asked < 1:
         raise ValueError(f"max_distance of {name} must be at least 1 token; got {asked!r}")
     return max(default, 1) if asked is None else asked

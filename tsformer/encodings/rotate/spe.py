@@ -59,7 +59,7 @@ class StochasticEncoding(PositionalEncoding):
         _at_least_one(self.name, n_realizations=n_realizations)
         self.gate = nn.Parameter(torch.randn(n_heads, width))
         generator = torch.Generator().manual_seed(seed)
-        # Not persistent: the seed reproduces them, so a checkpoint holds only what is trained.
+        # Not persistent: the seed reproduces them, so a checkpoint holds trained weights only.
         for name, shape in (
             ("gate_noise", (n_heads, width, n_realizations)),
             ("noise", (*noise_shape, n_realizations)),
@@ -67,7 +67,7 @@ class StochasticEncoding(PositionalEncoding):
             self.register_buffer(name, torch.randn(shape, generator=generator), persistent=False)
 
     def _draws(self) -> tuple[Tensor, Tensor]:
-        """Return the noise of the codes and that of the gate."""
+        """Return the noise of the codes and of the gate."""
         if self.training and self.resample:
             return torch.randn_like(self.noise), torch.randn_like(self.gate_noise)
         return self.noise, self.gate_noise
