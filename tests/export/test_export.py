@@ -193,6 +193,17 @@ def with_random_weights(estimator: RandomConvolutionClassifier) -> RandomConvolu
     return estimator
 
 
+def test_random_convolutions_of_short_series():
+    # One dilation and no features of MiniRocket: the export takes a few seconds.
+    X = series(12, 9, seed=0)
+    estimator = RandomConvolutionClassifier(0, n_groups=2, random_state=0)
+    with_random_weights(estimator.fit(X, np.arange(12) % 3))
+    module = to_torch_export(estimator).module()
+    for n, length in [(2, 5), (4, 40)]:
+        X = series(n, length)
+        agree(estimator, module(torch.from_numpy(X)).numpy(), [X])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["series", "channel"])
 def test_random_convolutions(scaling, tmp_path):

@@ -6,7 +6,7 @@ channels, `M` kernels of a group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import log2
 
 import torch
@@ -63,19 +63,26 @@ def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple
         Steps of the block.
     responses : Tensor [B, G * M, S]
     """
-    n_series, _, length = x.shape
+    n_series = len(x)
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
     each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
-    size = length  # an exported program has one block, as its operators cannot depend on a length
-    if not torch.compiler.is_compiling():
-        size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
-    for start in range(0, length, size):
-        steps = slice(start, min(start + size, length))
-        block = padded[..., start : steps.stop + 2 * reach]
-        windows = block.unfold(-1, steps.stop - start, dilation)  # [B, G, 9, S]
+    for steps in _blocks(x):
+        n_steps = steps.stop - steps.start
+        block = padded[..., steps.start : steps.stop + 2 * reach]
+        windows = block.unfold(-1, n_steps, dilation)  # [B, G, 9, S]
         windows = (windows - x[:, :, None, steps]).flatten(0, 1)
-        yield steps, torch.bmm(each, windows).view(n_series, -1, steps.stop - start)
+        yield steps, torch.bmm(each, windows).view(n_series, -1, n_steps)
+
+
+def _blocks(x: Tensor) -> Sequence[slice]:
+    """Return blocks of steps of `x` whose responses fit into a cache."""
+    n_series, _, length = x.shape
+    if torch.compiler.is_compiling():
+        # `range` would fix the length of an exported program's series.
+        return [slice(0, length)]
+    size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def largest_dilation(length: int) -> float:
