@@ -63,7 +63,7 @@ def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple
         Steps of the block.
     responses : Tensor [B, G * M, S]
     """
-    n_series = len(x)
+    n_series = x.shape[0]  # len() would fix it in an exported program
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
     each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
