@@ -89,7 +89,7 @@ def test_mlflow_runs_no_pickle_to_load_a_registered_model(tmp_path: Path) -> Non
 
     write_model(classifier().fit(X, Y), tmp_path / "model", input_example=X[:2])
     kept = {path.suffix for path in (tmp_path / "model").rglob("*")}
-    assert kept == {"", ".json", ".skops", ".txt", ".yaml"}
+    assert kept == {"", ".json", ".safetensors", ".txt", ".yaml"}
     done = subprocess.run(
         [sys.executable, "-c", MLFLOW_LOADS, str(tmp_path / "model")],
         capture_output=True, text=True, check=False,

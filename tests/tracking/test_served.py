@@ -20,7 +20,6 @@ from tsformer.tracking.register import load_registered, register, write_model
 from tsformer.tracking.served import ServedModel, describe_input, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-pytest.importorskip("skops.io", reason='needs the extra "tracking"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
 RNG = np.random.default_rng(0)
