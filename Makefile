@@ -90,8 +90,7 @@ docs-tables: install ## rewrite the generated tables and pages of docs/ from the
 	$(BIN)/python tools/write_docs.py
 
 docs-pictures: install ## redraw the pictures of all encodings and augmentations in experiments/results
-	$(BIN)/python tools/encoding_gallery.py --commit
-	$(BIN)/python tools/augmentation_gallery.py --commit
+	$(BIN)/python tools/pictures.py --commit
 
 docs-screenshots: export OMP_NUM_THREADS := 1
 docs-screenshots: browser ## take the guide's screenshots of MLflow's pages again, in a few minutes

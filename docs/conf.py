@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `tools`, and tsformer of this checkout
 
 import tsformer
-from tools import api_pages, site_pages, site_pictures
+from tools import site
 
 # autodoc looks at every attribute, names that were replaced among them.
 warnings.filterwarnings("ignore", category=FutureWarning, module="sphinx")
@@ -24,11 +24,22 @@ version = release = tsformer.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "examples", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json"]
+templates_path = ["_templates"]
+autosummary_generate = True
+autosummary_ignore_module_all = False
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "examples",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.json",
+]
 default_role = "code"  # `x` in docstrings
 smartquotes = False  # quotes in docstrings are code
 toc_object_entries_show_parents = "hide"
@@ -59,11 +70,11 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "image_scrapers": ("tools.site_gallery.figures",),
+    "image_scrapers": ("tools.site.figures",),
     "capture_repr": (),
     "first_notebook_cell": "%matplotlib inline",  # shows figures that pyplot does not know
-    "within_subsection_order": "tools.site_gallery.InOrder",
-    "reset_modules": ("matplotlib", "tools.site_gallery.one_thread"),
+    "within_subsection_order": "tools.site.InOrder",
+    "reset_modules": ("matplotlib", "tools.site.one_thread"),
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
@@ -98,7 +109,8 @@ html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 
 def setup(app: Any) -> None:
-    # Before Sphinx looks for pages, of which these write some.
-    app.connect("config-inited", lambda app, config: api_pages.write(Path(app.srcdir) / "api"))
-    app.connect("config-inited", lambda app, config: site_pictures.write(Path(app.srcdir)))
-    app.connect("source-read", site_pages.read)
+    # Before Sphinx looks for pages.
+    app.connect("config-inited", lambda app, config: site.write_api(Path(app.srcdir) / "api"))
+    app.connect("config-inited", lambda app, config: site.draw_encodings(Path(app.srcdir)))
+    app.connect("source-read", site.read)
+    app.connect("autodoc-skip-member", site.skip_foreign)

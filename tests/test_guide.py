@@ -24,7 +24,7 @@ TESTED_ELSEWHERE = {
     "augmentation.md",
     "encodings.md",
     "get_started.md",
-    "pictures.md",
+    "results/pictures.md",
     "tracking.md",
 }
 PROGRAMS = [

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 from experiments.accuracy.recipe_study import DATASETS as DEVELOPMENT
 from experiments.output import COMMITTED, add_output_options
 from experiments.published import ANCHORS, PUBLISHED
-from tools.png import write_figure
+from tools.pictures import write_figure
 from tsformer.studies.analysis.published import marked, published_accuracies
 from tsformer.studies.report.render import markdown_table
 

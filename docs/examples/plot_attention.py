@@ -3,7 +3,7 @@ Where attention goes
 ====================
 
 ``attention`` returns the weights of every block and head, with the times of the tokens. They show
-what is mixed with what, not why a class was predicted: for that, see
+which tokens are mixed, not why a class was predicted; for that, see
 :ref:`sphx_glr_gallery_plot_relevance.py`.
 """
 
@@ -20,13 +20,13 @@ n, layers, heads, tokens, _ = maps.weights.shape
 print(f"{layers} block of {heads} heads, {tokens} tokens of a series of {X.shape[2]} steps")
 
 # %%
-# A row is a token that attends. ``alibi`` has a head that stays close:
+# A row is a query. One head of ``alibi`` attends to near tokens:
 
 near = plot_attention(maps.weights[0, 0, 0], maps.times[0], X[0], title="the first head")
 near
 
 # %%
-# and one that looks far:
+# Another head attends to distant tokens:
 
 far = plot_attention(maps.weights[0, 0, -1], maps.times[0], X[0], title="the last head")
 far

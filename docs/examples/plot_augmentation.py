@@ -2,9 +2,9 @@
 What training sees: augmentation
 ================================
 
-While training, the default warps series in time and replaces a stretch by that of another series.
-Prediction sees series as they are. An augmentation is a function of a batch; here each is applied
-to the same outline of a leaf. :doc:`/augmentation` has all of them.
+In training, the default warps series in time and replaces a stretch by another series'. Prediction
+uses the series unchanged. An augmentation is a function of a batch; here each is applied to the
+same outline of a leaf. :doc:`/augmentation` has all of them.
 """
 
 import matplotlib.pyplot as plt

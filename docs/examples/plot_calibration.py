@@ -2,9 +2,8 @@
 Can its confidence be trusted?
 ==============================
 
-Bars on the diagonal belong to a classifier that is right as often as it says. ``calibrate`` fits
-the temperature, by which logits are divided, to series that were held out. It changes no
-prediction of a single model.
+Bars on the diagonal belong to a calibrated classifier. ``calibrate`` fits the temperature, which
+divides the logits, to held-out series. It changes no predicted class of a single model.
 """
 
 from sklearn.model_selection import train_test_split

@@ -2,14 +2,14 @@
 Compare encodings in a tracked study
 ====================================
 
-A study is data sets × encodings × seeds, paired: under one seed every encoding starts from the same
-weights and sees the same batches. Each fit is a run in MLflow, and what was fitted once is not
-fitted again. The same from the shell, with a report at the end::
+A study fits data sets × encodings × seeds. Under one seed every encoding starts from the same
+weights and sees the same batches. Each fit is an MLflow run, and a repeated study fits only what is
+missing. The same from the shell, with a report::
 
     tsformer compare --datasets ArrowHead,OSULeaf --encodings none,lspe,tape+erpe --seeds 3
 
-Two data sets, two seeds and a small model make this page quick, and show nothing about encodings:
-:doc:`/results/index` has the studies that do.
+Two data sets, two seeds and a small model make this page quick and say nothing about encodings;
+:doc:`/results/encodings` does.
 """
 
 import tempfile

@@ -1,11 +1,10 @@
 """
-Fit, predict, and see what is confused
-======================================
+Fit, predict, and see which classes are confused
+================================================
 
-A classifier is fitted to the train split of ArrowHead, outlines of projectile points of three
-kinds, and the confusion matrix shows which kinds of the test split it takes for which. The model
-is small and trained briefly, so that this page is built in seconds; leave out all parameters but
-``random_state`` for real work.
+A classifier learns the train split of ArrowHead, outlines of projectile points of three kinds. The
+confusion matrix of the test split shows its mistakes. The model is small and trained briefly; for
+real work pass ``random_state`` alone.
 """
 
 from tsformer import TSTransformerClassifier, load_dataset
@@ -16,14 +15,14 @@ X_test, y_test = load_dataset("ArrowHead", split="test")
 print(X.shape, X_test.shape)
 
 # %%
-# Series are arrays of shape (series, channels, steps); labels are anything scikit-learn accepts.
+# Series are arrays of shape (series, channels, steps); labels may have any type.
 
 classifier = TSTransformerClassifier(d_model=16, n_layers=1, max_epochs=40, random_state=0)
 classifier.fit(X, y)
 print(f"accuracy {classifier.score(X_test, y_test):.3f}")
 
 # %%
-# Rows are the true classes, columns the predicted ones.
+# Rows are true classes, columns predicted classes.
 
 figure = plot_confusion(classifier, X_test, y_test)
 figure

@@ -2,10 +2,10 @@
 Use series without labels
 =========================
 
-``TSTransformerEncoder`` learns from series alone: parts of them are hidden, and reconstructed from
-the rest. What it has learned are features, a vector for each series, which any estimator of
-scikit-learn can read. ``TSTransformerClassifier(init_from=encoder)`` starts from its weights when
-labels are few: see :doc:`/guide/few_labels`.
+``TSTransformerEncoder`` learns from series without labels: it hides parts of them and reconstructs
+these from the rest. Its features, a vector per series, suit any estimator of scikit-learn.
+``TSTransformerClassifier(init_from=encoder)`` starts from its weights when labels are few
+(:doc:`/guide/few_labels`).
 """
 
 import matplotlib.pyplot as plt

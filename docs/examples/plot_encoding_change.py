@@ -2,9 +2,9 @@
 What training changes in an encoding
 ====================================
 
-Two bumps come in one order in one class and in the other order in the other. Behind the linear stem
-only the encoding knows which came first. A callback keeps a copy of it before the first step; the
-picture has it before and after training, on one scale of colours.
+Two bumps come in one order in one class and in the opposite order in the other. Behind the linear
+stem only the encoding reveals the order. A callback copies the encoding before the first step; the
+picture shows it before and after training, on one colour scale.
 """
 
 from copy import deepcopy
@@ -16,7 +16,7 @@ from tsformer.training import Callback
 
 
 class KeepEncoding(Callback):
-    """Keep a copy of the encoding as it is before training."""
+    """Copy the encoding before training."""
 
     def on_train_begin(self, state):
         self.before = deepcopy(state.model.encoding.at(0))

@@ -2,10 +2,9 @@
 An encoding of each hook
 ========================
 
-An encoding tells attention where in time a token is, in one of four places: it is added to the
-tokens (*embed*), turns queries and keys (*rotate*), is added to the scores (*bias*), or to the
-attention weights (*mix*). ``plot_encoding`` draws the values of one, and what they do to pairs of
-positions. :doc:`/encodings` has all of them.
+An encoding acts in one of four places: it adds to the tokens (*embed*), rotates queries and keys
+(*rotate*), adds to the scores (*bias*) or to the attention weights (*mix*). ``plot_encoding`` draws
+its values, and their effect on pairs of positions. :doc:`/encodings` has all encodings.
 """
 
 from tsformer.plots import plot_encoding
@@ -14,7 +13,7 @@ added_to_tokens = plot_encoding("tape", 64)
 added_to_tokens
 
 # %%
-# ``rope`` turns queries and keys by an angle that grows with time, so that the score of a pair
+# ``rope`` rotates queries and keys by an angle that grows with time, so that the score of a pair
 # depends on its distance alone.
 
 turned = plot_encoding("rope", 64)
@@ -27,8 +26,8 @@ added_to_scores = plot_encoding("alibi", 64)
 added_to_scores
 
 # %%
-# The weights that ``erpe`` adds start at zero; the picture has random ones. A sum of encodings is
-# drawn with a row for each of its parts: ``plot_encoding("tape+erpe", 64)``.
+# The weights of ``erpe`` start at zero; the picture has random weights. A sum has a row for each
+# of its parts: ``plot_encoding("tape+erpe", 64)``.
 
 added_to_weights = plot_encoding("erpe", 64)
 added_to_weights

@@ -2,9 +2,9 @@
 Which channels and windows a score rests on
 ===========================================
 
-``permutation_importance`` exchanges one channel, or one window of time, between series, and says by
-how much the score falls. It needs no gradient, and works for every classifier of the package. Here
-the class is in the first of three channels, at a random place.
+``permutation_importance`` exchanges one channel, or one window of time, between series and returns
+the fall of the score. It needs no gradient, and works for every classifier of the package. Here the
+class is in the first of three channels, at a random place.
 """
 
 import matplotlib.pyplot as plt
@@ -23,8 +23,7 @@ windows = permutation_importance(
 )
 
 # %%
-# The bars are standard deviations over permutations. No window is decisive by itself, as the sine
-# is at another place in each series.
+# Bars are standard deviations over permutations. No single window decides, since the sine moves.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 left.bar(["0", "1", "2"], channels.importances_mean, yerr=channels.importances_std)

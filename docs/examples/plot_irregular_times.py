@@ -2,10 +2,9 @@
 Irregular times
 ===============
 
-Observations are not always a fixed time apart. ``times=`` passes the time of each step, and
-encodings then see real time in place of step numbers. Here a bump comes at time 35 in one class and
-at 55 in the other, and each series is observed at other times, so that the number of the step at
-which the bump is says little.
+``times=`` passes the time of each step, and encodings use real time in place of step numbers. A
+bump comes at time 35 in one class and at 55 in the other. Each series is observed at other times,
+so the step number of the bump says little.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Watch it learn
 ==============
 
-With validation data, each epoch has a validation loss and score, and with ``early_stopping``, which
-they turn on, the weights of the best epoch are kept. ``history_`` holds the rows.
+With validation data, each epoch has a validation loss and score. They switch on early stopping,
+which keeps the weights of the best epoch. ``history_`` holds the rows.
 """
 
 from sklearn.model_selection import train_test_split
@@ -19,7 +19,7 @@ classifier.fit(X, y, X_val=X_val, y_val=y_val)
 print(classifier.history_.to_frame().drop(columns="seconds").tail(3).round(4))
 
 # %%
-# The dashed line is the epoch of the lowest validation loss, whose weights the classifier has.
+# The dashed line is the epoch of the lowest validation loss; its weights are kept.
 
 figure = plot_history(classifier)
 figure

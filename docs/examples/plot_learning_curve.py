@@ -3,8 +3,8 @@ How many labels does it take?
 =============================
 
 Fit to parts of the train split, and see where more series stop helping. ``tsformer compare
---train-sizes 10%,20%,50%,100%`` does this for any methods, tracked and with a report; here it is
-done by hand with few random convolutions, which take a second each.
+--train-sizes 10%,20%,50%,100%`` does this for any methods, tracked and with a report. This page
+uses few random convolutions, which take a second per fit.
 """
 
 import pandas as pd

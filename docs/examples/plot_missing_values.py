@@ -2,9 +2,9 @@
 Gaps
 ====
 
-Missing values are NaN. Gaps are interpolated, and if the training series had some, one more channel
-flags them; steps before the first value and after the last are masked. The same classifier answers
-while more and more of the values of each test series are removed.
+Missing values are NaN. Gaps are interpolated, and if the training series had gaps, one more channel
+flags them. Steps before the first value and after the last are masked. Here the same classifier
+predicts while more and more values of each test series are removed.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 
 
 def with_gaps(X, share):
-    """Return a copy of which a share of the values is missing."""
+    """Return a copy with a share of the values missing."""
     return np.where(rng.random(X.shape) < share, np.nan, X)
 
 

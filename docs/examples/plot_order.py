@@ -2,10 +2,10 @@
 Which encodings can tell order
 ==============================
 
-Without a positional encoding, attention sees a set of tokens. Behind the linear stem, which makes a
-token of each step by itself, the order of steps is then lost. The classes here differ in nothing
-else: one rises, the other falls. A symmetric encoding, such as ``alibi``, knows distances only, and
-cannot tell a series from its reverse either.
+Without a positional encoding, attention sees a set of tokens. Behind the linear stem, with a token
+per step, the order of steps is then lost. The classes here differ in order alone: one rises, the
+other falls. A symmetric encoding such as ``alibi`` knows distances, and cannot tell a series from
+its reverse.
 """
 
 import matplotlib.pyplot as plt

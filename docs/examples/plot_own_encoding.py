@@ -2,9 +2,9 @@
 An encoding of your own
 =======================
 
-Name a subclass, and the name works wherever an encoding is asked for: in estimators, in sums such
-as ``"ramp+erpe"``, in studies and in pictures. It overrides one of four hooks, here ``embed``,
-which adds to the tokens. :doc:`/how_it_works` has the others.
+Name a subclass, and the name works everywhere: in estimators, in sums such as ``"ramp+erpe"``, in
+studies and in pictures. It overrides one of four hooks, here ``embed``, which adds to the tokens.
+:doc:`/how_it_works` has the others.
 """
 
 import torch
@@ -29,7 +29,7 @@ class Ramp(PositionalEncoding, name="ramp", replace=True):
 
 
 # %%
-# It has to be able to tell which of two bumps came first.
+# The task: which of two bumps came first?
 
 X, y = make_order_task("order", 128, length=48, random_state=0)
 X_test, y_test = make_order_task("order", 128, length=48, random_state=1)
@@ -39,7 +39,7 @@ classifier = TSTransformerClassifier(
 print(f"accuracy {classifier.fit(X, y).score(X_test, y_test):.2f}")
 
 # %%
-# The picture is that of the trained encoding.
+# The trained encoding:
 
 figure = plot_encoding(classifier.model_.encoding.at(0), 48, d_model=16, name="ramp")
 figure

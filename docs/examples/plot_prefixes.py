@@ -2,9 +2,9 @@
 Before the series has ended
 ===========================
 
-Series may differ in length, and a model predicts those that are shorter than any it was trained on.
-So it can be asked before a series has ended. The probabilities are of outlines of ArrowHead of
-which only the first part is shown; training had whole ones.
+A model predicts series shorter than any in training, so it can predict before a series has ended.
+The probabilities are of outlines of ArrowHead cut to their first part; training used whole
+outlines.
 """
 
 import matplotlib.pyplot as plt

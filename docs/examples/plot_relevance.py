@@ -1,10 +1,10 @@
 """
-What did the model look at?
-===========================
+Which values decided the class?
+===============================
 
-``explain`` gives every value of a series a relevance: how much it speaks for the predicted class.
-In this made-up problem the answer is known. The class is in one window of the first channel, a sine
-that begins upwards or downwards, and all else is noise.
+``explain`` gives each value a relevance: how much it speaks for the predicted class. In this
+generated problem the answer is known: the class is in one window of the first channel, a sine that
+starts upwards or downwards. The rest is noise.
 """
 
 from tsformer import TSTransformerClassifier
@@ -20,8 +20,8 @@ classifier.fit(X[:150], y[:150])
 print(f"accuracy {classifier.score(X[150:], y[150:]):.2f}")
 
 # %%
-# Relevance has the shape of the series, and adds up to the change of the class's logit from a
-# series of channel means. :doc:`/explanations` says which method promises what, and where it fails.
+# Relevance has the shape of the series, and adds up to the change of the logit from a series of
+# channel means. :doc:`/explanations` compares the methods.
 
 case = 151
 relevance = classifier.explain(X[case : case + 1])[0]

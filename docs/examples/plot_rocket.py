@@ -1,15 +1,14 @@
 """
-Compare with random convolutions: ROCKET and its kin
-====================================================
+Compare with random convolutions
+================================
 
-``RandomConvolutionClassifier`` computes the features of MiniRocket and Hydra, which are drawn and
-never trained, and reads them with a ridge classifier: it fits in seconds and needs no tuning. What
-it does not beat on your data has learned something. ROCKET itself and many others come with
-:doc:`the methods of a study </methods>`::
+``RandomConvolutionClassifier`` computes the untrained features of MiniRocket and Hydra, and fits a
+ridge classifier in seconds. Prefer a transformer only if it is more accurate. ROCKET and others
+come with :doc:`/guide/comparing`::
 
     tsformer compare --data my.csv --case id --time t --label y --methods tsformer,rocket,minirocket
 
-Here the transformers are trained too briefly to judge them.
+The transformers here are trained too briefly to judge them.
 """
 
 from time import perf_counter

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 import tsformer
 from experiments.output import COMMITTED, add_output_options, fit_missing
 from tsformer import TSTransformerClassifier, load_dataset
-from tsformer.estimators.base import automatic_epochs
 
 DATASETS = [
     "ACSF1",
@@ -72,33 +71,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "scaling by channel": {"scaling": "channel"},
     "60 passes": {"max_epochs": 60},
     "no pooling": {"stem_params": {"downsampling": "stride"}},
-    "rate 3": {"learning_rate": 0.003},
-    "averaging stem": {"stem_params": {"downsampling": "mean"}},
-    "32 tokens": {"stem_params": {"n_tokens": 32, "downsampling": "stride"}},
 }
-#: What a variant is compared with that was measured before the default was what it is.
-BASELINES = {"32 tokens": "no pooling"}
-
-
-def half_the_cost(n_cases: int, length: int) -> dict[str, Any]:
-    """Return up to three steps a token while there are 32, and batches of 32, but no more passes.
-
-    Only for series of up to 160 steps, and batches only of those that are 160 or more.
-    """
-    if length > 160:
-        return {}
-    stride = max(round(min(length / 32, 3)), 1)
-    parameters: dict[str, Any] = {"stem_params": {"strides": (1, stride)}}
-    if n_cases >= 160:
-        parameters |= {"batch_size": 32, "max_epochs": automatic_epochs(n_cases, 16)}
-    return parameters
-
-
-# Those that depend on the number of training series and on their length.
-DEPENDENT: dict[str, Callable[[int, int], dict[str, Any]]] = {
-    "short series at half the cost": half_the_cost,
-}
-NAMES = [*VARIANTS, *DEPENDENT]
+NAMES = list(VARIANTS)
 
 
 def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str, object]:
@@ -107,9 +81,7 @@ def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str,
     X, y = load_dataset(dataset, split="train")
     X_test, y_test = load_dataset(dataset, split="test")
     start, used = time.perf_counter(), time.process_time()
-    depends = DEPENDENT.get(variant)
-    parameters = VARIANTS[variant] if depends is None else depends(len(y), X.shape[2])
-    classifier = TSTransformerClassifier(random_state=seed, **parameters).fit(X, y)
+    classifier = TSTransformerClassifier(random_state=seed, **VARIANTS[variant]).fit(X, y)
     seconds, used = time.perf_counter() - start, time.process_time() - used
     members = classifier.predict_proba_members(X_test)
     if folder is not None:
@@ -133,19 +105,12 @@ def fit(variant: str, dataset: str, seed: int, folder: Path | None) -> dict[str,
     }
 
 
-def summary(
-    fits: pd.DataFrame, baseline: str, baselines: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Return for each variant its mean paired gain over the baseline, where both were fitted.
-
-    `baselines` names another baseline for some of the variants.
-    """
-    baselines = baselines or {}
+def summary(fits: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Return for each variant its mean paired gain over the baseline, where both were fitted."""
     scores = fits.pivot_table("accuracy", "variant", ["dataset", "seed"])
     rows = {}
     for variant, own in scores.iterrows():
-        other = scores.loc[baselines.get(str(variant), baseline)]
-        gain = (own - other).dropna().groupby("dataset").mean()
+        gain = (own - scores.loc[baseline]).dropna().groupby("dataset").mean()
         fitted = fits[fits.variant == variant]
         rows[variant] = {
             "accuracy": fitted.groupby("dataset").accuracy.mean().mean(),

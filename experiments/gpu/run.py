@@ -7,8 +7,7 @@ First come the checks of `checks.py`, which the tests marked `cuda` call too, th
 training, the share of the peak of matrix products, and whole fits of
 real problems, which it reads where `tsformer.load_dataset` finds them. Each part runs
 in a process of its own, has a limit of its own, and writes each row to ``<part>.jsonl`` as soon as
-it is measured: what a run that was cut off or killed has written is kept, and ``page.md`` shows it,
-with ``--commit`` docs/gpu_measurements.md.
+it is measured: a run that was cut off or killed keeps its rows, and ``README.md`` shows them.
 
 On a machine without a GPU, ``--device cpu --tiny`` rehearses all of it.
 """
@@ -27,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments` and `tools`
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments.output import COMMITTED, add_output_options
 
@@ -46,7 +45,6 @@ PARTS = {
 POISONED = 75
 #: Seconds at the end in which the page is written.
 _RESERVE = 5
-DOCS_PAGE = Path(__file__).parents[2] / "docs/gpu_measurements.md"
 
 
 # In the process of a part
@@ -264,16 +262,15 @@ class Run:
             self.process.wait()
 
     def write(self, outcome: str) -> None:
-        from tools.gpu_page import page
+        from experiments.gpu.page import page
 
         options = self.options
         state = {"outcome": outcome, "tiny": options.tiny, "parts": self.parts}
         temporary = options.folder / "run.json.new"
         temporary.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
         temporary.replace(options.folder / "run.json")
-        text = page(options.folder)
-        path = DOCS_PAGE if options.out == COMMITTED else options.folder / "page.md"
-        path.write_text(text, encoding="utf-8")
+        rows = {part: read_rows(options.folder / f"{part}.jsonl") for part in self.parts}
+        (options.folder / "README.md").write_text(page(options.folder, rows), encoding="utf-8")
 
     def succeeded(self) -> bool:
         if any(state["outcome"] != "done" for state in self.parts.values()):
@@ -318,8 +315,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Killed:
         print(f"killed; what was measured is in {options.folder}", flush=True)
         return 1
-    page = DOCS_PAGE if options.out == COMMITTED else options.folder / "page.md"
-    print(f"written to {options.folder}; see {page}", flush=True)
+    print(f"written to {options.folder}; see README.md there", flush=True)
     return 0 if run.succeeded() else 1
 
 

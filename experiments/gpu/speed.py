@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from experiments.gpu import peak
-from experiments.speed.benchmark import label
-from experiments.speed.methods import METHODS, Case
+from experiments.gpu.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.training import TrainingPlan
@@ -28,7 +27,7 @@ __all__ = ["CASES", "matmul_rows", "training_rows"]
 
 Row = dict[str, Any]
 
-#: Those of `experiments/speed/benchmark.py`, the shortest first, for more epochs.
+#: Series × channels × steps as in the archives (NATOPS, BasicMotions, ...), the shortest first.
 CASES = (
     Case(180, 24, 51, epochs=15),
     Case(256, 6, 100, epochs=15),
@@ -44,7 +43,7 @@ PLAIN = "plain loop"
 
 
 def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return what is measured: name -> method of `experiments.speed`, and its parameters."""
+    """Return what is measured: name -> method, and its parameters."""
     found: dict[str, tuple[str, dict[str, Any]]] = {PLAIN: (PLAIN, {})}
     for stem, base in (("conv", "tsformer"), ("linear", "tsformer, linear stem")):
         for precision in ("bfloat16", "float32"):
@@ -92,7 +91,7 @@ def training_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
                 return method.set_params(**params) if params else method
 
             row = _or_error(lambda case=case, make=make: measured(case, device, make))
-            yield {"method": name, "case": label(case), "length": case.length, **row}
+            yield {"method": name, "case": case.label, "length": case.length, **row}
 
 
 def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:

@@ -29,11 +29,9 @@ def scripts() -> list[str]:
     return [name for name in names if name not in WRITE_NO_RESULTS]
 
 
-#: Some print what they find; one measures for benchmark.py and answers it; one fills in tables from
-#: the results.
+#: Scripts that print, or fill in tables of the docs.
 WRITE_NO_RESULTS = {
     "experiments.same_predictions",
-    "experiments.speed.worker",
     "tools.browser",
     "tools.check_release",
     "tools.mutants",
@@ -87,15 +85,6 @@ def fitted(accuracy: float = 0.5, **row: Any) -> dict[str, Any]:
     return {**row, "accuracy": accuracy, "fit_seconds": 1.0}
 
 
-MEASURED = [
-    {
-        **{"case": "32x24x51", "n": 32, "length": 51, "epochs": 1, "round": 0, "method": method},
-        **{"what": what, "value": 1.0, "unit": unit, "note": ""},
-    }
-    for method in ("tsformer", "tsformer, linear stem", "plain loop")
-    for what in ("training", "inference", "one series")
-    for unit in ("s", "CPU s")
-]
 #: Arguments of a small run, and stand-ins for what takes long.
 SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
     "experiments.accuracy.recipe_study": (
@@ -115,17 +104,6 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         {
             "time_ratios": lambda names, *_: pd.DataFrame({n: [1.0] for n in names}),
             "peak_memory": lambda name, length, device: 1.0,
-        },
-    ),
-    "experiments.explanations.deletion": (
-        ["--datasets", "ECG200", "--seeds", "1"],
-        {
-            "measure": lambda dataset, seed, order, epochs: {
-                "dataset": dataset,
-                "seed": seed,
-                "order": order,
-                "area": 0.5,
-            }
         },
     ),
     "experiments.explanations.known_windows": (
@@ -149,12 +127,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["--epochs", "1", "--tokens", "500", "--d-model", "8", "--n-layers", "1", "--no-track"],
         {},
     ),
-    "experiments.speed.benchmark": (
-        ["--quick", "--only", "32x24x51"],
-        {"measure": lambda case, methods, options: MEASURED},
-    ),
-    "tools.augmentation_gallery": ([], {"gallery": None}),
-    "tools.encoding_gallery": ([], {"gallery": None, "habit": None}),
+    "tools.pictures": ([], {"encoding_gallery": None, "habit": None, "augmentation_gallery": None}),
     "tools.field": ([], {"picture": None, "table": lambda results: "a table"}),
 }
 

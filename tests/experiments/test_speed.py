@@ -1,81 +1,18 @@
-"""The speed benchmark, end to end, and the work that is counted on a GPU."""
+"""The plain loop of the speed benchmark, and the operations counted on a GPU."""
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
-import sys
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.gpu import peak
-from experiments.speed import benchmark, methods
+from experiments.gpu import methods, peak
 from tsformer.encodings import EncodingStack
 from tsformer.model.blocks import TransformerBlock
-
-
-@pytest.mark.slow
-def test_script_measures_in_turns_writes_and_prints(tmp_path, capsys):
-    out, as_json = tmp_path / "speed.csv", tmp_path / "speed.json"
-    kept = "device,case,method,what,length,value,unit\ncuda,32x24x51,tsformer,training,51,1.0,s\n"
-    out.write_text(kept + "cpu,32x24x51,tsformer,training,51,99.0,s\n", encoding="utf-8")
-    arguments = ["--quick", "--rounds", "1", "--only", "32x24x51", "--out", tmp_path]
-    arguments += ["--methods", "tsformer, linear stem;plain loop;tsai TST", "--json", as_json]
-    benchmark.main(list(map(str, arguments)))
-    printed = capsys.readouterr().out
-    rows = pd.read_csv(out)
-    assert list(rows["device"]).count("cuda") == 1, "another device's rows stay"
-    assert 99.0 not in set(rows["value"]), "a run replaces the rows of its case and device"
-    rows = rows[rows["device"] == "cpu"].reset_index()
-    assert len(json.loads(as_json.read_text(encoding="utf-8"))) == len(rows)
-    assert (rows["threads"] == 1).all()
-    assert rows[["machine", "torch", "tsformer", "date"]].notna().all(axis=None)
-    measured = rows[rows["what"] != "skipped"]
-    by_method = measured.pivot_table("value", "what", ["method", "unit"])
-    for method in ("tsformer, linear stem", "plain loop"):
-        memory, wall, cpu = (by_method[method, unit] for unit in ("MiB", "s", "CPU s"))
-        assert 100 < memory["memory at rest"] < memory["peak memory"] < 5000
-        # An epoch has two more passes than inference, and 32 series are more work than one.
-        assert 60 > cpu["training"] > cpu["inference"] > cpu["one series"] > 1e-5
-        for what in ("training", "inference", "one series"):
-            assert cpu[what] < 1.5 * wall[what], (
-                "one thread takes no more than the time that passes"
-            )
-    if importlib.util.find_spec("tsai") is None:
-        assert "No module named 'tsai'" in printed
-    assert "| training, plain loop |" in printed
-    assert "| 32 × 24 × 51 | linear |" in printed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--methods", "plain lop"], "unknown methods ['plain lop']; there are ['tsformer',"),
-        (["--only", "1x2x3"], "no case '1x2x3'; there are ['180x24x51',"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments, message, capsys):
-    with pytest.raises(SystemExit):
-        benchmark.main(arguments)
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_method_that_dies_is_reported():
-    options = argparse.Namespace(tsai_python=sys.executable, device="cpu", threads=1)
-    case = methods.Case(4, 1, 8, epochs=1)
-    with (
-        pytest.raises(RuntimeError, match="the process of 'plain loop' ended with 1"),
-        benchmark.Worker("plain loop", case, options) as worker,
-    ):
-        worker.do("no such action")
 
 
 @pytest.mark.slow

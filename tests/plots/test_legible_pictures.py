@@ -24,7 +24,7 @@ from tsformer.plots.figures import shortened, text_width, wrapped
 figures = pytest.importorskip("matplotlib.figure")
 
 SIZES = {"d_model": 32, "n_heads": 4}
-#: Those with a layout of their own, as docs/pictures.md says.
+#: Those with a layout of their own, as docs/results/pictures.md says.
 WHOLE_FIGURES = {
     "plot_attention",
     "plot_encoding",
@@ -32,7 +32,7 @@ WHOLE_FIGURES = {
     "plot_by_dataset",
     "plot_reliability",
 }
-PAGE = Path(__file__).parents[2] / "docs" / "pictures.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "pictures.md"
 HISTORY = [
     {"epoch": n, "loss": 1 / n, "val_loss": 0.2 + abs(n - 30) / 40, "val_score": 1 - 1 / n, "lr": 1}
     for n in range(1, 51)
@@ -156,7 +156,7 @@ def test_every_picture_is_exported_and_documented() -> None:
         text = inspect.getdoc(function) or ""
         for section in ("Parameters", "Returns", "Examples"):
             assert f"\n{section}\n---" in text, f"{name} has no section {section}"
-        assert f"`{name}(" in page, f"docs/pictures.md lacks {name}"
+        assert f"`{name}(" in page, f"docs/results/pictures.md lacks {name}"
         signature = inspect.signature(function)
         assert signature.return_annotation == "Figure"
         assert bool({"ax", "axes"} & set(signature.parameters)) == (name not in WHOLE_FIGURES)

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tools import catalogue_pages, gpu_page, write_docs
+from experiments.gpu.page import page
+from experiments.gpu.run import PARTS, read_rows
+from experiments.output import COMMITTED
+from tools import write_docs
 from tools.write_docs import ROOT
 from tsformer import TSTransformerClassifier
 from tsformer.augmentation import Augmentation, Batch, resolve
@@ -43,25 +46,14 @@ def test_the_generated_parts_are_fresh(page):
 
 
 def test_the_page_of_the_gpu_is_fresh():
-    text = (ROOT / "docs/gpu_measurements.md").read_text(encoding="utf-8")
-    assert gpu_page.page() == text, "stale; run: make docs-tables"
+    folder = COMMITTED / "gpu"
+    rows = {part: read_rows(folder / f"{part}.jsonl") for part in PARTS}
+    assert page(folder, rows) == (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_part_without_its_place_is_an_error():
     with pytest.raises(ValueError, match="one place for 'costs'; it has 0"):
         write_docs.filled("a text", "costs", "| a |\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "level"), [(ENCODINGS, "###"), (AUGMENTATION, "##")], ids=["encodings", "augmentation"]
-)
-def test_links_lead_to_files_and_places(text, level):
-    targets = re.findall(r"\]\(([^)]+)\)", text)
-    assert len(targets) > 4
-    for target in targets:
-        name, _, place = target.partition("#")
-        assert not name or (ROOT / "docs" / name).is_file(), target
-        assert not place or f"\n{level} {place}\n" in text, target
 
 
 def test_options_are_shown_without_the_sizes():
@@ -74,7 +66,7 @@ def test_options_are_shown_without_the_sizes():
 
 
 def test_each_augmentation_says_what_it_costs():
-    for row in catalogue_pages.augmentations():
+    for row in write_docs.augmentations():
         text = AUGMENTATION.partition(f"\n## {row['name']}\n")[2].partition("\n## ")[0]
         assert re.search(r"\d % of the time of a training step", text), row["name"]
 

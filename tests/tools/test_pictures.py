@@ -1,4 +1,4 @@
-"""The gallery of encodings: a tile for each, and no overlapping text."""
+"""The pictures of all encodings and augmentations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import io
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tools import catalogue_pages
-
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
-from tools import encoding_gallery
+from tools import pictures
+from tsformer import augmentation, encodings
 
 
 def texts(figure: Any) -> list[Any]:
@@ -38,23 +38,23 @@ def assert_apart_on_the_page(figure: Any, boxes: list[tuple[Any, str]]) -> None:
 
 @pytest.mark.slow
 def test_every_encoding_has_a_tile_and_no_words_overlap():
-    rows = catalogue_pages.packaged()
-    figure = encoding_gallery.gallery(rows)
+    rows = encodings.available()
+    figure = pictures.encoding_gallery(rows)
     boxes = texts(figure)
     written = [text for _, text in boxes]
     for row in rows:
         assert written.count(row["name"]) == 1
         assert row["reference"] in written
     for kind in {row["kind"] for row in rows}:
-        assert encoding_gallery.KINDS[kind][0] in written
+        assert pictures.KINDS[kind][0] in written
     panels = [(ax.get_window_extent(), "a panel") for ax in figure.axes]
     assert_apart_on_the_page(figure, boxes + panels)
-    assert figure.bbox.width == encoding_gallery.PAGE
+    assert figure.bbox.width == pictures.PAGE
 
 
-def test_a_kind_begins_where_it_fits():
+def test_a_kind_starts_on_a_row_that_holds_it():
     rows = [{"kind": kind} for kind in ["embed"] * 4 + ["none"] + ["rotate"] * 2 + ["bias"] * 4]
-    placed = [(row, column, first) for row, column, _, first in encoding_gallery.placed(rows)]
+    placed = [(row, column, first) for row, column, _, first in pictures.placed(rows)]
     assert placed == [
         *[(0, column, column == 0) for column in range(4)],
         (0, 4, True),
@@ -63,11 +63,36 @@ def test_a_kind_begins_where_it_fits():
     ]  # fmt: skip
 
 
-def test_the_habit_is_drawn_at_its_sizes():
-    figure = encoding_gallery.habit()
+def test_the_habit_has_the_sizes_of_the_papers():
+    figure = pictures.habit()
     assert [ax.images[0].get_array().shape for ax in figure.axes[:3]] == [
         (512, 512), (512, 512), (96, 48),
     ]  # fmt: skip
     figure.savefig(io.BytesIO(), dpi=figure.dpi)
     panels = [(ax.get_tightbbox(), ax.get_title() or ax.get_xlabel()) for ax in figure.axes]
     assert_apart_on_the_page(figure, panels)
+
+
+def test_every_augmentation_is_drawn_on_every_series_that_it_can_change():
+    figure = pictures.augmentation_gallery()
+    rows = augmentation.available()
+    panels = np.reshape(figure.axes, (len(rows), len(pictures.KINDS_OF_SERIES)))
+    assert [ax.get_title() for ax in panels[0]] == list(pictures.KINDS_OF_SERIES)
+    assert [ax.get_ylabel() for ax in panels[:, 0]] == [row["name"] for row in rows]
+    for row, line in zip(rows, panels, strict=True):
+        for ax, kind in zip(line, pictures.KINDS_OF_SERIES, strict=True):
+            if kind == "codes" and not row["symbolic"]:
+                assert not ax.lines
+                assert [text.get_text() for text in ax.texts] == ["not for codes"]
+                continue
+            curves = {line.get_label(): line.get_ydata() for line in ax.lines}
+            assert set(curves) == {"before", "draw 1", "draw 2"} | (
+                {"the other series"} if row["mixes"] else set()
+            )
+            before, *draws = (curves[label] for label in ("before", "draw 1", "draw 2"))
+            for draw in draws:
+                assert not np.array_equal(draw, before, equal_nan=True)
+                assert (np.isnan(draw) == np.isnan(before)).all(), "a gap is a gap"
+            assert np.isnan(before).any() == (kind == "irregular times and a gap")
+    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert labels == ["before", "draw 1", "draw 2", "the other series"]

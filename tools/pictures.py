@@ -1,31 +1,54 @@
-"""Draw every encoding side by side, and the two figures that papers in this field open with.
+"""Draw the pictures of all encodings and augmentations.
 
-    python tools/encoding_gallery.py [--commit]
+    python tools/pictures.py [--commit]
 
-Writes encoding_gallery.png, one tile per encoding, and encoding_habit.png: the similarity of
-positions under `fixed` and `lspe`, and the sinusoid. All encodings are shown before training, under
-seed 0.
+Writes encoding_gallery.png, encoding_habit.png (the similarity of positions under `fixed` and
+`lspe`, and the sinusoid) and augmentation_gallery.png. Encodings are shown before training, under
+seed 0. Augmentations change every series; other options have their defaults.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
+from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments`
 
 from experiments.output import add_output_options
-from tools.png import write_figure
-from tsformer.encodings import available
+from tsformer import augmentation, encodings
+from tsformer.augmentation import Batch
 from tsformer.plots.encodings import curve_range, matrix_range, with_margin
 from tsformer.plots.figures import HEAD_COLORS
 from tsformer.plots.views import View, encoding_views
+from tsformer.training.seeds import seeded
+
+__all__ = ["augmentation_gallery", "encoding_gallery", "habit", "write_figure", "write_png"]
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Save a figure at its own resolution and print its path."""
+    file = io.BytesIO()
+    figure.savefig(file, dpi=figure.dpi)
+    write_png(file.getvalue(), path)
+
+
+def write_png(png: bytes, path: Path) -> None:
+    """Save a PNG with 256 colours, a third of the size, and print its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(path, optimize=True)
+    print(path)
+
+
+# Encodings
 
 POSITIONS, D_MODEL, N_HEADS = 128, 64, 4
 #: The kinds in the order of the figure: what they do, and how to read their tiles.
@@ -60,9 +83,9 @@ HEADER, TITLE, FOOT = 62, 46, 56
 ROW = HEADER + TITLE + PANEL + FOOT
 
 
-def gallery(encodings: Sequence[dict[str, Any]]) -> Figure:
+def encoding_gallery(rows: Sequence[dict[str, Any]]) -> Figure:
     """Draw the encodings, rows of `available()`, one tile each, by kind."""
-    tiles = list(placed(encodings))
+    tiles = list(placed(rows))
     height = (1 + max(row for row, *_ in tiles)) * ROW
     figure = Figure(figsize=(PAGE / DPI, height / DPI), dpi=DPI)
     for row, column, encoding, first_of_kind in tiles:
@@ -79,7 +102,7 @@ def gallery(encodings: Sequence[dict[str, Any]]) -> Figure:
 
 
 def placed(
-    encodings: Sequence[dict[str, Any]],
+    rows: Sequence[dict[str, Any]],
 ) -> Iterator[tuple[int, int, dict[str, Any], bool]]:
     """Yield row, column and encoding of each tile, and whether it is the first of its kind.
 
@@ -87,7 +110,7 @@ def placed(
     """
     place = 0
     for kind in KINDS:
-        own = [encoding for encoding in encodings if encoding["kind"] == kind]
+        own = [encoding for encoding in rows if encoding["kind"] == kind]
         if place % COLUMNS + len(own) > COLUMNS:
             place = -(-place // COLUMNS) * COLUMNS
         for number, encoding in enumerate(own):
@@ -171,16 +194,119 @@ def habit() -> Figure:
     return figure
 
 
+# Augmentations
+
+COLORS = ("#0072B2", "#D55E00")
+SEED = 53
+#: The columns: a kind of series, and its line style.
+KINDS_OF_SERIES = {
+    "a regular series": {"linewidth": 1.2},
+    "irregular times and a gap": {"linewidth": 0.9, "marker": "o", "markersize": 3},
+    "codes": {"linewidth": 1.2, "drawstyle": "steps-mid"},
+}
+
+
+def batches() -> dict[str, Batch]:
+    """Return, for each column, the series to be augmented and one that it can be mixed with."""
+    with seeded(SEED, torch.device("cpu")):
+        jumps = 0.3 + 2.5 * torch.rand(46)
+        codes = torch.randint(1, 5, (2, 12)).repeat_interleave(5, dim=1)[..., None]
+    regular = torch.linspace(0, 1, 200)
+    irregular = jumps.cumsum(0) - jumps[:1]
+    mask = ~((irregular > 28) & (irregular < 38))[None]
+    return {
+        "a regular series": _batch(_two_curves(regular)),
+        "irregular times and a gap": _batch(
+            _two_curves(irregular / irregular[-1]), mask, irregular[None]
+        ),
+        "codes": _batch(codes.float(), symbolic=True),
+    }
+
+
+def _two_curves(u: torch.Tensor) -> torch.Tensor:
+    """Return two series ``[2, L, 1]`` at the relative times `u`: three bumps, and a triangle."""
+    bumps = [
+        height * torch.exp(-(((u - at) / width) ** 2))
+        for at, width, height in ((0.2, 0.05, 1.0), (0.45, 0.08, -0.8), (0.75, 0.12, 1.5))
+    ]
+    return torch.stack([torch.stack(bumps).sum(0), 2.4 * (u - 0.5).abs() - 1.2])[..., None]
+
+
+def _batch(
+    pair: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    times: torch.Tensor | None = None,
+    *,
+    symbolic: bool = False,
+) -> Batch:
+    if mask is None:
+        return Batch(pair, None, times, symbolic)
+    return Batch(pair * mask[..., None], mask.expand(len(pair), -1), times, symbolic)
+
+
+def augmentation_gallery() -> Figure:
+    """Draw the augmentations of the package, a row each."""
+    rows = augmentation.available()
+    figure = Figure(figsize=(10, 1.9 * len(rows) + 0.4), dpi=100, layout="constrained")
+    panels = figure.subplots(
+        len(rows), len(KINDS_OF_SERIES), sharex="col", sharey="col", squeeze=False
+    )
+    for row, line in zip(rows, panels, strict=True):
+        line[0].set_ylabel(row["name"], fontsize=12, weight="bold")
+        for ax, (kind, batch) in zip(line, batches().items(), strict=True):
+            _draw_augmentation(ax, row, batch, KINDS_OF_SERIES[kind])
+    for ax, kind in zip(panels[0], KINDS_OF_SERIES, strict=True):
+        ax.set_title(kind, fontsize=11)
+    for ax in panels[-1]:
+        ax.set_xlabel("time")
+    legend = {
+        label: handle
+        for ax in panels[:, 0]
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(legend.values(), legend, loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+def _draw_augmentation(ax: Any, row: dict[str, Any], batch: Batch, style: dict[str, Any]) -> None:
+    """Draw the series and two draws of the augmentation."""
+    if batch.symbolic and not row["symbolic"]:
+        ax.text(0.5, 0.5, "not for codes", transform=ax.transAxes, ha="center", color="0.4")
+        return
+    change = augmentation.resolve(row["name"], p=1.0)
+    own, other = batch.values
+    _line(ax, batch, own, color="0.6", label="before", **style | {"linewidth": 2.5})
+    if row["mixes"]:
+        dotted = {"color": "0.6", "linestyle": ":", "label": "the other series"}
+        _line(ax, batch, other, **style | dotted | {"marker": None})
+    for number, color in enumerate(COLORS):
+        with seeded(SEED + number, torch.device("cpu")):
+            after = change(batch).values[0]
+        _line(ax, batch, after, color=color, label=f"draw {number + 1}", **style)
+    ax.set_yticks([])
+
+
+def _line(ax: Any, batch: Batch, values: torch.Tensor, **style: Any) -> None:
+    """Draw one series, with masked steps left out."""
+    L = len(values)
+    t = torch.arange(float(L)) if batch.times is None else batch.times[0]
+    x = values[:, 0].clone()
+    if batch.mask is not None:
+        x[~batch.mask[0]] = torch.nan
+    ax.plot(t.numpy(), x.numpy(), **style)
+
+
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add_output_options(parser, "encoding_gallery")
+    add_output_options(parser, "pictures")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    folder = arguments(argv).out
-    for name, figure in {"gallery": gallery(available()), "habit": habit()}.items():
-        write_figure(figure, folder / f"encoding_{name}.png")
+    out = arguments(argv).out
+    write_figure(encoding_gallery(encodings.available()), out / "encoding_gallery.png")
+    write_figure(habit(), out / "encoding_habit.png")
+    write_figure(augmentation_gallery(), out / "augmentation_gallery.png")
 
 
 if __name__ == "__main__":

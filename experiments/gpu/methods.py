@@ -1,16 +1,14 @@
-"""The implementations that `benchmark.py` compares: ours and others'.
+"""The training loops that the benchmark compares: ours, and a plain one.
 
-All have width 64 and two blocks (ConvTran one, by design) with hidden layers of 128; heads, batch
-size, epochs and series are those of the case. A method is imported only where it is used, so that
-each can run in its own environment.
+Models have width 64 and two blocks with hidden layers of 128; heads, batch size, epochs and series
+are the case's.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,12 +37,8 @@ class Case:
         return X, np.arange(self.n) % CLASSES
 
     @property
-    def score_gib(self) -> float:
-        """GiB of the attention scores ``[B, H, L, L]`` of a batch, in float32."""
-        return 4 * self.batch * self.heads * self.length**2 / 2**30
-
-    def described(self) -> dict[str, int]:
-        return asdict(self)
+    def label(self) -> str:
+        return f"{self.n}x{self.n_channels}x{self.length}"
 
 
 class Method(Protocol):
@@ -158,51 +152,8 @@ def plain_loop(case: Case, device: str) -> Method:
     return PlainLoop(Network, case, device)
 
 
-def sktime_mvts(case: Case, device: str) -> Method:
-    _cpu_only("sktime's classifiers run", device)
-    from sktime.classification.deep_learning.mvts_transformer import MVTSTransformerClassifier
-
-    return MVTSTransformerClassifier(
-        **{"d_model": WIDTH, "n_heads": case.heads, "num_layers": LAYERS},
-        **{"dim_feedforward": HIDDEN, "num_epochs": case.epochs, "batch_size": case.batch},
-        verbose=False,
-        random_state=0,
-    )
-
-
-def sktime_convtran(case: Case, device: str) -> Method:
-    _cpu_only("sktime's classifiers run", device)
-    from sktime.classification.deep_learning.convtran import ConvTranClassifierTorch
-
-    warnings.filterwarnings("ignore", category=UserWarning, module="sktime|torch")
-    return ConvTranClassifierTorch(
-        **{"emb_size": WIDTH, "num_heads": case.heads, "dim_ff": HIDDEN},
-        **{"num_epochs": case.epochs, "batch_size": case.batch, "random_state": 0},
-    )
-
-
-def tsai_tst(case: Case, device: str) -> Method:
-    """tsai's network in the plain loop; its own learner would also need fastai's data loaders."""
-    from tsai.models.TST import TST
-
-    def network(n_channels: int, length: int) -> Any:
-        sizes = {"n_layers": LAYERS, "d_model": WIDTH, "n_heads": case.heads, "d_ff": HIDDEN}
-        return TST(n_channels, CLASSES, length, **sizes)
-
-    return PlainLoop(network, case, device)
-
-
-def _cpu_only(what: str, device: str) -> None:
-    if device != "cpu":
-        raise NotImplementedError(f"{what} on the CPU only")
-
-
 METHODS: dict[str, Callable[[Case, str], Method]] = {
     "tsformer": tsformer_default,
     "tsformer, linear stem": tsformer_linear,
     "plain loop": plain_loop,
-    "sktime MVTSTransformer": sktime_mvts,
-    "sktime ConvTran": sktime_convtran,
-    "tsai TST": tsai_tst,
 }
-OURS = ("tsformer", "tsformer, linear stem")

@@ -1,0 +1,102 @@
+"""The site: links, includes, the API reference and the gallery's programs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tools import site
+from tools.site import DOCS, ORDER, ROOT, page_text, pages, relinked
+
+GUIDE = DOCS / "guide/choosing.md"
+EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))
+#: Shipped with sktime. Scores of three others that it ships are for a confirmation alone.
+SHIPPED = {"ArrowHead", "OSULeaf", "ACSF1"}
+
+
+@pytest.mark.parametrize(
+    ("written", "on_the_site"),
+    [
+        ("[a](../encodings.md#lspe)", "[a](../encodings.md#lspe)"),
+        ("[a](https://arxiv.org)", "[a](https://arxiv.org)"),
+        ("[a](#the-stem)", "[a](#the-stem)"),
+        ("[r](../../experiments/results/README.md#x)", "[r](../results/index.md#x)"),
+        ("[c](../../CHANGELOG.md)", "[c](../changelog.md)"),
+        ("![p](../../experiments/results/a.png)", "![p](../../experiments/results/a.png)"),
+        ("[g](../examples/plot_rocket.py)", "[g](../gallery/plot_rocket.rst)"),
+        ("[licence](../../LICENSE)", "licence (`LICENSE`)"),
+        ("[LICENSE](../../LICENSE)", "LICENSE"),
+        ("```python\nX[0](../../LICENSE)\n```", "```python\nX[0](../../LICENSE)\n```"),
+    ],
+)
+def test_link(written: str, on_the_site: str) -> None:
+    assert relinked(written, GUIDE, GUIDE) == on_the_site
+
+
+def test_links_of_an_included_file_are_relative_to_that_file() -> None:
+    file, page = ROOT / "experiments/results/README.md", DOCS / "results/index.md"
+    assert pages()[file] == page
+    assert relinked("[n](../../docs/results/speed.md)", file, page) == "[n](speed.md)"
+    report = "[r](which_encoding/report/report.md#how)"
+    assert relinked(report, file, page) == "[r](which_encoding.md#how)"
+
+
+@pytest.mark.parametrize("name", ["changelog", "contributing", "results/index"])
+def test_an_include_is_the_text_of_the_file(name: str) -> None:
+    page = DOCS / f"{name}.md"
+    source = page.read_text(encoding="utf-8")
+    text = page_text(page, source)
+    assert "{include}" in source
+    assert "{include}" not in text
+    assert len(text) > 4 * len(source)
+
+
+def test_each_encoding_has_its_picture() -> None:
+    page = DOCS / "encodings.md"
+    text = page_text(page, page.read_text(encoding="utf-8"))
+    assert "\n### lspe\n\n![lspe](_drawn/lspe.png)\n" in text
+
+
+def test_the_api_reference_lists_every_public_object_once() -> None:
+    listed = [
+        id(getattr(import_module(room), name))
+        for room, names in site.public().items()
+        for name in names
+        if callable(getattr(import_module(room), name))
+    ]
+    assert len(listed) == len(set(listed)) > 100
+    assert "TSTransformerClassifier" in site.public()["tsformer"]
+    for room in site.public().keys() - site.MODULES.keys():
+        for name in import_module(room).__all__:
+            thing = getattr(import_module(room), name)
+            assert not callable(thing) or id(thing) in listed, f"{room}.{name}"
+
+
+def test_unchanged_api_pages_are_not_written_again(tmp_path: Path) -> None:
+    site.write_api(tmp_path)
+    page, old = tmp_path / "tsformer.encodings.rst", tmp_path / "tsformer.gone.rst"
+    old.write_text("no longer public", encoding="utf-8")
+    before = page.stat().st_mtime_ns
+    site.write_api(tmp_path)
+    assert page.stat().st_mtime_ns == before
+    assert not old.exists()
+
+
+def test_every_example_has_its_place_in_the_gallery() -> None:
+    assert {path.stem.removeprefix("plot_") for path in EXAMPLES} == set(ORDER)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    title, line = (ast.get_docstring(ast.parse(text)) or "").splitlines()[:2]
+    assert set(line) == {"="}
+    assert len(line) == len(title)
+    assert set(re.findall(r'load_dataset\("(\w+)"', text)) <= SHIPPED
+    assert re.search(r"= plot_|plt\.subplots\(", text), "it draws nothing"
+    for name in re.findall(r"^(\w+) = plot_", text, re.MULTILINE):
+        assert f"\n{name}\n" in text, f"a notebook does not show {name}"

@@ -1,0 +1,233 @@
+"""The site: API pages, pictures, and links that also work in the repository.
+
+Sphinx calls these functions while it builds; docs/conf.py connects them. Links in docs/ are written
+for the repository. On the site a link to a page leads to that page, and the path of any other file
+is named in place of its link.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pkgutil
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import tsformer
+from tsformer.encodings import names
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+# API reference
+
+#: Modules documented beside the packages, and the names in them that are for users.
+MODULES: dict[str, set[str] | None] = {
+    "tsformer.metrics": None,
+    "tsformer.studies.report.write": {"ReportFiles", "write_report"},
+    "tsformer.tracking.register": {"RegisteredEstimator", "load_registered", "register"},
+}
+
+
+@cache
+def public() -> dict[str, list[str]]:
+    """Return the public packages with their names; an object is listed at its shortest path."""
+    rooms = ["tsformer", *(name for name in _packages() if name != "tsformer.cli"), *MODULES]
+    seen: set[int] = set()
+    listed = {}
+    for room in sorted(rooms, key=lambda name: (name.count("."), name)):
+        module = import_module(room)
+        found = []
+        for name in sorted(getattr(module, "__all__", ()), key=str.lower):
+            chosen, thing = MODULES.get(room), getattr(module, name)
+            shared = inspect.isclass(thing) or inspect.isfunction(thing)
+            if (chosen and name not in chosen) or (shared and id(thing) in seen):
+                continue
+            seen.add(id(thing))
+            found.append(name)
+        if found:
+            listed[room] = found
+    return dict(sorted(listed.items()))
+
+
+def _packages() -> list[str]:
+    walked = pkgutil.walk_packages(tsformer.__path__, "tsformer.")
+    return [name for _, name, is_package in walked if is_package and "._" not in name]
+
+
+def write_api(folder: Path) -> None:
+    """Write the index and a page per package; autosummary writes the pages of their names."""
+    folder.mkdir(exist_ok=True)
+    rows = "".join(f"   {room}\n" for room in public())
+    pages = {
+        "index": f"{_title('API reference')}\nEvery public class and function, by package. Names "
+        f"that are not listed may change without notice.\n\n.. toctree::\n   :maxdepth: 1\n\n{rows}"
+    }
+    for room, own in public().items():
+        pages[room] = (
+            f"{_title(room)}\n.. automodule:: {room}\n   :no-members:\n\n"
+            f".. currentmodule:: {room}\n\n.. autosummary::\n   :toctree:\n   :nosignatures:\n\n"
+            + "".join(f"   {name}\n" for name in own)
+        )
+    wanted = {f"{room}.{name}" for room, own in public().items() for name in own} | pages.keys()
+    for file in folder.glob("*.rst"):
+        if file.stem not in wanted:
+            file.unlink()
+    for name, text in pages.items():
+        file = folder / f"{name}.rst"
+        if not file.exists() or file.read_text(encoding="utf-8") != text:  # else Sphinx rereads it
+            file.write_text(text, encoding="utf-8")
+
+
+def _title(text: str) -> str:
+    return f"{text}\n{'=' * len(text)}\n"
+
+
+def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out members inherited from other libraries."""
+    member = getattr(obj, "fget", None) or getattr(obj, "__func__", obj)
+    module = getattr(member, "__module__", None)
+    if what == "class" and not str(module or type(obj).__module__).startswith("tsformer"):
+        return True
+    return None
+
+
+# Pictures
+
+
+def draw_encodings(docs: Path) -> None:
+    """Draw each encoding before training, unless its picture is up to date."""
+    from tsformer.plots import plot_encoding
+
+    folder = docs / "_drawn"
+    folder.mkdir(exist_ok=True)
+    package = Path(tsformer.__file__).parent
+    sources = [file for room in ("encodings", "plots") for file in (package / room).rglob("*.py")]
+    newest = max(file.stat().st_mtime for file in sources)
+    for name in names():
+        path = folder / f"{name}.png"
+        if not path.exists() or path.stat().st_mtime < newest:
+            plot_encoding(name, 64).savefig(path, dpi=80)
+
+
+# Gallery
+
+#: The order of the gallery; examples that are not named here come last.
+ORDER = (
+    *("confusion", "learning", "rocket", "compare", "learning_curve"),  # fit and compare
+    *("irregular_times", "missing_values", "prefixes", "augmentation", "embeddings"),  # data
+    *("relevance", "attention", "importance", "calibration"),  # what a model has learned
+    *("encodings", "order", "encoding_change", "own_encoding"),  # encodings
+)
+
+
+class InOrder:
+    """The key by which sphinx-gallery sorts the files of a folder."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    def __call__(self, filename: str) -> tuple[int, str]:
+        name = Path(filename).stem.removeprefix("plot_")
+        return (ORDER.index(name) if name in ORDER else len(ORDER)), name
+
+
+def figures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Save the figures that a block made; sphinx-gallery itself finds only pyplot's."""
+    from matplotlib.figure import Figure
+    from sphinx_gallery.scrapers import figure_rst
+
+    done = block_vars.setdefault("shown", set())
+    saved = []
+    for value in list(block_vars["example_globals"].values()):
+        if isinstance(value, Figure) and id(value) not in done:
+            done.add(id(value))
+            path = next(block_vars["image_path_iterator"])
+            value.savefig(path, dpi=100)
+            saved.append(path)
+    words = Path(block_vars["src_file"]).stem.removeprefix("plot_").replace("_", " ")
+    return str(figure_rst(saved, gallery_conf["src_dir"], words))
+
+
+def one_thread(gallery_conf: dict[str, Any], fname: str) -> None:
+    """Compute with one thread: models this small lose time with more."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+# Includes and links
+
+_INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
+_FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(!?)\[((?:[^\]\\]|\\.)*)\]\(([^)\s]+)\)")
+_PICTURE = {".png", ".svg", ".jpg"}
+
+
+def read(app: Any, docname: str, source: list[str]) -> None:
+    """Prepare the text of a page before Sphinx parses it."""
+    path = Path(app.env.doc2path(docname))
+    if path.suffix == ".md":
+        for file in _INCLUDE.findall(source[0]):
+            app.env.note_dependency(str((path.parent / file).resolve()))
+        source[0] = page_text(path, source[0])
+
+
+def page_text(path: Path, text: str) -> str:
+    """Return a page with its includes, pictures and links as the site has them."""
+    if path == DOCS / "encodings.md":
+        for name in names():
+            title = f"\n### {name}\n"
+            text = text.replace(title, f"{title}\n![{name}](_drawn/{name}.png)\n")
+    included = _INCLUDE.findall(text)
+    text = relinked(text, path, path)
+    for name in included:
+        file = (path.parent / name).resolve()
+        inside = relinked(file.read_text(encoding="utf-8"), file, path)
+        text = text.replace(f"```{{include}} {name}\n```", inside)
+    return text
+
+
+@cache
+def pages() -> dict[Path, Path]:
+    """Map each file of the repository that is on the site to its page."""
+    found = {}
+    for path in sorted(DOCS.rglob("*.md")):
+        if "_build" in path.parts or "gallery" in path.parts:
+            continue
+        found[path] = path
+        for name in _INCLUDE.findall(path.read_text(encoding="utf-8")):
+            found[(path.parent / name).resolve()] = path
+    return found
+
+
+def relinked(text: str, file: Path, page: Path) -> str:
+    """Return Markdown from `file` with links as they are on `page`; code is unchanged."""
+    parts, end = [], 0
+    for fenced in _FENCED.finditer(text):
+        parts += [_relinked(text[end : fenced.start()], file, page), fenced[0]]
+        end = fenced.end()
+    return "".join([*parts, _relinked(text[end:], file, page)])
+
+
+def _relinked(text: str, file: Path, page: Path) -> str:
+    def link(match: re.Match[str]) -> str:
+        picture, words, target = match.groups()
+        if ":" in target or target.startswith(("#", "_drawn/")):
+            return match[0]
+        name, _, place = target.partition("#")
+        there = (file.parent / name).resolve()
+        if there.parent == DOCS / "examples" and there.suffix == ".py":
+            there = DOCS / "gallery" / f"{there.stem}.rst"
+        if there in pages():
+            new = os.path.relpath(pages()[there], page.parent) + (f"#{place}" if place else "")
+            return f"{picture}[{words}]({new})"
+        if there.suffix in _PICTURE or there.is_relative_to(DOCS):
+            return f"{picture}[{words}]({os.path.relpath(there, page.parent)})"
+        path = str(there.relative_to(ROOT))
+        return words if path in words else f"{words} (`{path}`)"
+
+    return _LINK.sub(link, text)
