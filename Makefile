@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
-demo test test-fast test-slow test-processes coverage: export OMP_NUM_THREADS := 1
+demo test test-fast test-slow test-processes test-all coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## compare six encodings on two real data sets, then try the default model
 	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
@@ -36,18 +36,21 @@ demo: install ## compare six encodings on two real data sets, then try the defau
 FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
 	--ignore tests/encodings/test_cost.py --ignore tests/encodings/test_learns_order.py
 
-.PHONY: test test-fast test-slow test-processes coverage
+.PHONY: test test-fast test-slow test-processes test-all coverage
 test: install ## run the tests except slow and processes; archive tests need TSFORMER_DATA=FOLDER
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes and not exhaustive"
 
 test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
-	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not exhaustive and not archive" $(FAST)
 
-test-slow: install ## run the tests that take more than ten seconds each
-	$(BIN)/python -m pytest -n 2 -m "slow and not processes"
+test-slow: install ## run the tests that take more than three seconds each
+	$(BIN)/python -m pytest -n 2 -m "slow and not processes and not exhaustive"
 
 test-processes: install ## run the tests that kill workers, drivers, servers and ranks
-	$(BIN)/python -m pytest -n 2 -m processes
+	$(BIN)/python -m pytest -n 2 -m "processes and not exhaustive"
+
+test-all: install ## run every test, of all configurations too, in an hour
+	$(BIN)/python -m pytest -n 2
 
 # Environments of their own, without the extras where the lowest versions are asked for.
 LOWEST := .venv-lowest
@@ -63,12 +66,12 @@ $(LOWEST_INSTALLED): pyproject.toml constraints-lowest.txt
 .PHONY: test-lowest test-newest
 test-lowest test-newest: export OMP_NUM_THREADS := 1
 test-lowest: $(LOWEST_INSTALLED) ## run the tests of test-fast with the lowest versions allowed, in .venv-lowest
-	$(LOWEST)/bin/python -m pytest -n 2 -m "not slow and not processes and not archive" $(FAST)
+	$(LOWEST)/bin/python -m pytest -n 2 -m "not slow and not processes and not exhaustive and not archive" $(FAST)
 
 test-newest: ## run the tests of test with the newest versions there are, in .venv-newest
 	$(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --upgrade --upgrade-strategy eager --editable ".[all,test]"
-	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not processes"
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not processes and not exhaustive"
 
 # Not `install`: a machine with a GPU may have no more than torch, NumPy, pandas and scikit-learn.
 .PHONY: gpu
@@ -77,7 +80,7 @@ gpu: ## on a machine with a GPU: run what is marked cuda, measure, write experim
 
 coverage: install ## measure line and branch coverage of tsformer/ by all tests but those of processes
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m pytest -n 2 -m "not processes" --cov --cov-report=
+	$(BIN)/python -m pytest -n 2 -m "not processes and not exhaustive" --cov --cov-report=
 	$(BIN)/python -m coverage report
 
 .PHONY: mutants

@@ -1,4 +1,4 @@
-"""Marks for parametrised tests of which a few cases are enough after each change."""
+"""Marks for parametrised tests: a few cases run after each change, others before a merge."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ def slow_except(values: Iterable[Any], fast: Iterable[Any] = ONE_OF_EACH_HOOK) -
 
     Where a value is a tuple, its first entry decides.
     """
-    fast = tuple(fast)
+    return _marked(values, fast, pytest.mark.slow)
+
+
+def exhaustive_except(values: Iterable[Any], enough: Iterable[Any] = ONE_OF_EACH_HOOK) -> list[Any]:
+    """Return the parameters of a test, marked exhaustive except those in `enough`."""
+    return _marked(values, enough, pytest.mark.exhaustive)
+
+
+def _marked(values: Iterable[Any], plain: Iterable[Any], mark: pytest.MarkDecorator) -> list[Any]:
+    plain = tuple(plain)
     marked = []
     for value in values:
         arguments = value if isinstance(value, tuple) else (value,)
-        marks = () if arguments[0] in fast else pytest.mark.slow
+        marks = () if arguments[0] in plain else mark
         marked.append(pytest.param(*arguments, marks=marks))
     return marked

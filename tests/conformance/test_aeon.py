@@ -69,10 +69,15 @@ def own(X, y, **parameters) -> TSTransformerClassifier:
     return TSTransformerClassifier(**SMALL | parameters).fit(X, y)
 
 
-@parametrize_with_checks(
-    [AeonTSTransformerClassifier, AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier]
-)
+@pytest.mark.slow
+@parametrize_with_checks([AeonTSTransformerClassifier])
 def test_aeons_checks(check):
+    check()
+
+
+@pytest.mark.exhaustive
+@parametrize_with_checks([AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier])
+def test_aeons_checks_of_others(check):
     check()
 
 

@@ -73,15 +73,8 @@ def python(code: str, cwd: Path) -> str:
     return done.stdout
 
 
-every_check = parametrize_with_checks(
-    [
-        SktimeTSTransformerClassifier,
-        SktimeRandomConvolutionClassifier,
-        SktimeTSEnsembleClassifier,
-    ],
-    obj_varname="checked",
-    check_varname="name",
-)
+def every_check(*classifiers):
+    return parametrize_with_checks(list(classifiers), obj_varname="checked", check_varname="name")
 
 
 def assert_passes(checked, name):
@@ -92,8 +85,14 @@ def assert_passes(checked, name):
 
 
 @pytest.mark.slow
-@every_check
+@every_check(SktimeTSTransformerClassifier)
 def test_sktimes_checks(checked, name):
+    assert_passes(checked, name)
+
+
+@pytest.mark.exhaustive
+@every_check(SktimeRandomConvolutionClassifier, SktimeTSEnsembleClassifier)
+def test_sktimes_checks_of_others(checked, name):
     assert_passes(checked, name)
 
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from marks import slow_except
+from marks import exhaustive_except
 
 from experiments.cost import encoding_cost
 from tools import catalogue_pages
@@ -18,7 +18,8 @@ from tsformer.encodings.registry import find
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", slow_except(names(), ["lspe"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", exhaustive_except(names(), ["lspe", "rope", "alibi", "erpe"]))
 def test_memory_of_a_step_grows_linearly_except_with_a_matrix_of_scores(name, monkeypatch):
     """One series twice as long takes twice the memory; a matrix of scores takes four times."""
     monkeypatch.setattr(encoding_cost, "TOKENS", 1)  # one series whatever its length

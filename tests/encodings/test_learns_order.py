@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from marks import slow_except
+from marks import exhaustive_except, slow_except
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
@@ -37,7 +37,7 @@ class StopWhenSolved(Callback):
         state.stop = state.history[-1]["loss"] < SOLVED
 
 
-@pytest.mark.parametrize("kind", slow_except(ORDER_TASKS, ["order"]))
+@pytest.mark.parametrize("kind", exhaustive_except(ORDER_TASKS, ["order"]))
 @pytest.mark.parametrize(("name", "params"), slow_except(ENCODINGS, ["lspe", "none"]), ids=LABELS)
 def test_learns_what_its_properties_allow(name, params, kind):
     X, y = make_order_task(kind, 512, 24, random_state=0)

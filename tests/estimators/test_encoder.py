@@ -325,17 +325,21 @@ def test_a_loss_that_is_not_finite_keeps_good_weights(waves):
     assert np.isfinite(encoder.transform(ragged)).all()
 
 
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "a weight of two is not a repetition: the repeated series are drawn into other batches"
+    ),
+    "check_methods_subset_invariance": "it asks for 1e-7, to which float32 rounds",
+}
+
+
+@pytest.mark.exhaustive
 @parametrize_with_checks(
     [
         TSTransformerEncoder(**SMALL | {"random_state": None}, objective=objective)
         for objective in OBJECTIVES
     ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "a weight of two is not a repetition: the repeated series are drawn into other batches"
-        ),
-        "check_methods_subset_invariance": "it asks for 1e-7, to which float32 rounds",
-    },
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

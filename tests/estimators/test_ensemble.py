@@ -695,7 +695,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks(
     [make(transformer={"max_epochs": 15, "learning_rate": 5e-3})],
     expected_failed_checks=lambda estimator: EXPECTED,

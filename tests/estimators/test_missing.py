@@ -11,7 +11,6 @@ import torch
 import tsformer
 from tsformer.data.containers import to_padded
 from tsformer.data.preprocessor import Scaler
-from tsformer.model.pooling import POOLINGS
 
 
 def with_gaps(X: np.ndarray, part: float, seed: int = 0) -> np.ndarray:
@@ -55,9 +54,16 @@ def test_each_channel_with_gaps_in_training_gets_one_that_says_where(make, motio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("encoding", ["lspe", "rope", "conv", "erpe", "tape+shaw"])
+@pytest.mark.parametrize(
+    ("stem", "pooling", "encoding"),
+    [
+        ("conv", "mean", "lspe"),
+        ("linear", "max", "rope"),
+        ("patch", "attention", "erpe"),
+        ("linear", "mean", "conv"),
+        ("conv", "attention", "tape+shaw"),
+    ],
+)
 def test_filling_up_with_missing_steps_changes_no_prediction(
     stem, pooling, encoding, make, motions
 ):

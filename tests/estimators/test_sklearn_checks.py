@@ -64,7 +64,7 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks(
     [CONVOLUTIONS], expected_failed_checks=lambda estimator: EXPECTED_OF_CONVOLUTIONS
 )
@@ -84,13 +84,13 @@ def test_a_series_alone_is_answered_as_among_others(estimator):
         np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-5 * np.ptp(together))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks(OTHERS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learns_checks_of_other_settings(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @parametrize_with_checks(
     [SYMBOLIC], expected_failed_checks=lambda estimator: EXPECTED | NOT_SYMBOLIC
 )

@@ -34,7 +34,7 @@ def cases() -> list[object]:
         slow = group in LONG and what not in ENOUGH
         if group.endswith("on the CPU"):
             slow = what not in ONE_OF_EACH_HOOK
-        found.append(pytest.param("cpu", name, marks=[pytest.mark.slow] if slow else []))
+        found.append(pytest.param("cpu", name, marks=[pytest.mark.exhaustive] if slow else []))
     on_gpu = CHECKS if torch.cuda.is_available() else ["all of them"]
     found += [pytest.param("cuda", name, marks=pytest.mark.cuda) for name in on_gpu]
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from marks import slow_except
+from marks import exhaustive_except, slow_except
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
@@ -105,7 +105,7 @@ OTHERS = [row["name"] for row in available() if row["kind"] != "embed"]
 PAIRS = ["+".join(filter(None, pair)) for pair in zip_longest(EMBEDS, OTHERS)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("pair", PAIRS)
 def test_every_encoding_in_onnx(pair, tmp_path):
     # A stem with a single dilation is enough here, and quicker to trace.
@@ -160,13 +160,13 @@ CASES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", exhaustive_except(CASES, ["the default stem, strided, at times"]))
 def test_other_models_in_onnx(case, tmp_path):
     params, data, calls = CASES[case]
     agree_in_onnx(fitted(**params, **data), tmp_path, **calls)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_torch_export(tmp_path):
     # Encodings that were hard to export, in a single model.
     estimator = fitted(encoding="wavelet+fire+tupe+erpe", stem_params={"strides": (1, 3)})
@@ -205,7 +205,7 @@ def test_random_convolutions_of_short_series():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scaling", ["series", "channel"])
+@pytest.mark.parametrize("scaling", exhaustive_except(["series", "channel"], ["series"]))
 def test_random_convolutions(scaling, tmp_path):
     X = series(12, LENGTH, seed=0)
     estimator = RandomConvolutionClassifier(**CONVOLUTIONS, scaling=scaling, random_state=0)
@@ -234,7 +234,7 @@ def ensemble() -> TSEnsembleClassifier:
     return estimator
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_ensemble_in_onnx(ensemble, tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
     agree_in_onnx(ensemble, tmp_path, shapes=LONGER)
@@ -382,8 +382,9 @@ def test_onnx_missing(missing, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("times", [False, True])
-@pytest.mark.parametrize("onnx", [False, True])
+@pytest.mark.parametrize(
+    ("onnx", "times"), exhaustive_except([(False, True), (True, False)], [False])
+)
 def test_an_encoder_exports_its_embeddings(onnx, times, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 2, 20))
