@@ -63,7 +63,7 @@ def statistics(
     from tsformer.studies.analysis.analyse import analyse
     from tsformer.studies.analysis.plots import plot_critical_difference, plot_pairs
     from tsformer.studies.analysis.scores import read_study
-    from tsformer.studies.report.text import published as about_published
+    from tsformer.studies.report.content import published as about_published
 
     study = read_study(results, vary=parsing.columns(vary), published=published or None)
     findings = analyse(study, rope=rope)

@@ -10,7 +10,6 @@ from tsformer.studies.analysis.plots import (
     plot_comparison,
     plot_cost,
     plot_critical_difference,
-    plot_gains,
     plot_mean_gains,
     plot_pairs,
 )
@@ -36,7 +35,6 @@ __all__ = [
     "plot_comparison",
     "plot_cost",
     "plot_critical_difference",
-    "plot_gains",
     "plot_mean_gains",
     "plot_pairs",
     "read_published",

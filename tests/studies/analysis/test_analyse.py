@@ -107,16 +107,6 @@ def test_a_published_method_has_no_cost(tmp_path: Path) -> None:
     }
 
 
-def test_gains_are_set_against_the_series_that_were_trained_on(tmp_path: Path) -> None:
-    rows = results(OURS, seeds=2)
-    rows["n_train"] = 2 + rows["dataset"].str.removeprefix("d").astype(int)
-    rows.to_csv(tmp_path / "scores.csv", index=False)
-    (only,) = analyse(read_study(tmp_path / "scores.csv"), baseline="none")
-    assert only.gains is not None
-    sizes = only.gains.set_index("dataset")["train_size"]
-    assert sizes.to_dict() == {f"d{d}": 2.0 + d for d in range(N)}
-
-
 @pytest.mark.parametrize(
     ("methods", "baseline"),
     [

@@ -22,7 +22,6 @@ from tsformer.studies import (
     plot_comparison,
     plot_cost,
     plot_critical_difference,
-    plot_gains,
     plot_mean_gains,
     plot_pairs,
 )
@@ -43,11 +42,6 @@ STUDIES: dict[str, tuple[list[str], list[str]]] = {
     "many encodings": (PROBLEMS, [*names(), "tape+erpe"]),
     "many data sets": (list(list_datasets()["name"][:20]), ["none", "rope", "erpe"]),
 }
-#: The smallest and the largest of the data sets: narrow ranges and wide ones have other ticks.
-SIZES = [
-    (15, 2844),
-    *(pytest.param(to, marks=pytest.mark.slow) for to in ((15, 500), (80, 130), (8, 18000))),
-]
 CASES = [pytest.param(n, marks=pytest.mark.slow if "many" in n else ()) for n in STUDIES]
 
 
@@ -85,16 +79,6 @@ def mean_gains(study: str) -> pd.DataFrame:
     gain = np.linspace(0.1, -0.1, len(methods))
     table = pd.DataFrame({"method": methods, "gain": gain, "low": gain - 0.1, "high": gain + 0.1})
     return table.assign(datasets=len(found(study).scores))
-
-
-def gains(study: str, sizes: tuple[float, float]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    scores = found(study).scores
-    apart = scores.drop(columns="none").sub(scores["none"], axis=0)
-    table = apart.rename_axis(index="dataset", columns="method").reset_index()
-    table = table.melt(id_vars="dataset", var_name="method", value_name="gain")
-    table["length"] = np.resize(np.geomspace(*sizes, len(scores)), len(table))
-    effects = pd.DataFrame({"covariate": "length", "method": apart.columns, "rho": -0.12})
-    return table, effects.assign(p=0.5, p_holm=1.0)
 
 
 def costs(study: str) -> pd.DataFrame:
@@ -136,12 +120,6 @@ def test_gains_and_costs_are_legible(study: str) -> None:
     assert_legible(plot_cost(with_memory))
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("study", CASES[1:])
-def test_gains_by_size_are_legible(study: str, sizes: tuple[float, float]) -> None:
-    assert_legible(plot_gains(*gains(study, sizes), "length", "none"))
-
-
 def test_axes_of_scores_end_at_one() -> None:
     table = results("small").assign(accuracy=[0.9, 1.0] * 6)
     for ax in panels(plot_comparison(table)):
@@ -171,7 +149,6 @@ DRAWN: dict[str, tuple[int, Any]] = {
     "comparison": (2, lambda ax: plot_comparison(results("small"), axes=ax)),
     "mean gains": (1, lambda ax: plot_mean_gains({"": mean_gains("small")}, "none", axes=ax)),
     "cost": (3, lambda ax: plot_cost(costs("small"), axes=ax)),
-    "gains": (3, lambda ax: plot_gains(*gains("long names", (9, 99)), "length", "none", axes=ax)),
 }
 
 
@@ -183,6 +160,6 @@ def test_pictures_of_studies_go_where_they_are_told(what: str) -> None:
     assert draw(axes) is figure
     assert figure.axes == axes, "nothing is drawn elsewhere"
     assert all(ax.has_data() for ax in axes)
-    if what in ("comparison", "cost", "gains"):
+    if what in ("comparison", "cost"):
         with pytest.raises(ValueError, match=f"{n} in all; got 1"):
             draw(axes[:1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -16,69 +15,13 @@ from matplotlib.figure import Figure
 
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.effects import COSTS
-from tsformer.studies.analysis.plots import plot_cost, plot_gains, plot_mean_gains
+from tsformer.studies.analysis.plots import plot_cost, plot_mean_gains
 
 colors = pytest.importorskip("matplotlib.colors")
-
-GAINS = pd.DataFrame(
-    {
-        "dataset": list("ABCDEFG") * 2,
-        "method": ["rope"] * 7 + ["alibi"] * 7,
-        "gain": [0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.4, 0.0, -0.1, 0.05, 0.0, -0.1, 0.05, 0.0],
-        "length": [10.0, 100.0, 20.0, 30.0, 40.0, 50.0, np.nan] * 2,
-        "train_size": [20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0] * 2,
-    }
-)
-EFFECTS = pd.DataFrame(
-    [
-        ("length", "rope", 0.5, 0.01, 0.02, 2),
-        ("length", "alibi", np.nan, np.nan, np.nan, 2),
-        ("train_size", "rope", -0.25, 0.2, 0.4, 3),
-        ("train_size", "alibi", 0.0, 1.0, 1.0, 3),
-    ],
-    columns=["covariate", "method", "rho", "p", "p_holm", "datasets"],
-)
 
 
 def visible(figure: Any) -> list[Any]:
     return [ax for ax in figure.axes if ax.get_visible()]
-
-
-def test_gains_are_drawn_in_points_along_the_size(tmp_path) -> None:
-    figure = plot_gains(GAINS, EFFECTS, "length", "none")
-    figure.savefig(tmp_path / "x.png")
-    rope, alibi = visible(figure)
-    dots = np.asarray(rope.collections[0].get_offsets())
-    np.testing.assert_allclose(dots[:2], [[10, 10], [100, 20]])
-    assert len(dots) == 6, "one length is unknown"
-    assert rope.get_title() == "rope\nr = +0.50, p=.020"
-    assert alibi.get_title() == "alibi\nno correlation computed"
-    assert rope.get_xscale() == "log"
-    assert "series length" in figure.get_supxlabel()
-    sizes = visible(plot_gains(GAINS, EFFECTS, "train_size", "none"))[0]
-    assert len(sizes.collections[0].get_offsets()) == 7
-    assert sizes.get_title() == "rope\nr = -0.25, p=.400"
-
-
-def test_gains_of_few_data_sets_are_not_drawn_against_anything() -> None:
-    few = GAINS[GAINS["dataset"].isin(list("ABCDEG"))]
-    with pytest.raises(ValueError, match="for at least 6 data sets; it is known for 5"):
-        plot_gains(few, EFFECTS, "length", "none")
-    assert plot_gains(few, EFFECTS, "train_size", "none").axes
-
-
-@pytest.mark.parametrize("lengths", [(8.0, 18000.0), (15.0, 500.0), (80.0, 130.0), (15.0, 2844.0)])
-def test_tick_labels_of_sizes_do_not_overlap(lengths: tuple[float, float]) -> None:
-    spread = np.geomspace(*lengths, 7)
-    figure = plot_gains(GAINS.assign(length=[*spread] * 2), EFFECTS, "length", "none")
-    figure.canvas.draw()
-    ax = visible(figure)[0]
-    labels = [label for label in ax.get_xticklabels() if label.get_text()]
-    low, high = ax.get_xlim()
-    ticks = zip(ax.get_xticks(), labels, strict=True)
-    boxes = [label.get_window_extent() for tick, label in ticks if low <= tick <= high]
-    assert len(boxes) >= 2
-    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_mean_gains_of_variants_share_their_rows(tmp_path) -> None:

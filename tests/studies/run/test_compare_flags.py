@@ -63,7 +63,7 @@ def test_varied_parameters_and_fits_that_fail(
     summary = (tmp_path / "results/compare/summary.md").read_text()
     assert "Fits that are not in the table: 2 failed (failures.csv)." in summary
     report = (tmp_path / "results/compare/report/report.md").read_text()
-    assert "2 of 4 fits are available, and 2 failed." in report
+    assert "2 of 4 fits are available, 2 failed." in report
     assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
 
 

@@ -149,9 +149,9 @@ def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) ->
     for dataset, helped in {"JapaneseVowels": "padded, cut", "Gaps": "interpolated"}.items():
         (line,) = (each for each in summary.splitlines() if f"{dataset} | near" in each)
         assert line.endswith(f"| – | {helped} |")
-        assert f"Series were {helped} for near: {dataset}." in report
+        assert f"Series were {helped} for `near`: {dataset}." in report
     assert report.startswith("# Which method scores higher: ")
-    assert "30 of 36 fits are available, and 6 failed." in report
+    assert "30 of 36 fits are available, 6 failed." in report
     assert "tsformer compare --study study.json" in report
     assert "Methods had the same splits and seeds" in report
 
@@ -294,7 +294,7 @@ def test_what_reads_one_channel_is_skipped_with_the_reason(
     assert "not in the table" not in summary
     report = (tmp_path / "report/report.md").read_text()
     assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
-    assert "1 of 2 fits are available, and 1 skipped." in report
+    assert "1 of 2 fits are available, 1 skipped." in report
 
 
 def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
@@ -328,7 +328,7 @@ def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
     report = (tmp_path / "report/report.md").read_text()
     means = [fits.accuracy.mean(), *parts.mean()]
     table = "| method | mean score | random convolutions | transformer |"
-    line = "| ensemble | " + " | ".join(f"{mean:.3f}" for mean in means) + " |"
+    line = "| `ensemble` | " + " | ".join(f"{mean:.3f}" for mean in means) + " |"
     assert table in report
     assert line in report
     assert report.count(table) == 1
@@ -353,7 +353,7 @@ def test_where_a_method_is_left_out_there_is_no_fit_and_the_report_says_so(
     assert fitted["BasicMotions"] == {"majority", "ridge"}
     assert found.failures.empty
     report = (tmp_path / "report/report.md").read_text()
-    assert "Left out by the study: near on BasicMotions." in report
+    assert "Left out by the study: `near` on BasicMotions." in report
     assert "All 5 fits are available." in report
 
 

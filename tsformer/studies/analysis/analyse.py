@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from tsformer._names import unknown
-from tsformer.studies.analysis.effects import costs, effects, gains, mean_gains
+from tsformer.studies.analysis.effects import costs, gains, mean_gains
 from tsformer.studies.analysis.scores import (
     StudyScores,
     VariantScores,
@@ -36,7 +36,6 @@ class Findings:
     statistics: Statistics | None = None
     gains: pd.DataFrame | None = None
     mean_gains: pd.DataFrame | None = None
-    effects: pd.DataFrame | None = None
     costs: pd.DataFrame | None = None
     obstacle: str = ""
     published: pd.DataFrame | None = None
@@ -146,10 +145,7 @@ def _analyse_variant(
     if baseline is None or baseline not in statistics.scores.columns:
         return found
     table = gains(statistics, baseline)
-    if "n_train" in used.columns:  # fits were trained on part of the train split
-        sizes = used.groupby("dataset")["n_train"].first().astype(float)
-        table = table.assign(train_size=table["dataset"].map(sizes))
-    return replace(found, gains=table, mean_gains=mean_gains(table), effects=effects(table))
+    return replace(found, gains=table, mean_gains=mean_gains(table))
 
 
 def _parts(found: Findings, study: StudyScores) -> pd.DataFrame | None:

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import platform
 import shlex
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tsformer
 from tsformer._optional import require
 from tsformer.baselines.catalogue import BASELINES
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
-from tsformer.studies.analysis.plots import plot_mean_gains
 from tsformer.studies.analysis.published import Paths
 from tsformer.studies.analysis.scores import StudyScores, read_study
-from tsformer.studies.report import text
-from tsformer.studies.report.render import (
-    Block,
-    Bullets,
-    Code,
-    Contents,
-    Heading,
-    Picture,
-    Text,
-    html,
-    markdown,
-)
-from tsformer.studies.report.sections import (
-    has_intervals,
-    learning_curves,
-    side_by_side,
-    variant_section,
-)
+from tsformer.studies.report.content import content, figures
+from tsformer.studies.report.render import html, markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
 
@@ -100,7 +87,7 @@ def write_report(
     ImportError
         If the extra `statistics` or `plots` is missing.
     """
-    for library in ("jinja2", "baycomp", "scikit_posthocs"):
+    for library in ("jinja2", "markdown_it", "baycomp", "scikit_posthocs"):
         require(library, extra="statistics", purpose="the report of a study")
     scores = read_study(study, vary=vary, published=published)
     baseline = default_baseline(scores) if baseline is None else baseline
@@ -122,18 +109,30 @@ def write_findings(
     command: str | None = None,
 ) -> ReportFiles:
     """Write the report of findings that `analyse` returned for these scores and baseline."""
-    blocks = _blocks(scores, findings, baseline, command)
+    drawn = figures(scores, findings, baseline)
+    pictures = {f"{name}.png": _png(figure) for name, figure in drawn.items()}
+    commands = [compare_command(scores.design)] if scores.design is not None else []
+    versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
+    text = markdown(
+        _title(scores),
+        {
+            **content(scores, findings, baseline),
+            "pictures": pictures,
+            "commands": "\n".join([*commands, *([command] if command else [])]),
+            "digest": hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16],
+            "versions": [*versions, *(f"{name} {_version(name)}" for name in _LIBRARIES)],
+        },
+    )
+    page = html(text, pictures)
     folder.mkdir(parents=True, exist_ok=True)
-    title = _title(scores)
-    pictures = [block for block in blocks if isinstance(block, Picture)]
-    figures = tuple(folder / f"{picture.name}.png" for picture in pictures)
-    files = ReportFiles(folder / "report.html", folder / "report.md", figures)
-    names = [path.name for path in (files.html, files.markdown, *figures)]
+    paths = tuple(folder / name for name in pictures)
+    files = ReportFiles(folder / "report.html", folder / "report.md", paths)
+    names = [files.html.name, files.markdown.name, *pictures]
     check_folder(folder, names, sign="report.md", text="tsformer")
-    for picture, path in zip(pictures, figures, strict=True):
-        write_atomically(picture.png, path)
-    write_atomically(html(title, blocks), files.html)
-    write_atomically(markdown(title, blocks), files.markdown)
+    for name, png in pictures.items():
+        write_atomically(png, folder / name)
+    write_atomically(page, files.html)
+    write_atomically(text, files.markdown)
     return files
 
 
@@ -151,7 +150,7 @@ def compare_command(design: Mapping[str, Any]) -> str:
     """
     words = ["tsformer", "compare"]
     methods = design.get("methods", {})
-    without_flag = any(said or name not in BASELINES for name, said in methods.items())
+    without_flag = any(parameters or name not in BASELINES for name, parameters in methods.items())
     if without_flag or design.get("leave_out") or design.get("splits"):
         return shlex.join([*words, "--study", "study.json"])
     words += ["--datasets", ",".join(design["datasets"])]
@@ -177,56 +176,10 @@ def _title(scores: StudyScores) -> str:
     return f"{question}: {of}" if of else question
 
 
-def _blocks(
-    scores: StudyScores, findings: list[Findings], baseline: str | None, command: str | None
-) -> list[Block]:
-    verdicts = [text.verdict(each) for each in findings]
-    blocks: list[Block] = [
-        Text(verdicts[0]) if len(verdicts) == 1 else Bullets(verdicts),
-        Contents(),
-        Heading("What was asked"),
-        Text(text.asked(scores, findings, baseline)),
-        Heading("How"),
-        Bullets(text.protocol(scores, findings)),
-    ]
-    if sum(each.statistics is not None for each in findings) > 1:
-        blocks += [Heading("Variants side by side"), side_by_side(findings)]
-    tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
-    if tables and baseline is not None:
-        interval = " with its interval" if any(map(has_intervals, tables.values())) else ""
-        caption = f"Mean gain over {baseline}{interval}."
-        if len(tables) > 1:
-            caption += " Each panel has its own scale."
-        blocks += [
-            *([Heading("Gains")] if len(findings) == 1 else []),
-            Picture("mean_gains", plot_mean_gains(tables, baseline), caption),
-        ]
-    blocks += learning_curves(scores)
-    for each in findings:
-        blocks += variant_section(each, baseline, len(findings) > 1)
-    return [
-        *blocks,
-        Heading("What cannot be concluded"),
-        Bullets(text.limits(scores, findings)),
-        Heading("How this page was made"),
-        *_provenance(scores, command),
-    ]
-
-
-def _provenance(scores: StudyScores, command: str | None) -> list[Block]:
-    lines = []
-    if scores.design is not None:
-        lines.append(compare_command(scores.design))
-    lines += [command] if command is not None else []
-    digest = hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16]
-    versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
-    versions += [f"{name} {_version(name)}" for name in _LIBRARIES]
-    blocks: list[Block] = [Code("\n".join(lines))] if lines else []
-    blocks.append(Text(f"Scores: {scores.path.name}, SHA-256 {digest}…"))
-    if scores.ours and "version" in scores.rows.columns:
-        found = ", ".join(sorted(map(str, scores.rows["version"].dropna().unique())))
-        blocks.append(Text(f"The fits were made by tsformer {found}."))
-    return [*blocks, Text(f"The page was made by {', '.join(versions)}.")]
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=130)
+    return file.getvalue()
 
 
 def _version(library: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of gains over a baseline, what they correlate with, and what methods cost."""
+"""Figures of gains over a baseline and of costs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from tsformer.plots.figures import (
     widest,
     wrapped,
 )
-from tsformer.studies.analysis.effects import COSTS, COVARIATES, FEWEST_CORRELATED
-from tsformer.studies.analysis.statistics import p_text
+from tsformer.studies.analysis.effects import COSTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_cost", "plot_gains", "plot_mean_gains"]
+__all__ = ["plot_cost", "plot_mean_gains"]
 
 #: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
 #: model, and stay on a linear one; methods differ by orders of magnitude.
@@ -98,93 +97,6 @@ def plot_mean_gains(
     interval = any(table["low"].notna().any() for table in tables.values())
     panels.label(
         f"mean gain over {baseline} in percentage points{', with 95 % interval' * interval}"
-    )
-    return panels.figure
-
-
-def plot_gains(
-    gains: pd.DataFrame,
-    effects: pd.DataFrame,
-    covariate: str,
-    baseline: str,
-    *,
-    axes: Axes | Sequence[Axes] | None = None,
-) -> Figure:
-    r"""Draw gains against series length or training size, one panel per method.
-
-    Parameters
-    ----------
-    gains : DataFrame
-        As `tsformer.studies.analysis.effects.gains` returns.
-    effects : DataFrame
-        As `tsformer.studies.analysis.effects.effects` returns, for the titles: the rank
-        correlation, and its p corrected for the number of methods.
-    covariate : {"length", "train_size"}
-        The x axis.
-    baseline : str
-        The method over which gains were computed.
-    axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each method. By default, a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If the covariate is known for fewer than six data sets, where a few dots would suggest a
-        trend that chance makes too, or if `axes` has another number of panels.
-
-    Examples
-    --------
-    >>> gains = pd.DataFrame({"dataset": list("ABCDEF"), "method": "rope", "gain": 0.1})
-    >>> gains = gains.assign(length=[10, 20, 40, 80, 160, 320], train_size=50)
-    >>> from tsformer.studies.analysis.effects import effects
-    >>> plot_gains(gains, effects(gains), "length", "none").axes[0].get_title()
-    'rope\nno correlation computed'
-    """
-    found = effects[effects["covariate"] == covariate].set_index("method")
-    gains = gains[gains[covariate].notna()]
-    n_datasets = gains["dataset"].nunique()
-    if n_datasets < FEWEST_CORRELATED:
-        raise ValueError(
-            f"gains are drawn against {COVARIATES[covariate]} for at least {FEWEST_CORRELATED} "
-            f"data sets; it is known for {n_datasets}. plot_mean_gains shows the gains alone"
-        )
-    methods = list(found.index)
-    panels = Panels(
-        axes,
-        len(methods),
-        "method",
-        n_columns=4,
-        panel=(2.3 if len(methods) > 1 else 5.0, 2.2),
-        around=(0.5, 0.6),
-        sharex=True,
-        sharey=True,
-    )
-    for ax, method in zip(panels.axes, methods, strict=True):
-        rows = gains[gains["method"] == method]
-        ax.axhline(0, color="0.4", linewidth=0.8)
-        ax.scatter(
-            rows[covariate],
-            100 * rows["gain"],
-            color=encoding_color(method),
-            s=24,
-            alpha=0.85,
-            linewidths=0,
-            zorder=3,
-        )
-        effect = found.loc[method]
-        said = "no correlation computed"
-        if effect["p_holm"] == effect["p_holm"]:  # NaN: too few data sets, or all equal
-            said = f"r = {effect['rho']:+.2f}, {p_text(effect['p_holm'])}"
-        ax.set_title(f"{wrapped(shortened(method), 1.8, 9)}\n{said}", fontsize=9)
-        scale_by_powers(ax, gains[covariate])
-        ax.grid(alpha=0.3)
-    panels.label(
-        f"{COVARIATES[covariate]} (log scale); one dot per data set; r: rank correlation, p: Holm",
-        f"gain over {baseline} (percentage points)" if len(methods) > 4 else "gain (points)",
     )
     return panels.figure
 

@@ -1,0 +1,98 @@
+"""The first sentence of a report claims no more than the numbers support."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from made_up_scores import results as results_of
+
+pytest.importorskip("baycomp", reason='needs the extra "statistics"')
+pytest.importorskip("markupsafe", reason='needs the extra "statistics"')
+
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.report.verdict import against, contrasts, paired, verdict
+
+
+def compared(scores: dict[str, list[float]]) -> Findings:
+    rows = results_of(scores)
+    return Findings("", rows, rows, compare_methods(rows))
+
+
+def test_the_baseline_is_beaten_level_or_ahead() -> None:
+    level = [0.5 + 0.01 * i for i in range(10)]
+    noise = [score + (-1) ** i * 0.001 for i, score in enumerate(level)]
+    up, down = ([score + by for score in level] for by in (0.1, -0.1))
+    beaten = compared({"none": level, "rope": up, "erpe": noise})
+    assert verdict(beaten, "none", "encoding").startswith("`rope` beats `none` on these 10 data")
+    ahead = compared({"none": level, "rope": down, "erpe": noise})
+    says = "No encoding beats `none` on these 10 data sets; `rope` scores lower. "
+    assert verdict(ahead, "none", "encoding").startswith(says)
+    level_with_it = compared({"none": level, "erpe": noise})
+    assert verdict(level_with_it, "none").startswith(
+        "No method beats `none` on these 10 data sets."
+    )
+    few = compared({"none": level[:4], "rope": up[:4]})
+    says = "4 data sets are too few to show whether any encoding beats `none`. "
+    assert verdict(few, "none", "encoding") == says + (
+        "`rope` ranks first, but the difference is not significant."
+    )
+
+
+@pytest.mark.parametrize("order", [("worse", "better"), ("better", "worse")])
+def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order: tuple[str, str]) -> None:
+    """Each ranks first on half of the data sets, but one wins by more."""
+    scores = {"better": [0.9, 0.5] * 3, "worse": [0.6, 0.6] * 3, "far": [0.1, 0.2] * 3}
+    found = compared({name: scores[name] for name in (*order, "far")})
+    says = "`better` and `worse` share the best mean rank, `better` has the best mean score"
+    assert verdict(found).startswith(says)
+    assert contrasts(found.statistics)["leaders"] == ["better", "worse"]
+    equal = verdict(compared({"a": [0.5, 0.7], "b": [0.7, 0.5]}))
+    assert equal.startswith("`a` and `b` share the best mean rank and mean score, but ")
+
+
+def test_on_one_data_set_no_method_is_above_an_equal_one() -> None:
+    rows = pd.DataFrame({"method": list("abc"), "score": [0.1 + 0.2, 0.3, 0.2]})
+    rows = rows.assign(dataset="own_1", seed=0)
+    assert verdict(Findings("", rows, rows)).startswith(
+        "On own\\_1, `a` and `b` share the highest mean score, 0.300."
+    )
+
+
+def test_where_one_loss_outweighs_many_gains_the_direction_is_open() -> None:
+    gains = [*(0.010 + 0.001 * i for i in range(11)), -0.5]
+    found = compared({"none": [0.6] * 12, "rope": [0.6 + gain for gain in gains]})
+    parts = against(found.statistics, "none")
+    assert [row["method"] for row in parts["mixed"]] == ["rope"]
+    assert not parts["better"]
+    assert not parts["worse"]
+    assert verdict(found, "none", "encoding").startswith("No encoding beats `none`")
+
+
+def test_pairs_that_only_the_friedman_test_holds_back_are_counted() -> None:
+    """The table has a corrected p below .05: the words must not deny it."""
+    scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
+    pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.96]})
+    ranks = pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"])
+    found = contrasts(Statistics(scores, scores, ranks, 0.21, pairs, 0.01, []))
+    assert (found["differ"], found["vetoed"], found["n_same"]) == ([], 1, 1)
+    assert found["least_p"] == 0.5
+    assert found["hopeless"]
+
+
+def test_fits_on_one_data_set_are_paired_by_draw_and_each_counts_once() -> None:
+    rows = pd.DataFrame(
+        [(m, seed, r) for m in ("ridge", "tree", "net") for seed in (0, 1) for r in range(3)],
+        columns=["method", "seed", "resample"],
+    ).assign(dataset="own")
+    rows["score"] = rows["method"].map({"ridge": 0.9, "tree": 0.8, "net": 0.7})
+    # The network alone depends on the seed.
+    drawn = rows["seed"].where(rows["method"] == "net", 0)
+    rows["run_id"] = rows["method"] + drawn.map(str) + rows["resample"].map(str)
+    tree, net = paired(rows)
+    assert (tree["other"], tree["n"], tree["wins"], tree["ties"]) == ("tree", 3, 3, 0)
+    assert (net["other"], net["n"]) == ("net", 6)
+    assert tree["difference"] == pytest.approx(0.1)
+    assert paired(rows.assign(run_id=""))[0]["n"] == 6, "not recorded: each row is a fit"
+    apart = rows.assign(seed=rows["method"].map({"ridge": 0, "tree": 1, "net": 0}))
+    assert paired(apart.drop_duplicates(["method", "seed", "resample"]))[0]["n"] == 0

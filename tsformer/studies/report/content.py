@@ -1,0 +1,320 @@
+"""What the template of a report shows: counts, rows of tables, and figures by file name."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tsformer.data import list_datasets
+from tsformer.plots.learning_curves import can_average, plot_learning_curves
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.effects import COSTS, FEWEST_RESAMPLED
+from tsformer.studies.analysis.plots import (
+    plot_chances,
+    plot_cost,
+    plot_critical_difference,
+    plot_mean_gains,
+    plot_pairs,
+)
+from tsformer.studies.analysis.published import PROTOCOL
+from tsformer.studies.analysis.scores import (
+    StudyScores,
+    complete,
+    distinct_fits,
+    labels,
+    n_splits,
+    variant_scores,
+)
+from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.report.render import code
+from tsformer.studies.report.verdict import ALPHA, SURE, against, contrasts, ordered_means, paired
+from tsformer.studies.report.verdict import verdict as verdict_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["content", "figures", "learning_curves", "published"]
+
+
+def content(study: StudyScores, findings: list[Findings], baseline: str | None) -> dict[str, Any]:
+    """Return the variables of the template, figures aside."""
+    compared = [each for each in findings if each.statistics is not None]
+    intervals = [each.mean_gains["low"] for each in compared if each.mean_gains is not None]
+    design = {"splits": {}, "methods": {}, "leave_out": {}, **(study.design or {})}
+    encodings = study.ours and not design["methods"] and study.published is None
+    return {
+        "study": study,
+        "design": design,
+        "findings": findings,
+        "several": len(findings) > 1,
+        "compared": compared,
+        "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),  # type: ignore[union-attr]
+        "fewest_resampled": FEWEST_RESAMPLED,
+        "baseline": baseline,
+        "noun": "encoding" if encodings else "method",
+        "has_gains": bool(intervals),
+        "has_intervals": any(low.notna().any() for low in intervals),
+        "facts": _facts(study),
+        "published": published(study, findings),
+        "stems": [_stem(each, findings) for each in findings],
+        "side_by_side": _side_by_side(compared),
+        "alpha": ALPHA,
+        "sure": SURE,
+        "verdict": verdict_of,
+        "contrasts": contrasts,
+        "against": against,
+        "paired": paired,
+        "methods": _methods,
+        "costs": _costs,
+        "beside": _beside,
+        "datasets": _datasets,
+        "one_data_set": _one_data_set,
+    }
+
+
+def figures(
+    study: StudyScores, findings: list[Findings], baseline: str | None
+) -> dict[str, Figure]:
+    """Return the figures of a report by file name, without the suffix."""
+    tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
+    drawn: dict[str, Figure] = {}
+    if tables and baseline is not None:
+        drawn["mean_gains"] = plot_mean_gains(tables, baseline)
+    drawn |= learning_curves(study)
+    for each in findings:
+        stem, statistics = _stem(each, findings), each.statistics
+        if statistics is None:
+            continue
+        drawn[f"{stem}critical_difference"] = plot_critical_difference(statistics)
+        drawn[f"{stem}pairs"] = plot_pairs(statistics)
+        if each.gains is not None and baseline is not None:
+            drawn[f"{stem}chances"] = plot_chances(statistics, baseline)
+        if each.costs is not None and set(COSTS) & set(each.costs.columns):
+            drawn[f"{stem}cost"] = plot_cost(each.costs)
+    return drawn
+
+
+def learning_curves(scores: StudyScores) -> dict[str, Figure]:
+    """Draw scores against the number of training series, if the study has several sizes."""
+    if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
+        return {}
+    # A point averages the draws of every method that has fits on the data set, so that curves
+    # of an unfinished study are comparable.
+    rows = pd.concat(
+        complete(own) if scores.ours else own
+        for variant in variant_scores(scores)
+        for _, own in variant.rows.groupby("dataset", sort=False)
+    )
+    if rows.empty:
+        return {}
+    others = [name for name in scores.varied if name != "train_size"]
+    if others:
+        rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
+    metric = "accuracy" if scores.ours else "score"
+    rows = rows.rename(columns={"score": metric})
+    drawn = {}
+    if rows["dataset"].nunique() > 1 and can_average(rows, metric):
+        drawn["learning_curves_mean"] = plot_learning_curves(rows, metric=metric, average=True)
+    return {**drawn, "learning_curves": plot_learning_curves(rows, metric=metric)}
+
+
+def published(study: StudyScores, findings: list[Findings]) -> list[str]:
+    """Describe the published results and name the ones without a comparison."""
+    if study.published is None:
+        return []
+    lines = []
+    if len(study.published.rows):
+        lines.append(
+            "Methods marked (published) were not run here: each score is one published accuracy on "
+            "the same train and test split, without seeds, seconds or probabilities."
+        )
+        if not study.ours:
+            lines.append(
+                "The file does not say on which split its scores were obtained; the published "
+                f"scores are of the {PROTOCOL}."
+            )
+        if "train_size" in study.varied:
+            lines.append(f"Published scores stand beside fits of train size {WHOLE} only.")
+    variants: dict[str, list[str]] = {}
+    for each in findings:
+        if each.statistics is not None and each.not_ranked:
+            variants.setdefault(", ".join(each.not_ranked), []).append(each.label)
+    for methods, own in variants.items():
+        where = f"{'; '.join(own)}: " if len(own) < len(findings) else ""
+        lines.append(f"{where}Not ranked, for lack of some compared data sets: {methods}.")
+    return [*lines, *study.published.left_out]
+
+
+def _facts(study: StudyScores) -> dict[str, Any]:
+    """Count what a study has."""
+    rows, design = study.rows, study.design or {}
+    planned = [*design.get("encodings", ()), *design.get("methods", {})]
+    have = set(rows["method"])
+    expected = None
+    if study.design is not None:
+        left_out = sum(map(len, design.get("leave_out", {}).values()))
+        lists = [design["seeds"], *design.get("vary", {}).values()]
+        lists += [design["train_sizes"]] if design.get("train_sizes") else []
+        expected = len(design["datasets"]) * len(planned) - left_out
+        expected *= math.prod(map(len, lists)) * int(design.get("resamples", 1))
+    adapted = []
+    if "helped" in rows.columns:
+        groups = rows[rows["helped"] != ""].groupby(["method", "helped"], sort=False)["dataset"]
+        adapted = [
+            {"method": method, "how": how, "datasets": names.unique()}
+            for (method, how), names in groups
+        ]
+    published_rows = None if study.published is None else study.published.rows
+    versions = rows["version"].dropna() if study.ours and "version" in rows.columns else []
+    return {
+        "methods": rows["method"].nunique(),
+        "datasets": rows["dataset"].nunique(),
+        "seeds": rows["seed"].nunique(),
+        "most_seeds": int(rows.groupby(["dataset", "method"])["seed"].nunique().max()),
+        "splits": n_splits(rows),
+        "published": 0 if published_rows is None else published_rows["method"].nunique(),
+        "nowhere": [name for name in planned if name not in have],
+        "expected": expected,
+        "fits": len(rows),
+        "adapted": adapted,
+        "versions": sorted(set(map(str, versions))),
+    }
+
+
+def _stem(found: Findings, findings: list[Findings]) -> str:
+    """Return the prefix of a variant's file names."""
+    return f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if len(findings) > 1 else ""
+
+
+def _side_by_side(compared: list[Findings]) -> dict[str, Any]:
+    """Return rank, score and gain of each method in each variant."""
+    columns = []
+    for each in compared:
+        assert each.statistics is not None
+        means, gains = each.statistics.scores.mean(), _gains(each)
+        columns.append(
+            {
+                name: {"rank": rank, "score": means[name], "gain": gains.get(name)}
+                for name, rank in each.statistics.ranks.items()
+            }
+        )
+    header = [f"{each.label}: {what}" for each in compared for what in ("rank", "score", "gain")]
+    absent = {"rank": None, "score": None, "gain": None}
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = {name: [column.get(name, absent) for column in columns] for name in names}
+    return {"header": header, "rows": rows}
+
+
+def _gains(found: Findings) -> dict[Any, Any]:
+    if found.mean_gains is None:
+        return {}
+    return {row["method"]: row for row in found.mean_gains.to_dict("records")}
+
+
+def _methods(found: Findings, baseline: str | None) -> list[dict[str, Any]]:
+    """Return rank, score and comparison with the baseline of each method."""
+    statistics = found.statistics
+    assert statistics is not None
+    means, gains, pairs = statistics.scores.mean(), _gains(found), {}
+    if found.gains is not None and baseline is not None:
+        pairs = {row["method"]: row for row in statistics.against(baseline).to_dict("records")}
+    return [
+        {
+            "name": name,
+            "rank": rank,
+            "score": means[name],
+            "gain": gains.get(name),
+            "pair": pairs.get(name),
+        }
+        for name, rank in statistics.ranks.items()
+    ]
+
+
+def _costs(found: Findings) -> dict[str, Any]:
+    """Return the table of costs, formatted."""
+    table = found.costs
+    assert table is not None
+    there = [name for name in COSTS if name in table.columns]
+    fronts = [name for name in there if f"front_{name}" in table.columns]
+    header, rows = [], []
+    for name in there:
+        header += [COSTS[name], "on Pareto front"] if name in fronts else [COSTS[name]]
+    for row in table.to_dict("records"):
+        cells = [code(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
+        for name in there:
+            cells.append(_cost(row[name], name))
+            if name in fronts:
+                cells.append("–" if pd.isna(row[name]) else "yes" if row[f"front_{name}"] else "no")
+        rows.append(cells)
+    return {"header": header, "rows": rows, "fronts": fronts, "memory": len(fronts) < len(there)}
+
+
+def _beside(found: Findings) -> dict[Any, dict[str, Any]]:
+    """Return the comparisons of each published method by measured method."""
+    assert found.beside is not None
+    return {
+        name: {
+            "first": part.iloc[0],
+            "by_method": {row["method"]: row for row in part.to_dict("records")},
+        }
+        for name, part in found.beside.groupby("published", sort=False)
+    }
+
+
+def _datasets(found: Findings) -> dict[str, Any]:
+    """Return mean and spread of every method on every data set, compared or not."""
+    scores = pd.concat([found.rows, found.published])  # concat leaves None out
+    keys = ["dataset", "method"]
+    means = scores.groupby(keys, sort=False)["score"].mean()
+    spreads = distinct_fits(scores, *keys).groupby(keys, sort=False)["score"].std()
+    ranked = [] if found.statistics is None else list(found.statistics.ranks.index)
+    methods = list(dict.fromkeys([*ranked, *scores["method"]]))
+    catalog = list_datasets().set_index("name")[["length_max", "train_size"]]
+    rows = []
+    for dataset in found.rows["dataset"].unique():
+        length, size = catalog.loc[dataset] if dataset in catalog.index else (None, None)
+        if "n_train" in found.rows.columns:  # fits on part of the train split
+            size = found.rows.loc[found.rows["dataset"] == dataset, "n_train"].iloc[0]
+        places = [(dataset, method) for method in methods]
+        rows.append(
+            {
+                "name": dataset,
+                "length": _whole(length),
+                "train_size": _whole(size),
+                "cells": [(means.get(p, math.nan), spreads.get(p, math.nan)) for p in places],
+            }
+        )
+    return {"methods": methods, "rows": rows}
+
+
+def _one_data_set(found: Findings) -> dict[str, Any]:
+    """Return mean score, spread and costs of each method, the best first."""
+    fits = distinct_fits(found.used, "method").groupby("method")["score"]
+    spreads, counts = fits.std(), fits.size()
+    there = [name for name in COSTS if name in found.used.columns]
+    there = [name for name in there if found.used[name].notna().any()]
+    costs = found.used.groupby("method", sort=False)[there].median()
+    return {
+        "header": [COSTS[name] for name in there],
+        "rows": [
+            {
+                "name": name,
+                "score": (mean, spreads[name]),
+                "fits": counts[name],
+                "costs": [_cost(costs.at[name, cost], cost) for cost in there],
+            }
+            for name, mean in ordered_means(found.used).items()
+        ],
+    }
+
+
+def _cost(value: Any, name: str) -> str:
+    whole = name in ("n_parameters", "peak_memory_mb", "predict_memory_mb")
+    return "–" if pd.isna(value) else format(value, ",.0f" if whole else ",.2f")
+
+
+def _whole(number: Any) -> str:
+    return "–" if pd.isna(number) else f"{number:,}"

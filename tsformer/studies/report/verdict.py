@@ -1,0 +1,166 @@
+"""What the statistics of a study support, as lists for the report and as its first sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.scores import fit_of
+from tsformer.studies.analysis.statistics import Statistics
+from tsformer.studies.report.render import code, codes, escaped, markup
+
+__all__ = ["ALPHA", "SURE", "against", "contrasts", "ordered_means", "paired", "verdict"]
+
+ALPHA = 0.05
+#: The posterior probability above which methods count as equivalent.
+SURE = 0.95
+
+
+def verdict(found: Findings, baseline: str | None = None, noun: str = "method") -> str:
+    """Answer in one or two sentences of Markdown whether a method beats the baseline.
+
+    Examples
+    --------
+    >>> from tsformer.studies.analysis.statistics import compare_methods
+    >>> rows = [(d, m, 0, s + d / 99) for d in range(7) for m, s in (("none", 0.3), ("rope", 0.4))]
+    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    >>> found = Findings("", rows, rows, compare_methods(rows))
+    >>> print(verdict(found, "none", "encoding"))
+    `rope` beats `none` on these 7 data sets. `rope` ranks first, and the difference is significant.
+    """
+    statistics = found.statistics
+    if found.on_one_data_set:
+        text = _best_on_one_data_set(found)
+    elif statistics is None:
+        text = f"No conclusion yet: {escaped(found.obstacle)}."
+    else:
+        text = f"{_ranking(statistics)}{_evidence(statistics)}"
+        if baseline is not None and baseline in statistics.ranks.index:
+            text = f"{_answer(statistics, baseline, noun)} {text}"
+    return markup(f"{escaped(found.label)}: {text}" if found.label else text)
+
+
+def contrasts(statistics: Statistics) -> dict[str, Any]:
+    """Return the leaders by rank, the pairs that differ, and why others do not."""
+    n_pairs, least_p = len(statistics.pairs), _least_p(statistics)
+    return {
+        "leaders": list(statistics.ranks.index[statistics.ranks == statistics.ranks.iloc[0]]),
+        "differ": statistics.significant(ALPHA).to_dict("records"),
+        "vetoed": int((statistics.pairs["p_holm"] < ALPHA).sum()),
+        "hopeless": least_p * n_pairs >= ALPHA,
+        "least_p": least_p,
+        "n_same": int((statistics.pairs["p_same"] > SURE).sum()),
+    }
+
+
+def against(statistics: Statistics, baseline: str) -> dict[str, list[Any]]:
+    """Return the methods that differ from the baseline, by direction, and the equivalent ones.
+
+    Wilcoxon's test compares ranks: one large loss can outweigh many small gains in the mean, so
+    that a direction needs the mean score and most data sets.
+    """
+    table = statistics.against(baseline)
+    lead = table["wins"] - table["loses"]
+    better = (table["difference"] > 0) & (lead > 0)
+    worse = (table["difference"] < 0) & (lead < 0)
+    clear = table["p_holm"] < ALPHA
+    parts = {"better": better, "worse": worse, "mixed": ~(better | worse)}
+    return {
+        **{name: table[clear & part].to_dict("records") for name, part in parts.items()},
+        "same": table.loc[table["p_same"] > SURE, "method"].tolist(),
+    }
+
+
+def ordered_means(used: pd.DataFrame) -> pd.Series:
+    """Return the mean score of each method, the highest first."""
+    means: pd.Series = used.groupby("method", sort=False)["score"].mean()
+    return means.round(9).sort_values(ascending=False, kind="stable")
+
+
+def paired(used: pd.DataFrame) -> list[dict[str, Any]]:
+    """Compare the best method on one data set with each other one, fit by fit."""
+    draws = [name for name in ("seed", "resample") if name in used.columns]
+    scores = used.pivot_table("score", draws, "method")
+    fits = used.assign(fit=fit_of(used)).pivot_table("fit", draws, "method", aggfunc="first")
+    best, *others = ordered_means(used).index
+    rows = []
+    for other in others:
+        once = ~fits[[best, other]].duplicated()
+        apart = (scores[best] - scores[other])[once].dropna().round(9)
+        counts = {"n": len(apart), "wins": int((apart > 0).sum()), "ties": int((apart == 0).sum())}
+        rows.append({"best": best, "other": other, "difference": apart.mean(), **counts})
+    return rows
+
+
+def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
+    """Say which methods beat the baseline."""
+    n, name = len(statistics.scores), code(baseline)
+    if _least_p(statistics) * (len(statistics.ranks) - 1) >= ALPHA:
+        return f"{n} data sets are too few to show whether any {noun} beats {name}."
+    found = against(statistics, baseline)
+    better, worse = (_methods(found[part]) for part in ("better", "worse"))
+    if not better:
+        text = f"No {noun} beats {name} on these {n} data sets"
+        return f"{text}; {codes(worse)} {_verb(worse, 'score')} lower." if worse else f"{text}."
+    text = f"{codes(better)} {_verb(better, 'beat')} {name} on these {n} data sets"
+    return f"{text}; {codes(worse)} {_verb(worse, 'score')} lower." if worse else f"{text}."
+
+
+def _ranking(statistics: Statistics) -> str:
+    """Name the best method by rank."""
+    ranks, means = statistics.ranks, statistics.scores.mean().round(9)
+    tied = list(ranks.index[ranks == ranks.iloc[0]])
+    first = [name for name in tied if means[name] == means[tied[0]]]
+    if len(first) > 1:
+        return f"{codes(first)} share the best mean rank and mean score"
+    if len(tied) > 1:
+        return f"{codes(tied)} share the best mean rank, {code(first[0])} has the best mean score"
+    return f"{code(first[0])} ranks first"
+
+
+def _evidence(statistics: Statistics) -> str:
+    """Count the significant differences."""
+    n_pairs, n_shown = len(statistics.pairs), len(statistics.significant(ALPHA))
+    if n_pairs == 1:
+        return (
+            ", and the difference is significant."
+            if n_shown
+            else ", but the difference is not significant."
+        )
+    if n_shown == n_pairs:
+        return f", and all {n_pairs} pairs differ significantly."
+    if n_shown == 0:
+        return f", but none of the {n_pairs} pairs differs significantly."
+    return (
+        f"; {n_shown} of {n_pairs} pairs {'differs' if n_shown == 1 else 'differ'} significantly."
+    )
+
+
+def _best_on_one_data_set(found: Findings) -> str:
+    means = ordered_means(found.used)
+    tied = list(means.index[means == means.iloc[0]])
+    where = f"On {escaped(found.used['dataset'].iloc[0])},"
+    if len(tied) > 1:
+        text = f"{where} {codes(tied)} share the highest mean score, {means.iloc[0]:.3f}."
+    else:
+        text = (
+            f"{where} {code(tied[0])} has the highest mean score, {means.iloc[0]:.3f}; "
+            f"{code(means.index[1])} is next, {means.iloc[1]:.3f}."
+        )
+    return f"{text} One data set says nothing about others."
+
+
+def _least_p(statistics: Statistics) -> float:
+    """Return the smallest p-value that so many data sets can give."""
+    return 2.0 / 2 ** len(statistics.scores)
+
+
+def _methods(rows: Iterable[Any]) -> list[str]:
+    return [row["method"] for row in rows]
+
+
+def _verb(subjects: list[str], verb: str) -> str:
+    return f"{verb}s" if len(subjects) == 1 else verb
