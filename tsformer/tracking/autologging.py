@@ -27,7 +27,7 @@ from tsformer.estimators.ensemble import QUALITIES
 from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
-from tsformer.tracking.context import activated, current, start_run, user_run_is_active
+from tsformer.tracking.context import activated, start_run, user_run_is_active
 from tsformer.tracking.messages import reason, warn
 from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import write_model
@@ -91,7 +91,7 @@ def autolog(
         Whether to issue no warnings of tracking, and hide MLflow's messages while tracking.
     pictures : bool or "auto", default="auto"
         Whether to draw the pictures, which takes up to three seconds. "auto" draws them of fits
-        that took at least 60 seconds; in a search, of the first fit of each candidate alone.
+        that took at least 60 seconds.
     extra_tags : mapping of str to str, optional
         Tags for each run.
 
@@ -140,7 +140,8 @@ def use(settings: Settings | None) -> None:
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
     settings = current_settings()
-    if settings is None or _has_tracker(fit.estimator) or not Ranks.current().leads:
+    skipped = search.hides_fits() or _has_tracker(fit.estimator) or not Ranks.current().leads
+    if settings is None or skipped:
         yield
         return
     with speaking(settings), ExitStack() as stack:
@@ -161,11 +162,7 @@ class _FitLog:
     def __init__(self, fit: Fit, settings: Settings, stack: ExitStack):
         self.fit = fit
         self.settings = settings
-        enclosing = current()
-        self.brief = enclosing is not None and enclosing.brief
         self.pictures = settings.pictures
-        if self.pictures == "auto" and enclosing is not None and not enclosing.pictures:
-            self.pictures = False
         encoding = encoding_of(fit.estimator)
         kind = type(fit.estimator).__name__
         tags = {"tsformer.estimator": kind, **settings.extra_tags}
@@ -200,7 +197,7 @@ class _FitLog:
                 self._attempt(f"the scores on {names[0]}", partial(self._score, part, X, y, times))
             if self.settings.log_datasets:
                 self._attempt(f"the data {names[0]}", partial(self._data, part, X, y, times))
-        if self.settings.log_models and not self.brief:
+        if self.settings.log_models:
             self._attempt("the model", self._model)
         if self.fit.interrupted:
             self.run.end("KILLED")

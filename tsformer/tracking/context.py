@@ -51,8 +51,6 @@ class Enclosing:
     free: bool
     kind: str = ""
     label: str = ""
-    brief: bool = False
-    pictures: bool = True
     taker: TrackedRun | None = None
 
 
