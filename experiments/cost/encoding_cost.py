@@ -35,9 +35,6 @@ LENGTHS = (64, 256, 1024, 4096)
 TOKENS = 8192  # per batch, approximately, at every length
 SIZES = {"d_model": 64, "n_heads": 4}
 MIB = 2**20
-# Time ratios aimed at for 1,024 steps on a CPU, by name or else by kind.
-TARGETS = {"tupe": 1.6, "sine_spe": 1.6, "conv_spe": 1.6, "embed": 1.1, "rotate": 1.1, "mix": 1.25}
-CONSTANT_BIAS, TRAINED_BIAS = 1.5, 3.0
 
 
 def batch_for(length: int) -> int:
@@ -135,30 +132,14 @@ def measure(length: int, encodings: list[str], options: argparse.Namespace) -> p
     return pd.DataFrame(rows)
 
 
-def target(name: str, kind: str) -> float | None:
-    """Return the time ratio aimed at for 1,024 steps on a CPU."""
-    if kind == "bias":
-        encoding = resolve(name, max_len=1024, **SIZES)
-        return (
-            TRAINED_BIAS if any(p.requires_grad for p in encoding.parameters()) else CONSTANT_BIAS
-        )
-    return TARGETS.get(name, TARGETS.get(kind))
-
-
 def report(cost: pd.DataFrame) -> str:
-    """Return the time ratios by length, the targets at 1,024 steps, and how memory grows."""
+    """Return the time ratios and the peak memory by length."""
     lines = []
     for device, rows in cost.groupby("device"):
         table = rows.pivot_table("time_ratio", "encoding", "length", sort=False)
         growth = rows.pivot_table("memory_mib", "encoding", "length", sort=False)
         lines += [f"time on {device}, relative to none", table.to_string()]
         lines += ["", "peak MiB of a step, tokens per batch equal", growth.to_string(), ""]
-    at = cost[(cost["device"] == "cpu") & (cost["length"] == 1024)]
-    for row in at.itertuples():
-        aim = target(row.encoding, row.kind)
-        if aim is not None:
-            met = "met" if row.time_ratio <= aim else "MISSED"
-            lines.append(f"{row.encoding:>10} {row.time_ratio:.2f}, target {aim:.2f}: {met}")
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from marks import exhaustive_except
 
 from experiments.cost import encoding_cost
 from tools import catalogue_pages
-from tsformer.encodings import PositionalEncoding, available, names
+from tsformer.encodings import PositionalEncoding, names
 from tsformer.encodings.cost import time_ratios
 from tsformer.encodings.registry import find
 
@@ -118,14 +118,5 @@ def test_the_script_measures_prints_and_draws(tmp_path, monkeypatch, capsys):
         assert 8 < memory[name, "1024"] / memory[name, "64"] < 40  # 256 if it were quadratic
         assert memory["alibi", "1024"] > 4 * memory[name, "1024"]
     assert {float(row["time_ratio"]) for row in rows if row["encoding"] == "none"} == {1.0}
-    for name, aim in (("fixed", "1.10"), ("alibi", "1.50")):
-        assert any(f"{name} " in line and f"target {aim}" in line for line in printed.splitlines())
+    assert "peak MiB of a step" in printed
     assert figure.stat().st_size > 10_000
-
-
-def test_targets():
-    kinds = {row["name"]: row["kind"] for row in available()}
-    targets = {name: encoding_cost.target(name, kind) for name, kind in kinds.items()}
-    assert targets["none"] is None
-    assert (targets["lspe"], targets["rope"], targets["tupe"]) == (1.1, 1.1, 1.6)
-    assert (targets["alibi"], targets["t5"], targets["erpe"]) == (1.5, 3.0, 1.25)
