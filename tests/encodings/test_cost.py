@@ -10,7 +10,7 @@ import pytest
 from marks import exhaustive_except
 
 from experiments.cost import encoding_cost
-from tools import catalogue_pages
+from tools import write_docs
 from tsformer.encodings import PositionalEncoding, names
 from tsformer.encodings.cost import time_ratios
 from tsformer.encodings.registry import find
@@ -69,7 +69,7 @@ def new_built_in() -> str:
 
 
 def test_a_new_encoding_needs_no_figure(new_built_in):
-    assert new_built_in in [row["name"] for row in catalogue_pages.packaged()]
+    assert new_built_in in [row["name"] for row in write_docs.packaged()]
     assert new_built_in not in time_ratios(1024)
 
 
