@@ -11,8 +11,8 @@ from uuid import uuid4
 
 __all__ = ["FileVersion", "changed", "check_output", "replacing"]
 
-#: What tells a folder of this package, whose files belong together, and what it is.
-_OWN_FOLDERS = {"estimator.json": "a saved model", "series-00000.npy": "a folder of series"}
+#: The file that marks a folder of this package, and its description.
+_OWN_FOLDERS = {"estimator.json": "a saved model", "series.npy": "a folder of series"}
 
 
 class FileVersion(NamedTuple):

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -95,13 +96,11 @@ def sample(X: Any) -> Any:
 
 
 def folder_of(path: Path) -> Path:
-    """Return a folder of four files with the same series."""
-    from tsformer.data.folder import is_series_folder, write_folder
-
+    """Return a folder with the same series, as `tsformer convert` writes it."""
     folder = path.with_suffix("")
-    if not is_series_folder(folder):
-        X = np.load(path, mmap_mode="r")
-        write_folder(folder, ((np.asarray(part), None) for part in np.array_split(X, 4)))
+    folder.mkdir(exist_ok=True)
+    if not (folder / "series.npy").exists():
+        os.link(path, folder / "series.npy")
     return folder
 
 

@@ -1,133 +1,85 @@
-"""Folders of series: what is written is read, file by file, and what is damaged is refused."""
+"""Folders of series: `convert` writes them, `fit` reads them, and damaged folders are refused."""
 
 from __future__ import annotations
 
-import json
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tsformer.data.folder import FolderRows, is_series_folder, read_labels, write_folder
-from tsformer.data.sources import convert_to_folder, read_folder, read_source
+from tsformer.data import sources
+from tsformer.data.containers import to_padded
+from tsformer.data.sources import convert_to_folder, is_series_folder, read_folder, read_source
 from tsformer.data.tsfile import write_ts
 
-X = np.random.default_rng(0).normal(size=(9, 2, 6)).astype(np.float32)
-Y = np.array(["a", "b", "c"] * 3)
+X = np.random.default_rng(0).normal(size=(6, 2, 6)).astype(np.float32)
 
 
 @pytest.fixture
-def folder(tmp_path):
-    longer = np.concatenate([X[4:], X[4:, :, :3]], axis=2)
-    assert write_folder(tmp_path / "series", [(X[:4], Y[:4]), (longer, Y[4:])]) == 9
+def folder(tmp_path, monkeypatch):
+    """A folder of two files with series of unequal lengths."""
+    monkeypatch.chdir(tmp_path)
+    write_ts("one.ts", [X[0], X[1, :, :4], X[2]], ["a", "b", "a"])
+    write_ts("two.ts", list(X[3:6, :, :5]), ["b", "b", "a"])
+    assert convert_to_folder(["one.ts", "two.ts"], tmp_path / "series") == (6, True)
     return tmp_path / "series"
 
 
-def test_what_is_written_is_read(folder):
-    rows = FolderRows(folder)
-    assert (len(rows), rows.n_channels, rows.n_steps) == (9, 2, 9)
-    np.testing.assert_array_equal(rows.read(np.array([0, 3])), X[[0, 3]])
-    read = rows.read(np.array([1, 3, 4, 8]))
-    np.testing.assert_array_equal(read[..., :6], X[[1, 3, 4, 8]])
-    assert np.isnan(read[:2, :, 6:]).all()
-    np.testing.assert_array_equal(read[2:, :, 6:], X[[4, 8], :, :3])
-    assert read_labels(folder).tolist() == Y.tolist()
-
-
-def test_a_folder_is_a_source(folder):
+def test_a_folder_is_read_where_it_is(folder):
     source = read_source(str(folder))
-    assert source.X.lengths.tolist() == [6] * 4 + [9] * 5
-    assert source.y.tolist() == Y.tolist()
-    without = read_folder(str(folder))
-    assert (len(without.X), without.y) == (9, None)
-    (folder / "labels.npy").unlink()
-    with pytest.raises(ValueError, match=r"have no labels: it has no labels\.npy"):
-        read_source(str(folder))
-
-
-def test_files_of_unequal_series_become_one_folder(tmp_path):
-    ragged = [X[0], X[1, :, :4], X[2]]
-    write_ts(tmp_path / "one.ts", ragged, ["a", "b", "a"])
-    write_ts(tmp_path / "two.ts", list(X[3:6, :, :5]), ["b", "b", "a"])
-    files = [str(tmp_path / name) for name in ("one.ts", "two.ts")]
-    assert convert_to_folder(files, tmp_path / "series") == (6, True)
-    source = read_source(str(tmp_path / "series"))
     assert source.X.lengths.tolist() == [6, 4, 6, 5, 5, 5]
     assert source.y.tolist() == ["a", "b", "a", "b", "b", "a"]
     np.testing.assert_array_equal(source.X.read(np.array([1])).values[0, :4], X[1, :, :4].T)
+    without = read_folder(str(folder))
+    assert (len(without.X), without.y) == (6, None)
+    array = np.load(folder / "series.npy", mmap_mode="r")
+    assert (array.shape, array.dtype) == ((6, 2, 6), np.float32)
+    np.testing.assert_array_equal(to_padded(folder).values, to_padded(array).values)
 
 
-def test_what_cannot_be_a_folder(tmp_path):
-    with pytest.raises(ValueError, match="part 0 have 2, those of part 1 have 1"):
-        write_folder(tmp_path / "channels", [(X, None), (X[:, :1], None)])
-    assert not is_series_folder(tmp_path / "channels"), "what was cut off is no such folder"
-    with pytest.raises(FileExistsError, match="exists"):
-        write_folder(tmp_path / "channels", [(X, None)])
-    with pytest.raises(ValueError, match="some of the parts have labels"):
-        write_folder(tmp_path / "labels", [(X, None), (X, Y)])
-    with pytest.raises(ValueError, match="part 0 has values that do not fit into float32"):
-        write_folder(tmp_path / "large", [(X.astype(np.float64) * 1e39, None)])
+def test_what_cannot_be_a_folder(folder, tmp_path, monkeypatch):
+    with pytest.raises(FileExistsError, match="series exists"):
+        convert_to_folder(["one.ts"], folder)
+    new = tmp_path / "new"
+    write_ts("other.ts", X[:2, :1])
+    with pytest.raises(ValueError, match=r"one\.ts has 2, other\.ts has 1"):
+        convert_to_folder(["one.ts", "other.ts"], new)
+    write_ts("other.ts", X[:2])
+    with pytest.raises(ValueError, match=r"other\.ts has no labels"):
+        convert_to_folder(["one.ts", "other.ts"], new)
+    write_ts("other.ts", X.astype(np.float64) * 1e39)
+    with pytest.raises(ValueError, match="do not fit into float32"):
+        convert_to_folder(["other.ts"], new)
+    assert not is_series_folder(new)
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
+    with pytest.raises(OSError, match=r"padded to the longest of 6 steps, take 0\.0 GiB"):
+        convert_to_folder(["one.ts"], new)
 
 
-def changed(folder, **fields):
-    index = json.loads((folder / "index.json").read_text())
-    (folder / "index.json").write_text(json.dumps(index | fields))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"channels": 3}, r"holds float32 of shape \(4, 2, 6\), but the index"),
-        ({"format": 2}, "it has format 2"),
-        ({"files": []}, "0 files"),
-        (
-            {"files": [{"file": "../x.npy", "series": 4, "steps": 6}]},
-            "is not a file in this folder",
-        ),
-        ({"files": [{"file": "x.npy"}]}, "is damaged: 'series'"),
-        ({"channels": float("inf")}, "is damaged: inf is no positive whole number"),
-        ({"channels": float("nan")}, "is damaged: nan is no"),
-        ({"channels": True}, "is damaged: True is no"),
-        ({"files": [{"file": "x.npy", "series": -4, "steps": 6}]}, "is damaged: -4 is no"),
-        ({"files": [{"file": "x.npy", "series": 4, "steps": 6.5}]}, r"is damaged: 6\.5 is no"),
-        ({"files": {"file": "x.npy"}}, "is damaged"),
-    ],
-)
-def test_a_damaged_index_is_refused(folder, fields, message):
-    changed(folder, **fields)
-    with pytest.raises(ValueError, match=message):
-        FolderRows(folder)
+def test_times_that_a_folder_does_not_have(tmp_path):
+    write_ts(tmp_path / "x.ts", [pd.DataFrame(X[0].T, index=np.arange(6) / 2)])
+    with pytest.warns(UserWarning, match=r"the times in .*x\.ts are left out"):
+        convert_to_folder([str(tmp_path / "x.ts")], tmp_path / "series")
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"channels": ' + "[" * 900 + "]" * 900 + "}", "[]", "1" * 5000, ""]
+    "labels",
+    [np.array([{}, None]), np.zeros(6), np.array("a"), np.array(["a"] * 5), b"no array"],
+    ids=["objects", "numbers", "scalar", "fewer", "text"],
 )
-def test_an_index_that_is_something_else(folder, text):
-    (folder / "index.json").write_text(text)
-    with pytest.raises(ValueError, match=r"index\.json is no index of series, or is damaged"):
-        FolderRows(folder)
-
-
-@pytest.mark.parametrize(
-    "labels", [Y.astype(object), np.array([{}, None], dtype=object), np.zeros(9), np.array("a")]
-)
-def test_labels_that_are_no_text(folder, labels):
-    np.save(folder / "labels.npy", labels)
-    with pytest.raises(ValueError, match=r"labels\.npy") as caught:
+def test_labels_that_are_none(folder, labels):
+    path = folder / "labels.npy"
+    if isinstance(labels, bytes):
+        path.write_bytes(labels)
+    else:
+        np.save(path, labels)
+    with pytest.raises(ValueError, match=r"labels\.npy (does not hold|must have a text)") as caught:
         read_source(str(folder))
-    assert "pickle" not in str(caught.value)
-    (folder / "labels.npy").write_text("no array")
-    with pytest.raises(ValueError, match=r"labels\.npy does not hold labels") as caught:
-        read_labels(folder)
-    assert "pickle" not in str(caught.value)
+    assert "pickle" not in str(caught.value), "nobody is advised to run the content of a file"
 
 
-def test_what_is_missing_is_named(folder):
-    np.save(folder / "labels.npy", Y[:5])
-    with pytest.raises(ValueError, match="must have a text for each of the 9 series"):
-        read_labels(folder)
-    (folder / "series-00001.npy").unlink()
-    with pytest.raises(FileNotFoundError, match=r"series-00001\.npy"):
-        FolderRows(folder)
-    (folder / "index.json").unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no index\.json"):
-        FolderRows(folder)
+def test_missing_labels(folder):
+    (folder / "labels.npy").unlink()
+    with pytest.raises(ValueError, match=r"have no labels: it has no labels\.npy"):
+        read_source(str(folder))

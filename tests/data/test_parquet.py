@@ -14,7 +14,7 @@ import pytest
 
 from tsformer.data import parquet
 from tsformer.data.containers import to_padded, to_source
-from tsformer.data.parquet import ParquetSeries, holds_lists
+from tsformer.data.parquet import ParquetSeries, holds_lists, unpacked
 from tsformer.data.sources import convert_to_folder, read_folder, read_source, write_series
 from tsformer.data.table import TableSchema
 
@@ -100,8 +100,7 @@ def test_one_long_series_does_not_pad_all_others():
     rows = [np.arange(3.0)] * 40 + [np.arange(50.0)] + [np.arange(3.0)] * 40
     path = write("x.parquet", {"x": flat(rows)})
     parts = list(ParquetSeries(path).parts())
-    assert max(part.size for part in parts) <= 2 * parquet._VALUES
-    assert sum(len(part) for part in parts) == 81
+    assert sum(part.numbers.size for part in parts) == 290
     assert to_source(path).lengths.tolist() == [3] * 40 + [50] + [3] * 40
 
 
@@ -128,11 +127,11 @@ def test_no_digit_of_a_number_is_lost(kind, stored):
 
 def test_the_columns_of_values_can_be_named():
     path = write("x.parquet", {"x": flat(X[:, 0]), "tags": pa.array([["t"]] * 9), "y": Y})
-    series = ParquetSeries(path, ["x"])
-    np.testing.assert_array_equal(np.concatenate(list(series.parts()))[:, 0], X[:, 0])
+    rows = unpacked(ParquetSeries(path, ["x"]))
+    np.testing.assert_array_equal(rows.read(np.arange(9))[:, 0], X[:, 0])
     write("y.parquet", {"up": flat(X[:, 0]), "left": flat(X[:, 1])})
-    swapped = np.concatenate(list(ParquetSeries("y.parquet", ["left", "up"]).parts()))
-    np.testing.assert_array_equal(swapped, X[:, ::-1])
+    swapped = unpacked(ParquetSeries("y.parquet", ["left", "up"]))
+    np.testing.assert_array_equal(swapped.read(np.arange(9)), X[:, ::-1])
     with pytest.raises(
         ValueError, match=r"column 'tags' of .*x\.parquet has list<.*string> in a row"
     ):
@@ -188,8 +187,8 @@ def test_no_room(tmp_path, monkeypatch):
 
 def test_it_is_said_of_what_is_large(monkeypatch):
     path = write("x.parquet", {"x": nested(X)})
-    monkeypatch.setattr(parquet, "_WORTH_SAYING", 4 * X.size)
-    with pytest.warns(UserWarning, match=r"is unpacked into 0\.0 GiB .*tsformer convert"):
+    monkeypatch.setattr(parquet, "_MANY_BYTES", 4 * X.size)
+    with pytest.warns(UserWarning, match=r"unpacks .* into 0\.0 GiB .*tsformer convert"):
         read(path)
 
 
@@ -295,17 +294,15 @@ def test_a_source_has_labels_names_and_groups():
     with pytest.raises(ValueError, match=r"unknown column of .*a\.parquet 'Y': did you mean 'y'\?"):
         read_source("series", TableSchema(label="Y"))
     write("series/b.parquet", {"x": nested(X[4:6]), "y": ["a", None]})
-    with pytest.raises(ValueError, match=r"row 1 of .*b\.parquet has nothing in column 'y'"):
+    with pytest.raises(ValueError, match=r"row 1 of .*b\.parquet has no value in column 'y'"):
         read_source("series", TableSchema(label="y"))
 
 
-def test_it_is_converted_part_by_part(monkeypatch):
+def test_it_is_converted():
     write("series/a.parquet", {"x": nested(X), "y": Y})
-    monkeypatch.setattr(parquet, "UnpackedRows", None)
     assert convert_to_folder(["series"], Path("out"), TableSchema(label="y")) == (9, True)
     np.testing.assert_array_equal(read("out"), X)
     assert read_source("out").y.tolist() == Y.tolist()
-    assert len(list(Path("out").glob("*.npy"))) > 2
 
 
 def test_it_is_written_to_other_files():

@@ -63,7 +63,8 @@ def test_columns_keep_their_names_from_table_to_table():
         write_series(Path("y.ts"), found)
     X, y = read_ts("y.ts")
     assert y.tolist() == ["x_y", "07"]
-    np.testing.assert_array_equal(X[0], [[1, np.nan], [2, 4]])
+    np.testing.assert_array_equal(X[0], [[1, 2], [np.nan, 4]])
+    assert X[0].index.equals(found.X[0].index), "no time is lost"
     expected, _ = from_long(
         pd.read_csv("x.csv"), case="who", time="when", value=["up", "left"], label="kind"
     )

@@ -45,7 +45,7 @@ def test_memory_does_not_grow_with_an_array_that_is_mapped(tmp_path):
 
 @pytest.mark.parametrize(("kept", "n"), [("path", 102_400), ("folder", 56_000)])
 def test_a_limit_of_address_space_need_not_grow_with_files(kept, n, tmp_path):
-    """With ``ulimit -v`` what is mapped counts, read or not: a file of 800 MiB, four of 109."""
+    """With ``ulimit -v`` what is mapped counts, read or not: files of 800 and 440 MiB."""
     measured = peaks(tmp_path, kept, n, limit=ENOUGH)
     assert measured["fit_mib"] <= ENOUGH
     assert measured["predict_mib"] <= ENOUGH
@@ -84,8 +84,8 @@ def test_parquet_is_unpacked_part_by_part(tmp_path):
 UNPACKED = """
 import resource, sys
 import pyarrow.parquet
-from tsformer.data.parquet import ParquetSeries, UnpackedRows
+from tsformer.data.parquet import ParquetSeries, unpacked
 before = 1024 * next(int(line.split()[1]) for line in open("/proc/self/status") if "VmSize" in line)
 resource.setrlimit(resource.RLIMIT_AS, (before + 300 * 2**20,) * 2)
-print(len(UnpackedRows(ParquetSeries(sys.argv[1]))))
+print(len(unpacked(ParquetSeries(sys.argv[1]))))
 """

@@ -17,7 +17,6 @@ import torch.distributed as dist
 
 import tsformer
 from tsformer import TSTransformerClassifier, load
-from tsformer.data.folder import write_folder
 from tsformer.training.distributed import Ranks
 
 pytestmark = [
@@ -195,7 +194,8 @@ def store(folder: Path) -> None:
     X[5, 1, 3:6] = np.nan
     np.save(folder / "X.npy", X)
     np.save(folder / "y.npy", y)
-    write_folder(folder / "series", [(part, None) for part in np.split(X, [3, 19])])
+    (folder / "series").mkdir()
+    np.save(folder / "series/series.npy", X)
 
 
 def ended(folder: Path, *ways: str, of: int = 2) -> list[list]:

@@ -134,13 +134,13 @@ def convert(
     """Convert series between tables and .ts files, or to a folder.
 
     A data set of your own is data/NAME/NAME_TRAIN.ts and
-    data/NAME/NAME_TEST.ts: every command knows it by NAME. A .ts file has no
-    times, and neither blanks nor colons in its labels.
+    data/NAME/NAME_TEST.ts: every command knows it by NAME. A .ts file has
+    neither blanks nor colons in its labels.
 
     A folder holds series that need not fit into memory, and their labels; fit
-    and pretrain read it where it is. It has float32 and no times. One table at
-    a time is in memory while it is made, and of Parquet with a list of values
-    in each row a few at a time.
+    and pretrain read it where it is. series.npy has float32 without times,
+    padded with NaN to the longest series, and labels.npy has text. Each table
+    is read twice, one at a time.
 
     [bold]Examples[/bold]
 

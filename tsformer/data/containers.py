@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,18 +14,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import shortened
-from tsformer.data.folder import FolderRows, is_series_folder
 from tsformer.data.ids import cut_by_case
 from tsformer.data.native import channel_names, is_series, native, native_item, to_numpy
-from tsformer.data.npy import NpyFile, open_npy
+from tsformer.data.npy import FileRows, npy_header
 from tsformer.data.panel import Floats, Padded
-from tsformer.data.parquet import ParquetSeries, UnpackedRows, parquet_files
+from tsformer.data.parquet import ParquetSeries, parquet_files, unpacked
+from tsformer.data.rows import ArrayRows, LazySeries, Rows, gathered, is_sliced
 from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered, parts_of
-from tsformer.data.stored import ArrayRows, Rows, StoredSeries, gathered, is_sliced
 from tsformer.data.times import ordered_times, pad_times
 
-__all__ = ["to_arrays", "to_items", "to_padded", "to_source"]
+__all__ = ["SERIES_FILE", "lazy", "to_arrays", "to_items", "to_padded", "to_source"]
 
+#: The series in a folder that `tsformer convert` made.
+SERIES_FILE = "series.npy"
 #: One series, with its times where it has a pandas index.
 Item = np.ndarray | pd.DataFrame | pd.Series
 
@@ -76,16 +78,11 @@ def to_source(
     if isinstance(X, SeriesSource):
         return X
     if isinstance(X, (str, os.PathLike)):
-        if Path(X).suffix.lower() == ".npy":
-            X = open_npy(X)
-        elif is_series_folder(X):
-            X = FolderRows(X)
-        elif parquet_files(X):
-            X = UnpackedRows(ParquetSeries(X))
-    if isinstance(X, FolderRows):
-        if index:
-            _refuse_index("folder")
-        return _stored(X, times)
+        rows = _rows_in_file(Path(X), check)
+        if rows is not None:
+            if index:
+                _refuse_index("file")
+            return lazy(rows, times)
     _refuse_no_container(X)
     X = native(X)
     names = channel_names(X)
@@ -100,14 +97,14 @@ def to_source(
         return _pad(separate, times, cells, index=index)
     if index:
         _refuse_index(type(X).__name__)
-    if isinstance(X, NpyFile) or is_sliced(X):
+    if is_sliced(X):
         _check_shape(X)
         rows = ArrayRows(X)
         check(rows.checked(slice(0, 1), 1))
-        return _stored(rows, times, names)
+        return lazy(rows, times, names)
     if _is_dataset(X):
         items = DatasetRows(X)
-        return _stored(items, times, items.channels)
+        return lazy(items, times, items.channels)
     if isinstance(X, pd.DataFrame):
         X = _with_one_type(X)
     elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
@@ -121,7 +118,25 @@ def to_source(
             )
     array = check(X)
     _check_shape(array)
-    return _stored(ArrayRows(array), times, names)
+    return lazy(ArrayRows(array), times, names)
+
+
+def _rows_in_file(path: Path, check: Callable[[Any], npt.NDArray[Any]]) -> Rows | None:
+    """Return the series of a `.npy` file, Parquet or a folder."""
+    path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
+    if path.suffix.lower() != ".npy":
+        return unpacked(ParquetSeries(path)) if parquet_files(path) else None
+    header = npy_header(path)
+    _check_shape(header)
+    shape = header.shape
+    rows: Rows
+    if header.fortran_order:  # the values of a series lie apart
+        rows = ArrayRows(np.load(path, mmap_mode="r", allow_pickle=False))
+    else:
+        lengths, n_channels = np.full(shape[0], shape[-1]), prod(shape[1:-1])
+        rows = FileRows(path, header.dtype, lengths, n_channels, header.offset)
+    check(rows.read(np.array([0])).reshape(1, *shape[1:]))
+    return rows
 
 
 def _refuse_index(container: str) -> NoReturn:
@@ -134,7 +149,10 @@ def _refuse_index(container: str) -> NoReturn:
 
 def _refuse_no_container(X: Any) -> None:
     if isinstance(X, (str, os.PathLike)) and Path(X).is_dir():
-        FolderRows(X)  # says what it lacks
+        raise FileNotFoundError(
+            f"{X} has no {SERIES_FILE} and no Parquet files; `tsformer convert FILE... --out "
+            f"FOLDER` writes a folder with {SERIES_FILE}"
+        )
     if hasattr(X, "__getitem__") and not any(hasattr(X, way) for way in ("__len__", "__array__")):
         raise TypeError(
             f"X is a {type(X).__name__} without __len__, so that the number of its series is not "
@@ -345,6 +363,7 @@ class DatasetRows:
         first = _item(item, 0, self._columns)
         _check_channels([first])
         self.n_channels, self.n_steps = first.shape
+        self.lengths = None
         self.channels = None
         if isinstance(item, Mapping) and len(item) == self.n_channels:
             self.channels = _names_of_cells(item.values(), item)
@@ -412,27 +431,25 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
     return _as_channels(_from_cells([item[name] for name in columns], columns, what), what)
 
 
-def _stored(rows: Rows, times: Any, channels: tuple[str, ...] | None = None) -> StoredSeries:
-    """Read all rows once, for lengths and gaps, and to refuse what `_finish` refuses."""
+def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> LazySeries:
+    """Read all rows once, for lengths, gaps and checks."""
     n = len(rows)
-    steps = np.zeros(n, dtype=np.int64)
     lengths = np.zeros(n, dtype=np.int64)
     gaps: list[Gaps | None] = []
     sizes: list[int] = []
     for index in parts_of(n, rows.n_steps * rows.n_channels):
         values = gathered(rows, index)
-        steps[index] = values.shape[1]
         with numbered(index):
-            part = _finish(values, steps[index], None)
+            part = _finish(values, np.full(len(index), values.shape[1]), None)
         lengths[index] = part.lengths
         gaps.append(part.gaps)
         sizes.append(len(part))
-    # Those of one array are as many as its steps, whose last may have no values.
-    steps = steps if isinstance(rows, ArrayRows) else lengths
+    # The last steps may have times and no values.
+    steps = lengths if rows.lengths is None else rows.lengths
     padded_times, clock = (None, None) if times is None else pad_times(times, steps)
     if padded_times is not None:
         padded_times = padded_times[:, : int(lengths.max())]
-    return StoredSeries(
+    return LazySeries(
         rows,
         lengths,
         gaps=Gaps.joined(gaps, sizes),

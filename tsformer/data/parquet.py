@@ -1,8 +1,7 @@
 """Parquet files of series: one row per series, with a list of values for each channel.
 
-Such a file is compressed page by page, and a page holds many series. Whoever wants one of them
-decodes those around it too: batches of shuffled series would decode the whole file again and again.
-It is therefore decoded once, from first to last, into files in which every series has its place.
+A Parquet file is decoded in groups of rows, and a batch of shuffled series lies in many groups.
+`unpacked` therefore decodes all files once, into a temporary file that is read by series.
 """
 
 from __future__ import annotations
@@ -25,24 +24,23 @@ from tsformer._files import FileVersion
 from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.data.folder import FolderRows, write_folder
 from tsformer.data.ids import refuse_nul
+from tsformer.data.npy import FileRows
 
-__all__ = ["PARQUET", "ParquetSeries", "UnpackedRows", "holds_lists", "parquet_files"]
+__all__ = ["PARQUET", "ParquetSeries", "holds_lists", "parquet_files", "unpacked"]
 
 #: Endings of the files.
 PARQUET = (".parquet", ".pq")
-#: Values to decode at a time: 16 MiB of float32, and a few times that on the way.
+#: Values to decode at a time: 16 MiB of float32.
 _VALUES = 2**22
-#: Bytes of a file to read at a time. By default it is all values of a group of rows, of which many
-#: files have just one.
+#: Bytes of a file to read at a time; pyarrow's default is a whole group of rows.
 _BUFFER = 2**20
-#: Bytes from which on it is said that a data set is unpacked.
-_WORTH_SAYING = 2**30
+#: Unpacked bytes from which on a warning names `tsformer convert`.
+_MANY_BYTES = 2**30
 
 
 class _Kind(NamedTuple):
-    """What the rows of a column hold: lists, how deeply nested, of which numbers."""
+    """Nesting of the lists in a column, and the type of their numbers."""
 
     depth: int
     dtype: np.dtype[Any]
@@ -60,17 +58,16 @@ class _Lists(NamedTuple):
 
 
 class ParquetSeries:
-    """The series of a Parquet file, or of all in a folder, to be read from first to last.
+    """The series of a Parquet file, or of all in a folder, read from first to last.
 
-    A column of lists is a channel, and one of lists of lists has several. Columns without lists are
-    no part of the series.
+    A column of lists is a channel, and a column of lists of lists has several. Other columns are
+    left out.
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None):
         self.path = Path(path)
         self._files = parquet_files(path)
-        self._sizes: list[int] = []
-        self.n_values = 0
+        self._n = self.n_values = 0
         self._versions: dict[Path, FileVersion] = {}
         for file in self._files:
             with _opened(file) as opened:
@@ -79,22 +76,26 @@ class ParquetSeries:
                 if file == self._files[0]:
                     self._kinds = kinds
                 elif kinds != self._kinds:
+                    described = [
+                        ", ".join(f"{name}: {kind}" for name, kind in each.items())
+                        for each in (self._kinds, kinds)
+                    ]
                     raise ValueError(
                         f"all files must have the same columns of values: {self._files[0]} has "
-                        f"{_described(self._kinds)}, and {file} has {_described(kinds)}"
+                        f"{described[0]}, and {file} has {described[1]}"
                     )
-                self._sizes.append(opened.metadata.num_rows)
+                self._n += opened.metadata.num_rows
                 self.n_values += _n_values(opened.metadata, kinds)
-        if not len(self):
+        if not self._n:
             raise ValueError(f"{path} holds no series: Found array with 0 sample(s)")
         self.columns = tuple(self._kinds)
         self.dtype = np.result_type(np.float32, *(kind.dtype for kind in self._kinds.values()))
 
     def __len__(self) -> int:
-        return sum(self._sizes)
+        return self._n
 
-    def parts(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the series ``[m, C, l]`` part by part, NaN past the end of one."""
+    def parts(self) -> Iterator[_Lists]:
+        """Yield the series part by part, each channel after channel."""
         size = max(_VALUES * len(self) // max(self.n_values, 1), 1)
         channels: list[int] = []
         for file in self._files:
@@ -116,11 +117,11 @@ class ParquetSeries:
                                 f"unequal length in the columns {self.columns[0]!r} and {name!r}; "
                                 "the channels of a series must have the same steps"
                             )
-                    yield from _padded(lists, self.dtype)
+                    yield _merged(lists)
                     start += batch.num_rows
 
     def texts(self, column: str) -> npt.NDArray[np.str_]:
-        """Return a column without lists, such as that of the labels, as text."""
+        """Return a column without lists, such as the labels, as text."""
         found = []
         for file in self._files:
             with self._reopened(file) as opened:
@@ -131,7 +132,7 @@ class ParquetSeries:
                 values: pd.Series = opened.read([column])[column].to_pandas()
             if values.isna().any():
                 row = int(values.isna().to_numpy().argmax())
-                raise ValueError(f"row {row} of {file} has nothing in column {column!r}")
+                raise ValueError(f"row {row} of {file} has no value in column {column!r}")
             refuse_nul(values, f"{file}: column {column!r}")
             found.append(values.astype(str).to_numpy(dtype=np.str_))
         return np.concatenate(found)
@@ -175,33 +176,26 @@ class ParquetSeries:
         return _Lists(numbers.to_numpy(zero_copy_only=False), lengths[:, 0], lengths.shape[1])
 
 
-class UnpackedRows(FolderRows):
-    """The series of Parquet files, unpacked into a folder that is removed after its last use.
-
-    It is in ``/var/tmp``, which is on a disk where ``/tmp`` may be in memory, or in that which the
-    variable ``TMPDIR`` names.
-    """
-
-    def __init__(self, series: ParquetSeries):
-        folder = Path(tempfile.mkdtemp(prefix="tsformer-", dir=_temporary()))
-        remove = weakref.finalize(self, _remove, folder, os.getpid())
-        try:
-            _check_room(series, folder)
-            write_folder(folder, ((part, None) for part in series.parts()), dtype=series.dtype)
-            super().__init__(folder)
-        except BaseException:
-            remove()
-            raise
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FolderRows, (self.folder,)  # it is this process that removes it
+def unpacked(series: ParquetSeries) -> FileRows:
+    """Unpack the series into a temporary file, which is removed after its last use."""
+    folder = Path(tempfile.mkdtemp(prefix="tsformer-", dir=_temporary()))
+    try:
+        _check_room(series, folder)
+        lengths = []
+        with (folder / "series").open("wb") as file:
+            for part in series.parts():
+                part.numbers.tofile(file)
+                lengths.append(part.lengths)
+        rows = FileRows(folder / "series", series.dtype, np.concatenate(lengths), part.k)
+        weakref.finalize(rows, _remove, folder, os.getpid())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return rows
 
 
 def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return a Parquet file, or those in a folder by name; none if there is none.
-
-    Names that begin with a point or an underscore are left out, as other readers do.
-    """
+    """Return a Parquet file, or all in a folder by name, except for ``.*`` and ``_*``."""
     path = Path(path)
     if not path.is_dir():
         return [path] if path.suffix.lower() in PARQUET else []
@@ -213,7 +207,7 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def holds_lists(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a Parquet file, or a folder of such, and the first has lists in its rows."""
+    """Whether the first Parquet file at a path has lists in its rows."""
     files = parquet_files(path)
     if not files:
         return False
@@ -227,7 +221,7 @@ def _arrow() -> Any:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[Any]:
-    """Open a Parquet file; name it in the errors of the block that are about what it holds."""
+    """Open a Parquet file, and name it in errors about its content."""
     pa = _arrow()
     parquet = require("pyarrow.parquet", extra="parquet", purpose="reading Parquet")
     if not file.is_file():
@@ -245,7 +239,7 @@ def _opened(file: Path) -> Iterator[Any]:
 
 
 def _nesting(kind: Any) -> tuple[int, Any]:
-    """Return how deeply lists are nested, 0 for none, and the type of what is in them."""
+    """Return the depth of nested lists, 0 for none, and the type in them."""
     types = _arrow().types
     depth = 0
     kind = _storage(kind)
@@ -255,7 +249,7 @@ def _nesting(kind: Any) -> tuple[int, Any]:
 
 
 def _storage(kind: Any) -> Any:
-    """Return the type as which others are stored: the arrays of Hugging Face are nested lists."""
+    """Return the storage type: arrays of Hugging Face are nested lists."""
     return getattr(kind, "storage_type", kind)
 
 
@@ -264,7 +258,7 @@ def _plain(column: Any) -> Any:
 
 
 def _kinds(file: Path, schema: Any, columns: Sequence[str] | None) -> dict[str, _Kind]:
-    """Return the columns of values, or raise ValueError if there are none, or not of numbers."""
+    """Return the columns of values; raise ValueError if they are not lists of numbers."""
     types = _arrow().types
     found = {}
     for name in columns or ():
@@ -295,67 +289,49 @@ def _kinds(file: Path, schema: Any, columns: Sequence[str] | None) -> dict[str, 
     return {name: found[name] for name in columns} if columns else found
 
 
-def _described(kinds: dict[str, _Kind]) -> str:
-    return ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-
-
 def _n_values(metadata: Any, kinds: dict[str, _Kind]) -> int:
-    """Return the number of the values in a file, from what it says about itself."""
+    """Return the number of values in a file, from its metadata."""
     groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
     columns = (group.column(column) for group in groups for column in range(group.num_columns))
-    names = tuple(f"{name}." for name in kinds)  # of lists the path goes on, as in x.list.element
+    names = tuple(f"{name}." for name in kinds)  # a list's path is x.list.element
     return sum(each.num_values for each in columns if each.path_in_schema.startswith(names))
 
 
-def _padded(lists: list[_Lists], dtype: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
-    """Yield the series of some rows as arrays ``[m, C, l]`` of limited size, NaN past their end."""
-    lengths, n_channels = lists[0].lengths, sum(each.k for each in lists)
-    ends = np.cumsum(lengths)
-    start = 0
-    while start < len(lengths):
-        # One long series would pad all others in memory and on the disk.
-        longest = np.maximum.accumulate(lengths[start:])
-        size = longest * n_channels * np.arange(1, len(longest) + 1)
-        n = max(int(np.searchsorted(size, 2 * _VALUES, side="right")), 1)
-        own = slice(start, start + n)
-        first, end = ends[start] - lengths[start], ends[start + n - 1]
-        known = np.arange(longest[n - 1]) < lengths[own, None]
-        part = np.full((n, n_channels, int(longest[n - 1])), np.nan, dtype)
-        channel = 0
-        for numbers, _, k in lists:
-            into = part[:, channel : channel + k]
-            into[np.broadcast_to(known[:, None], into.shape)] = numbers[k * first : k * end]
-            channel += k
-        yield part
-        start += n
+def _merged(lists: list[_Lists]) -> _Lists:
+    """Merge columns: all channels of one series, then of the next."""
+    lengths, k = lists[0].lengths, sum(each.k for each in lists)
+    if len(lists) == 1:
+        return lists[0]
+    cut = [np.split(each.numbers, np.cumsum(each.k * lengths)[:-1]) for each in lists]
+    numbers = np.concatenate([piece for row in zip(*cut, strict=True) for piece in row])
+    return _Lists(numbers, lengths, k)
 
 
 def _temporary() -> str:
     """Return the folder for temporary files that may be large."""
-    said = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
-    own = tempfile.gettempdir()
-    # In many systems /tmp is in memory.
-    return "/var/tmp" if not said and os.access("/var/tmp", os.W_OK) else own
+    chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    # /tmp is often in memory.
+    on_disk = not chosen and os.access("/var/tmp", os.W_OK)
+    return "/var/tmp" if on_disk else tempfile.gettempdir()
 
 
 def _check_room(series: ParquetSeries, folder: Path) -> None:
-    """Raise OSError if a folder has no room for the values, and say so if there are many."""
+    """Raise OSError if the disk is too small; warn of many bytes."""
     needed, free = series.n_values * series.dtype.itemsize, shutil.disk_usage(folder).free
-    once = f"`tsformer convert {series.path} --out FOLDER` does so once, for all: pass the FOLDER"
+    once = f"unpack it once, with `tsformer convert {series.path} --out FOLDER`, and pass FOLDER"
     if needed > free:
         raise OSError(
             f"{series.path} takes {needed / 2**30:.1f} GiB unpacked, and {folder.parent} has "
-            f"{free / 2**30:.1f} GiB free: name a folder with more room in the variable TMPDIR. "
-            f"Each call of fit and predict unpacks it; {once}"
+            f"{free / 2**30:.1f} GiB free: set TMPDIR to a folder with more room, or {once}"
         )
-    if needed >= _WORTH_SAYING:
+    if needed >= _MANY_BYTES:
         warn_caller(
-            f"{series.path} is unpacked into {needed / 2**30:.1f} GiB of {folder.parent}, by "
-            f"each call of fit and predict; {once}",
+            f"each call of fit and predict unpacks {series.path} into {needed / 2**30:.1f} GiB of "
+            f"{folder.parent}; {once}",
             UserWarning,
         )
 
 
 def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # and not one that was forked from it
+    if os.getpid() == process:  # not in a fork
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,26 +1,31 @@
-"""Where series come from, a data set by name, a `.ts` file or a table, and into what they go."""
+"""Read series from a data set's name, a file or a folder, and write them to files."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
-from tsformer.data.containers import to_padded, to_source
-from tsformer.data.folder import is_series_folder, read_labels, write_folder
+from tsformer.data.containers import SERIES_FILE, lazy, to_source
 from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
-from tsformer.data.parquet import PARQUET, ParquetSeries, UnpackedRows, holds_lists
+from tsformer.data.parquet import PARQUET, ParquetSeries, holds_lists, unpacked
+from tsformer.data.series import SeriesSource
 from tsformer.data.table import TEXT, TableSchema, read_table, write_table
 from tsformer.data.text import COMPRESSED, ending
-from tsformer.data.tsfile import DatasetError, read_ts, writable_labels, write_ts
+from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
 __all__ = [
     "Source",
@@ -32,6 +37,9 @@ __all__ = [
     "read_source",
     "write_series",
 ]
+
+#: The labels in a folder that `convert_to_folder` made.
+LABELS_FILE = "labels.npy"
 
 
 class Source(NamedTuple):
@@ -126,10 +134,11 @@ def read_source(
             + f", or name a file that ends in one of {', '.join((*TEXT, *FRAMES))}"
         )
     if is_series_folder(source):
-        labels = None if labelled is False else read_labels(source)
+        X = to_source(source)
+        labels = None if labelled is False else read_labels(source, len(X))
         if labelled and labels is None:
-            raise DatasetError(f"the series in {source} have no labels: it has no labels.npy")
-        return Source(to_source(source), labels)
+            raise DatasetError(f"the series in {source} have no labels: it has no {LABELS_FILE}")
+        return Source(X, labels)
     X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
     if labelled and y is not None and y.dtype.kind == "f":
         raise DatasetError(
@@ -194,7 +203,7 @@ def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Sourc
     )
     names = None if cases is None else cases.tolist()
     schema = replace(schema, value=series.columns)
-    return Source(to_source(UnpackedRows(series)), y, names, schema, groups)
+    return Source(lazy(unpacked(series)), y, names, schema, groups)
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
@@ -226,28 +235,109 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
 def convert_to_folder(
     sources: Sequence[str], folder: Path, schema: TableSchema | None = None, *, split: str = "train"
 ) -> tuple[int, bool]:
-    """Write the series of several sources to a new folder, one table in memory at a time.
+    """Write series to ``series.npy`` in a new folder, and labels to ``labels.npy``.
 
-    Of Parquet files with a list of values in each row no more than a part is.
+    Each source is read twice, for its size and for its values: one table at a time is in memory.
     """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} exists; choose another name, or remove it first")
 
-    def parts() -> Iterator[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.str_] | None]]:
-        for source in sources:
-            columns = schema or TableSchema()
-            if columns.time is None and holds_lists(source):
-                series = ParquetSeries(source, columns.value)
-                y = None if columns.label is None else series.texts(columns.label)
-                start = 0
-                for X in series.parts():
-                    yield X, None if y is None else y[start : start + len(X)]
-                    start += len(X)
-                continue
-            own_columns = schema if is_table(source) else None
-            found = read_source(source, own_columns, split=split, labelled=None)
-            yield to_padded(found.X).values.transpose(0, 2, 1), found.y
+    def read(source: str) -> tuple[SeriesSource, npt.NDArray[Any] | None, bool]:
+        columns = schema if is_table(source) or holds_lists(source) else None
+        X, y, *_ = read_source(source, columns, split=split, labelled=None)
+        timed = not isinstance(X, SeriesSource) and any(map(has_times, X))
+        return to_source(X), y, timed
 
-    n = write_folder(folder, parts())
-    return n, read_labels(folder) is not None
+    def values() -> Iterator[SeriesSource]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # issued by the first reading
+            yield from (read(source)[0] for source in sources)
+
+    shapes, labels, timed = [], [], []
+    for source in sources:
+        X, y, has = read(source)
+        shapes.append((len(X), X.n_channels, X.n_steps))
+        labels.append(y)
+        timed += [source] if has else []
+        if X.n_channels != shapes[0][1]:
+            raise ValueError(
+                f"all series must have the same channels: {sources[0]} has {shapes[0][1]}, "
+                f"{source} has {X.n_channels}"
+            )
+    known = [y for y in labels if y is not None]
+    if known and len(known) < len(labels):
+        unlabelled = next(source for source, y in zip(sources, labels, strict=True) if y is None)
+        raise ValueError(f"{unlabelled} has no labels, and other sources have; give all or none")
+    if timed:
+        warn_caller(f"a folder of series has no times: the times in {timed[0]} are left out")
+    sizes, _, steps = zip(*shapes, strict=True)
+    shape = sum(sizes), shapes[0][1], max(steps)
+    folder.mkdir(parents=True, exist_ok=True)
+    needed, free = 4 * prod(shape), shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(
+            f"{folder} has {free / 2**30:.1f} GiB free, and {shape[0]} series, padded to the "
+            f"longest of {shape[2]} steps, take {needed / 2**30:.1f} GiB; shorten the longest "
+            "series, or choose another disk"
+        )
+    if known:
+        np.save(folder / LABELS_FILE, np.concatenate(known).astype(np.str_))
+    unfinished = folder / f"{SERIES_FILE}.unfinished"
+    try:
+        _write_padded(unfinished, shape, values())
+        unfinished.rename(folder / SERIES_FILE)  # only a complete folder has this file
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return shape[0], bool(known)
+
+
+def _write_padded(path: Path, shape: tuple[int, ...], sources: Iterable[SeriesSource]) -> None:
+    """Write series to a `.npy` file of float32, padded with NaN."""
+    array = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+    start = 0
+    for series in sources:
+        for index in series.parts():
+            values = series.read(index).values.transpose(0, 2, 1)
+            with np.errstate(over="ignore"):
+                rows = values.astype(np.float32)
+            if np.isinf(rows).any():  # infinite values are refused before
+                raise ValueError(
+                    f"values up to {np.nanmax(np.abs(values)):.3g} do not fit into float32; divide "
+                    "them by a constant first"
+                )
+            stop = start + len(index)
+            array[start:stop, :, : values.shape[2]] = rows
+            array[start:stop, :, values.shape[2] :] = np.nan
+            start = stop
+    if start != len(array):
+        raise OSError("a source changed while it was converted; convert it again")
+    array.flush()
+
+
+def is_series_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether `convert_to_folder` made this folder."""
+    return (Path(path) / SERIES_FILE).is_file()
+
+
+def read_labels(folder: str | os.PathLike[str], n: int) -> npt.NDArray[np.str_] | None:
+    """Return the labels of the `n` series in a folder, or None if it has none."""
+    path = Path(folder) / LABELS_FILE
+    if not path.is_file():
+        return None
+    try:
+        labels = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else str(error)
+        raise ValueError(
+            f"{path} does not hold labels: {reason}; write them with np.save(path, y.astype(str))"
+        ) from error
+    if not isinstance(labels, np.ndarray) or labels.shape != (n,) or labels.dtype.kind != "U":
+        found = getattr(labels, "dtype", type(labels).__name__), np.shape(labels)
+        raise ValueError(
+            f"{path} must have a text for each of the {n} series; got {found[0]} of shape "
+            f"{found[1]}"
+        )
+    return labels
 
 
 def _ending(path: Path) -> str:

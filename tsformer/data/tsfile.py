@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ import pandas as pd
 
 from tsformer._files import replacing
 from tsformer._names import shortened
-from tsformer.data.containers import to_arrays
+from tsformer.data.containers import to_arrays, to_items
 from tsformer.data.ids import check_ids
 from tsformer.data.text import open_text
 from tsformer.data.times import ordered_times
@@ -137,7 +137,8 @@ def write_ts(
         The file. ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts`` in the folder ``data``
         are a data set that `load_dataset` finds by name.
     X : container of n series
-        As `fit` accepts. The format has no times and no names of channels.
+        As `fit` accepts. The format has no names of channels. The index of a DataFrame is written
+        as time stamps, unless it is 0, 1, 2, ... in all series.
     y : sequence of n labels, optional
         Written as text.
     comment : str, optional
@@ -147,7 +148,8 @@ def write_ts(
     ------
     ValueError
         If there are not as many labels as series, a label is empty or contains a blank, NUL or
-        ``:`` (`writable_labels` replaces them), a series is empty, or series differ in channels.
+        ``:`` (`writable_labels` replaces them), a series is empty, series differ in channels, or
+        times are neither numbers nor dates, decrease or repeat.
     OSError
         If the file cannot be written.
 
@@ -161,7 +163,9 @@ def write_ts(
     4.5:run
     """
     path = Path(path)
-    series = to_arrays(X)
+    items = to_items(X)
+    series = to_arrays(items)
+    times = _times(items) if any(map(has_times, items)) else None
     check_ids(X, y, "y")
     labels = None if y is None else [str(label) for label in y]
     if labels is not None:
@@ -179,7 +183,7 @@ def write_ts(
     header = [f"# {line}" for line in (comment or "").splitlines()]
     header += [
         f"@problemName {re.sub('_(TRAIN|TEST)$', '', path.stem)}",
-        "@timeStamps false",
+        f"@timeStamps {truth[times is not None]}",
         f"@missing {truth[any(bool(np.isnan(x).any()) for x in series)]}",
         f"@univariate {truth[len(series[0]) == 1]}",
         f"@dimensions {len(series[0])}",
@@ -191,9 +195,52 @@ def write_ts(
     with replacing(path) as file:
         file.write("".join(f"{line}\n" for line in header).encode())
         for i, x in enumerate(series):
-            channels = [",".join(map(repr, channel)).replace("nan", "?") for channel in x.tolist()]
+            channels = []
+            for channel in x.tolist():
+                values = ["?" if value != value else repr(value) for value in channel]
+                if times is not None:
+                    values = [f"({t},{value})" for t, value in zip(times[i], values, strict=True)]
+                channels.append(",".join(values))
             line = ":".join(channels if labels is None else [*channels, labels[i]])
             file.write(f"{line}\n".encode())
+
+
+def has_times(x: Any) -> bool:
+    """Whether the steps of a series have an index other than 0, 1, 2, ..."""
+    index = x.index if isinstance(x, (pd.DataFrame, pd.Series)) else pd.RangeIndex(0)
+    return not index.equals(pd.RangeIndex(len(index)))
+
+
+def _times(items: Sequence[Any]) -> list[list[Any]]:
+    """Return the time stamps of each step as they are written."""
+    times, clocks = [], set()
+    for i, x in enumerate(items):
+        if not isinstance(x, (pd.DataFrame, pd.Series)):
+            raise ValueError(
+                f"some series have times, and series {i} is a {type(x).__name__} without; pass a "
+                "list of DataFrames"
+            )
+        index = ordered_times(x.index, f"times of series {i}")
+        written: list[Any]
+        if isinstance(index, pd.DatetimeIndex):
+            written = [time.isoformat() for time in index]
+        elif index.dtype.kind in "iuf" and np.isfinite(index.dropna()).all():
+            written = index.tolist()
+        else:
+            raise ValueError(
+                f"times of series {i} are {index.dtype} or infinite; a .ts file has numbers or "
+                "dates: convert them with .total_seconds() or .to_timestamp()"
+            )
+        if index.hasnans or not (index.is_monotonic_increasing and index.is_unique):
+            raise ValueError(
+                f"times of series {i} are missing, decrease or repeat; a .ts file has each time "
+                "once: sort the series by time and aggregate its duplicates"
+            )
+        times.append(written)
+        clocks.add(_clock(index))
+    if len(clocks) > 1:
+        raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
+    return times
 
 
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:

@@ -1,7 +1,4 @@
-"""StoredSeries: series that stay where they are, in an array of the caller's or in files.
-
-Nothing is copied whole: a part or a batch is read, converted and let go of.
-"""
+"""LazySeries: series that stay in an array or in files; only batches of them are copied."""
 
 from __future__ import annotations
 
@@ -17,20 +14,22 @@ from tsformer.data.native import to_numpy
 from tsformer.data.panel import Floats, Padded
 from tsformer.data.series import Gaps, SeriesSource
 
-__all__ = ["ArrayRows", "Rows", "StoredSeries", "is_sliced"]
+__all__ = ["ArrayRows", "LazySeries", "Rows", "is_sliced"]
 
-#: Bytes to read from a mapped file in order before its pages are let go of.
+#: Bytes to read in order from a mapped file before its pages are released.
 _MAPPED = 2**22
-#: Rows to read here and there before that: with each of them the system may map two megabytes.
+#: Scattered rows to read before that: each may map two megabytes.
 _SCATTERED = 16
 
 
 class Rows(Protocol):
-    """What values are read from: `n` series of `C` channels, of equal or unequal length."""
+    """`n` series of `C` channels, of equal or unequal length."""
 
     n_channels: int
-    #: Steps of the longest series, as far as is known before all have been read.
+    #: Steps of the longest series, as far as known.
     n_steps: int
+    #: Steps of each series, if known before reading.
+    lengths: npt.NDArray[np.int64] | None
 
     def __len__(self) -> int: ...
 
@@ -45,6 +44,7 @@ class ArrayRows:
         self.array = array
         self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
         self.n_steps = int(array.shape[-1])
+        self.lengths = np.full(len(self), self.n_steps)
         mapped = _mapped_file(array)
         self._file = "" if mapped is None else os.fspath(mapped.filename or "")
         self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None
@@ -59,11 +59,10 @@ class ArrayRows:
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
-        # A mapping shows what is written into its file, and outlives a file that is replaced.
+        # A mapping outlives a file that is replaced, but shows what is written into the file.
         if self._version is not None and self._version.is_at(self._file):
             self._version.check(self._file)
-        # The pages of a mapped file would stay resident until memory is short, by which time other
-        # programs are short of it as well. What an earlier call returned can still be read.
+        # Pages of a mapped file stay resident until the machine runs out of memory.
         if self._mapped is not None and self._touched >= _MAPPED:
             self._mapped.madvise(mmap.MADV_DONTNEED)
             self._touched = 0
@@ -93,35 +92,15 @@ class ArrayRows:
             )
             raise ValueError(
                 f"X has shape {tuple(self.array.shape)} and dtype {self.array.dtype}, but reading "
-                f"series {first} to {last} of it returned an array of shape {rows.shape} and dtype "
-                f"{rows.dtype}, not {shape} and {self.array.dtype}; mend the "
+                f"series {first} to {last} returned an array of shape {rows.shape} and dtype "
+                f"{rows.dtype}, not {shape} and {self.array.dtype}; correct the "
                 f"{type(self.array).__name__}, or pass np.asarray(X)"
             )
         return rows
 
 
-class StoredSeries(SeriesSource):
-    """Series that are read when they are asked for.
-
-    Parameters
-    ----------
-    rows : Rows
-        Where values are.
-    lengths : ndarray [n] of int64
-        Steps of each series up to its last value.
-    gaps : Gaps, optional
-        Where values are missing before that.
-    times : ndarray [N, L], optional
-        Times of the steps of all rows; they are in memory.
-    clock : {None, "numbers", "dates"}
-        Unit of the times.
-    index : ndarray [n] of int64, optional
-        The rows that are meant; all by default.
-    n_steps : int, optional
-        Steps of what `read` returns; by default those of the longest series.
-    channels : tuple of str, optional
-        Names of the channels.
-    """
+class LazySeries(SeriesSource):
+    """Some of the rows, by `index`; the times, if any, belong to all rows and are in memory."""
 
     def __init__(
         self,
@@ -170,9 +149,9 @@ class StoredSeries(SeriesSource):
             self.channels,
         )
 
-    def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
+    def part(self, index: npt.NDArray[np.int64]) -> LazySeries:
         """Return some of the series by their indices."""
-        return StoredSeries(
+        return LazySeries(
             self.rows,
             self.lengths[index],
             gaps=None if self.gaps is None else self.gaps.part(index),
@@ -183,10 +162,10 @@ class StoredSeries(SeriesSource):
             channels=self.channels,
         )
 
-    def joined(self, other: StoredSeries) -> StoredSeries:
+    def joined(self, other: LazySeries) -> LazySeries:
         """Return these series and then others, taken from the same rows."""
         sizes = len(self), len(other)
-        return StoredSeries(
+        return LazySeries(
             self.rows,
             np.concatenate([self.lengths, other.lengths]),
             gaps=Gaps.joined([self.gaps, other.gaps], sizes),
@@ -213,7 +192,7 @@ class StoredSeries(SeriesSource):
 
 
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
-    """Read rows in any order: by ascending index, as files want it, and then put in place."""
+    """Read rows in any order; files are read by ascending index."""
     order = np.argsort(index, kind="stable")
     found = rows.read(index[order])[..., :n_steps]
     n_steps = found.shape[2] if n_steps is None else n_steps
@@ -224,7 +203,7 @@ def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = Non
 
 
 def is_sliced(X: Any) -> bool:
-    """Whether this is an array that is read by slices, such as those of h5py and zarr."""
+    """Whether an array is read by slices, as in h5py and zarr."""
     if isinstance(X, np.ndarray) or not hasattr(X, "__getitem__") or hasattr(X, "tocsr"):
         return False
     kind = getattr(getattr(X, "dtype", None), "kind", None)
@@ -232,7 +211,7 @@ def is_sliced(X: Any) -> bool:
 
 
 def _mapped_file(array: Any) -> np.memmap[Any, Any] | None:
-    """Return the mapped file that an array is a view of."""
+    """Return the mapped file behind an array."""
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap) and array.filename is not None:
             return array
@@ -241,7 +220,7 @@ def _mapped_file(array: Any) -> np.memmap[Any, Any] | None:
 
 
 def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
-    """Return the mapping if its pages can be released: written private pages cannot."""
+    """Return the mapping if its pages can be released."""
     if not hasattr(mmap, "MADV_DONTNEED"):  # as on Windows, which trims working sets by itself
         return None
     array: Any = mapped
