@@ -263,7 +263,7 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     (line,) = [line for line in run("datasets")[0].splitlines() if line.startswith("Own ")]
     assert line.split() == ["Own", "20", "10", "2", "24-29", "4", "data"]
     X, y = load_dataset("Own", "test")
-    assert (len(X), X[0].shape[0], sorted(set(y))) == (
+    assert (len(X), X[0].shape[1], sorted(set(y))) == (
         10,
         2,
         ["007", "7", "None", "walking_slowly"],
@@ -277,7 +277,8 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     )
     assert labels.tolist() == y.tolist()
     for ours, theirs in zip(again, X, strict=True):
-        np.testing.assert_array_equal(ours.to_numpy().T, theirs)
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.index.equals(theirs.index), "times are kept"
     _, err = run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS, exits=2)
     assert "data/Own/Own_TEST.ts exists; choose another name, or remove it first" in err
 
