@@ -10,7 +10,6 @@ the pages that docs/tracking.md explains, as a headless Chromium draws them. Nee
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -19,7 +18,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
@@ -98,15 +96,6 @@ def pages_of_the_guide(page: Page, uri: str, out: Path) -> None:
         page.locator("img[src*='get-artifact'], img[src^='blob:']").first.wait_for()
         _save(page, out / "ui_artifact.png")
 
-        alike = ("dataset", "seed")
-        some = [r for r in fits if all(r.data.params[a] == fit.data.params[a] for a in alike)]
-        ids = json.dumps([run.info.run_id for run in some])
-        query = f"runs={quote(ids)}&experiments={quote(json.dumps([compared.experiment_id]))}"
-        _open(page, f"{server}/#/compare-runs?{query}", height=800)
-        _choose(page, "Parameters:", remove="tsformer.chosen")
-        _choose(page, "Metrics:", remove="train/loss", add="test/accuracy")
-        _save(page, out / "ui_compare_runs.png")
-
         runs = f"{server}/#/experiments/{searched.experiment_id}/runs"
         _open(page, f"{runs}?workflowType=machine_learning", height=950)
         page.locator(".ag-row", has_text="GridSearchCV").get_by_role("button").first.click()
@@ -131,17 +120,6 @@ def _open(page: Page, address: str, *, height: int) -> None:
     if "compareRunsMode" in address:
         page.get_by_test_id("experiment-view-compare-runs-card").first.wait_for()
         page.locator(".scatterlayer .point").first.wait_for()
-
-
-def _choose(page: Page, label: str, *, remove: str, add: str = "") -> None:
-    """Change what the chart of compared runs shows, in the list below a label."""
-    shown = page.locator(f"text={label} >> xpath=following-sibling::*[1]").first
-    chosen = shown.locator("[class$='select-selection-item']").filter(has_text=remove)
-    chosen.locator("[class$='selection-item-remove']").click()
-    if add:
-        shown.click()
-        page.get_by_title(add, exact=True).last.click()
-        page.keyboard.press("Escape")
 
 
 def _save(page: Page, out: Path) -> None:
