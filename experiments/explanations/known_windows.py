@@ -1,17 +1,9 @@
-"""Where explanations are right and where they fail, on problems whose decisive values are known.
+"""Where explanations are right and where they fail, on problems with known decisive values.
 
     python experiments/explanations/known_windows.py [--seeds 3] [--commit]
 
-A tiny model learns each problem, and one of the default size the first. Each method explains the
-right predictions of new series. Adds one row per problem, seed and method to
-explanations_known.csv, and resumes with what is missing:
-
-- hit: the share of series whose most relevant value is decisive, in time and channel;
-- hit_time: the same, whatever the channel;
-- inside: of all relevance that is positive, the share that is of decisive values;
-- change: the mean change of the logit from the baseline, which relevance is to explain;
-- missed: the largest distance of a sum from that change;
-- uneven: the relevance of the even steps as a share of all, by magnitude; without a stride, .5.
+Adds one row per problem, seed and method to explanations_known.csv. docs/results/explanations.md
+defines the columns.
 """
 
 from __future__ import annotations

@@ -2,14 +2,9 @@
 
     python experiments/gpu/run.py [--device cuda] [--tiny] [--seconds 520] [--only checks]
 
-It needs torch, NumPy, pandas and scikit-learn; what needs more is skipped, and the page says so.
-First come the checks of `checks.py`, which the tests marked `cuda` call too, then the speed of
-training, the share of the peak of matrix products, and whole fits of
-real problems, which it reads where `tsformer.load_dataset` finds them. Each part runs
-in a process of its own, has a limit of its own, and writes each row to ``<part>.jsonl`` as soon as
-it is measured: a run that was cut off or killed keeps its rows, and ``README.md`` shows them.
-
-On a machine without a GPU, ``--device cpu --tiny`` rehearses all of it.
+It needs torch, NumPy, pandas and scikit-learn, and skips what needs more. Each part runs in its own
+process with its own limit and appends each row to ``<part>.jsonl``. ``README.md`` shows the rows,
+also of a run that was interrupted. Without a GPU, ``--device cpu --tiny`` rehearses all of it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -39,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments import output
 
-KEPT = ("sample", "array", "memmap", "path", "folder", "parquet")
+KEPT = ("sample", "array", "memmap", "path", "parquet")
 #: A model that costs next to nothing, which reads as much of each value as the default does.
 TINY = {
     "stem": "patch",
@@ -85,7 +84,6 @@ def opened(path: Path, kept: str) -> Any:
         "memmap": lambda: np.load(path, mmap_mode="r"),
         "sample": lambda: sample(np.load(path, mmap_mode="r")),
         "path": lambda: path,
-        "folder": lambda: folder_of(path),
         "parquet": lambda: parquet_of(path),
     }[kept]()
 
@@ -93,15 +91,6 @@ def opened(path: Path, kept: str) -> Any:
 def sample(X: Any) -> Any:
     """Return the first series, in memory."""
     return np.array(X[: _SAMPLE // (X.shape[1] * X.shape[2])])
-
-
-def folder_of(path: Path) -> Path:
-    """Return a folder with the same series, as `tsformer convert` writes it."""
-    folder = path.with_suffix("")
-    folder.mkdir(exist_ok=True)
-    if not (folder / "series.npy").exists():
-        os.link(path, folder / "series.npy")
-    return folder
 
 
 def parquet_of(path: Path) -> Path:
