@@ -1,234 +1,359 @@
-"""Do the tests notice when the package is wrong? Break one line at a time, and see.
+"""Break single statements of the package and report the mutants that no test catches.
 
-    python tools/mutants.py [--minutes 30] [--seed 0] [--only encodings/] [--list FILE]
+    python tools/mutants.py LIST.csv [--again OLD.csv] [--number 200] [--seed 0] [--limit 25]
 
-Each entry of tools/mutants.toml changes one line of a file and names the tests nearest to it,
-which must then fail. It is applied in a copy of the working tree in a temporary folder, never in
-the tree itself. Entries are taken in random order until the time is up. Results are kept in
-build/mutants.json and used again as long as neither the package, the entry nor its tests change,
-so that the next call goes on where this one ended. Exits with 1 if fewer than nine of ten are
-noticed.
+Run it in the root of the tree. LIST.csv is sampled if it does not exist; `--again` takes the
+mutants of another list instead. A mutant is found by the text of its statement, wherever that has
+moved; without that text it is "gone" and does not count. Rows that have a result are skipped.
+The tests that cover a mutant run, nearest and fastest first, until one fails. The first call
+records in build/mutants which test covers which line; delete that folder to record again.
+
+No file changes: a mutant is loaded in a fork of a process that has imported the libraries.
+mutmut skips properties and class attributes; cosmic-ray imports torch anew for each mutant.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
-import json
+import contextlib
+import copy
+import csv
+import importlib
+import importlib.machinery
+import multiprocessing
 import os
 import random
-import shutil
-import subprocess
+import re
+import resource
 import sys
-import tempfile
 import time
-import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from types import CodeType
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
-ROOT = Path(__file__).parents[1]
-LIST = ROOT / "tools/mutants.toml"
-RESULTS = ROOT / "build/mutants.json"
-LEAST_SCORE = 0.9
-#: Exit codes of pytest: tests failed; an error while importing them.
-NOTICED = (1, 2)
+import coverage
+import pytest
+
+FORK = multiprocessing.get_context("fork")
+ROOMS = ("training", "data", "estimators", "encodings")
+UNSEEN = ("tsformer/training/distributed.py",)  # its tests start processes
+FOLDERS = "data training estimators encodings model augmentation objectives features explain"
+FILES = "conformance test_persistence.py test_golden.py test_bad_input.py"
+COVERAGE, SECONDS = Path("build/mutants/coverage"), Path("build/mutants/tests.xml")
+FIELDS = ("file", "function", "before", "after", "operator", "result", "test", "seconds", "note")
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not processes"]
+LIBRARIES = "torch._dynamo sklearn.ensemble matplotlib.pyplot mlflow sktime.base aeon hypothesis"
+PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
+PAIRS += [(ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div)]
+PAIRS += [(ast.FloorDiv, ast.Div), (ast.Mod, ast.Mult), (ast.Pow, ast.Mult)]
+OPPOSITE: dict[Any, Any] = {b: a for a, b in PAIRS} | dict(PAIRS)
+IGNORED = ("annotation", "returns", "decorator_list", "strict", "stacklevel")
+Row = dict[str, str]
+Groups = list[tuple[str, list[str]]]
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A change of one line, and the tests that should notice it.
+def changes(node: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield an operator, a field and its new value."""
+    match node:
+        case ast.Compare(ops=[op, *rest]):
+            yield "comparison", "ops", [OPPOSITE[type(op)](), *rest]
+        case ast.BoolOp(op=op):
+            yield "boolean", "op", OPPOSITE[type(op)]()
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in OPPOSITE:
+            yield "arithmetic", "op", OPPOSITE[type(op)]()
+        case ast.Constant(value=bool(value)):
+            yield "constant", "value", not value
+        case ast.Constant(value=int(value) | float(value)):
+            yield from (("constant", "value", value + i) for i in (-1, 1))
+        case ast.If() | ast.While() | ast.IfExp():
+            yield "not", "test", ast.UnaryOp(ast.Not(), node.test)
+            yield "removed statement", "test", ast.Constant(False)
+        case ast.Call(args=args, keywords=keywords):
+            if len(args) > 1:
+                yield "swapped arguments", "args", [args[1], args[0], *args[2:]]
+            for keyword in keywords:
+                if keyword.arg not in IGNORED:
+                    left = [other for other in keywords if other is not keyword]
+                    yield "omitted argument", "keywords", left
+        case ast.Return(value=ast.expr()):
+            yield "return value", "value", ast.Constant(None)
+        case ast.Expr(value=ast.Call()):
+            yield "removed statement", "value", ast.Constant(...)
 
-    Attributes
-    ----------
-    file : str
-        The file, from the root of the project.
-    old, new : str
-        Text that occurs once in it, and what replaces it.
-    tests : str
-        Arguments of pytest.
-    equivalent : str
-        Why the change makes no difference, if it makes none; it is then not run.
-    """
+
+def variants(statement: Any) -> Iterator[tuple[str, str]]:
+    """Yield operators and what they make of the text of a statement."""
+
+    def nodes(node: ast.AST) -> Iterator[ast.AST]:
+        yield node
+        for name, value in ast.iter_fields(node):
+            for child in value if isinstance(value, list) else [value]:
+                skipped = name in IGNORED or getattr(child, "arg", None) in IGNORED
+                if isinstance(child, ast.expr | ast.keyword | ast.arguments) and not skipped:
+                    yield from nodes(child) if not isinstance(child, ast.JoinedStr) else ()
+
+    if not isinstance(statement, ast.Raise):
+        for node in list(nodes(statement)):
+            for operator, field, value in changes(node):
+                kept = getattr(node, field)
+                setattr(node, field, value)
+                yield operator, header(statement)
+                setattr(node, field, kept)
+
+
+def header(statement: Any) -> str:
+    """Return a statement as one line, without its body and decorators."""
+    alone = copy.copy(statement)
+    if isinstance(getattr(alone, "body", None), list):
+        alone.body = [ast.Pass()]
+        for name in {"orelse", "handlers", "finalbody", "decorator_list"} & vars(alone).keys():
+            setattr(alone, name, [])
+    return ast.unparse(alone).removesuffix("\n    pass").strip()
+
+
+class Place(NamedTuple):
+    """A statement: its file, function, module, block, and the functions and classes around it."""
 
     file: str
-    old: str
-    new: str
-    tests: str
-    equivalent: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.file}: {_line(self.old)}  ->  {_line(self.new)}"
-
-    def applied(self, text: str) -> str:
-        """Return the text of the file with the change.
-
-        Raises
-        ------
-        ValueError
-            If it does not apply to exactly one place, or leaves something that is not Python.
-        """
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.file} has {self.old!r} {text.count(self.old)} times, not once")
-        changed = text.replace(self.old, self.new)
-        if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(text)):
-            raise ValueError(f"{self.new!r} changes nothing in {self.file}")
-        return changed
-
-    def paths(self) -> list[str]:
-        """Return the files of its tests."""
-        words = self.tests.split()
-        return [word.partition("::")[0] for word in words if word.startswith("tests/")]
+    function: str
+    module: ast.Module
+    block: list[Any]
+    statement: Any
+    around: tuple[Any, ...]
 
 
-def read_list(path: Path = LIST) -> list[Mutant]:
-    return [Mutant(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]]
+def index_statements() -> dict[str, list[Place]]:
+    """Map the text of each statement of the package to its places."""
+    index: dict[str, list[Place]] = {}
+
+    def enter(file: str, module: Any, parent: Any, around: tuple[Any, ...]) -> None:
+        for block in [value for value in vars(parent).values() if isinstance(value, list)]:
+            for node in block:
+                is_scope = isinstance(node, ast.FunctionDef | ast.ClassDef)
+                scopes = (*around, node) if is_scope else around
+                if isinstance(node, ast.stmt):
+                    name = ".".join(scope.name for scope in scopes)
+                    place = Place(file, name, module, block, node, scopes)
+                    index.setdefault(header(node), []).append(place)
+                if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+                    enter(file, module, node, scopes)
+
+    for file in sorted(Path("tsformer").rglob("*.py")):
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        enter(str(file), module, module, ())
+    return index
 
 
-@contextmanager
-def copies(number: int) -> Iterator[SimpleQueue[Path]]:
-    """Make copies of the working tree, as it is, without what git ignores."""
-    names = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\0")  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        free: SimpleQueue[Path] = SimpleQueue()
-        for i in range(number):
-            copy = Path(folder, str(i))
-            for name in filter(None, names):
-                if (ROOT / name).is_file():
-                    (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
-            free.put(copy)
-        yield free
+def find(row: Row, index: dict[str, list[Place]]) -> Place | None:
+    """Return the statement: in its function, its file, a function of that name, or anywhere."""
+    places = index.get(row["before"], [])
+    name = row["function"].rpartition(".")[2]
+    here = [place for place in places if place.file == row["file"]]
+    moved = [place for place in places if place.function.rpartition(".")[2] == name]
+    same = [place for place in here if place.function == row["function"]]
+    for found in (same, here, moved, places if len(row["before"]) > 30 else []):
+        if len(found) == 1:
+            return found[0]
+    return None
 
 
-def run_tests(tests: str, tree: Path, seconds: float) -> int | None:
-    """Return pytest's exit code, or None if it was stopped after this time."""
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider"]
-    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+def sample(number: int, seed: int) -> list[Row]:
+    """Draw statements, as many from each room, and mutants, as many of each operator."""
+    index = index_statements()
+    places = [place for found in index.values() for place in found]
+    places = [p for p in places if p.file.split("/")[1] in ROOMS and p.file not in UNSEEN]
+    generator = random.Random(seed)
+    generator.shuffle(places)
+    rows: list[Row] = []
+    drawn: Counter[str] = Counter()
+    for place in places:
+        room, before = place.file.split("/")[1], header(place.statement)
+        row = {"file": place.file, "function": place.function, "before": before}
+        found = sorted({pair for pair in variants(place.statement) if pair[1] != before})
+        if found and drawn[room] < number / len(ROOMS) and find(row, index) is place:
+            rarest = min(drawn[operator] for operator, _ in found)
+            operator, after = generator.choice([p for p in found if drawn[p[0]] == rarest])
+            rows.append(dict.fromkeys(FIELDS, "") | row | {"operator": operator, "after": after})
+            drawn.update([room, operator])
+    return rows
+
+
+def compiled(place: Place, after: str) -> CodeType:
+    """Return the code of a module with a mutant."""
+    new: Any = ast.parse(after + " pass" * after.endswith(":")).body[0]
+    ast.increment_lineno(new, place.statement.lineno - 1)
+    if after.endswith(":"):
+        for name in {"body", "orelse", "decorator_list"} & vars(place.statement).keys():
+            setattr(new, name, getattr(place.statement, name))
+    i = place.block.index(place.statement)
+    place.block[i] = new
     try:
-        return subprocess.run(
-            [*command, *_words(tests)], cwd=tree, env=environment, timeout=seconds, check=False,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        ).returncode  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return None
+        return compile(place.module, str(Path(place.file).absolute()), "exec")
+    finally:
+        place.block[i] = place.statement
 
 
-class Trial:
-    """Runs mutants, and keeps what came of each."""
+class Covered:
+    """Finds the tests that cover a statement."""
 
-    def __init__(self, results: Path, until: float, say: Callable[[str], None] = print):
-        self.results = results
-        self.until = until
-        self.say = say
-        self.known: dict[str, bool] = (
-            json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
-        )
-        self._package = _digest(sorted((ROOT / "tsformer").rglob("*.py")))
-        self._seconds: dict[str, float] = {}
+    def __init__(self) -> None:
+        if not SECONDS.exists():
+            os.environ["COVERAGE_FILE"] = str(COVERAGE)
+            tests = [Path("tests", name) for name in f"{FOLDERS} {FILES}".split()]
+            arguments = [*OPTIONS, "--cov=tsformer", "--cov-context=test", "--cov-report="]
+            arguments += [f"--cov-config={os.devnull}", f"--junitxml={SECONDS}"]
+            arguments += [str(path) for path in tests if path.exists()]
+            process = FORK.Process(target=pytest.main, args=(arguments,))
+            process.start()
+            process.join()
+        self.data = coverage.CoverageData(str(COVERAGE))
+        self.data.read()
+        self.seconds: dict[str, float] = {}
+        for case in ElementTree.parse(SECONDS).iter("testcase"):
+            file, name, seconds = (case.get(key, "") for key in ("classname", "name", "time"))
+            if case.find("failure") is None and case.find("error") is None:
+                self.seconds[f"{file.replace('.', '/')}.py::{name}"] = float(seconds)
 
-    def key(self, mutant: Mutant) -> str:
-        tests = sorted(ROOT / path for path in mutant.paths())
-        return _digest(tests, self._package, *vars(mutant).values())
+    def groups(self, place: Place) -> Groups:
+        """Return tests file by file, nearest and fastest first."""
+        by_line = self.data.contexts_by_lineno(str(Path(place.file).absolute()))
+        first, last = place.statement.lineno, place.statement.end_lineno
+        if isinstance(getattr(place.statement, "body", None), list):
+            last = max(first, place.statement.body[0].lineno - 1)
+        contexts = {test for n in range(first, last + 1) for test in by_line.get(n, ())}
+        if "" in contexts:  # at import: what it sets acts in the function or class around it
+            scope = place.around[-1] if place.around else ast.Pass(lineno=1, end_lineno=10**6)
+            lines = [n for n in by_line if scope.lineno <= n <= scope.end_lineno]
+            contexts |= {test for n in lines for test in by_line[n]}
+        found = {re.sub(r"\|(setup|run|teardown)$", "", test) for test in contexts}
+        files: dict[str, list[str]] = {}
+        for test in sorted(found & self.seconds.keys(), key=self.seconds.__getitem__):
+            files.setdefault(test.split("::")[0], []).append(test)
 
-    def noticed(self, mutant: Mutant, free: SimpleQueue[Path]) -> bool | None:
-        """Return whether the tests noticed the change, or None if there was no time to see."""
-        key = self.key(mutant)
-        if key in self.known:
-            return self.known[key]
-        tree = free.get()
-        try:
-            if time.monotonic() >= self.until:
-                return None
-            limit = 30 + 5 * self._seconds_unchanged(mutant.tests, tree)
-            file = tree / mutant.file
-            whole = file.read_text(encoding="utf-8")
-            file.write_text(mutant.applied(whole), encoding="utf-8")
-            try:
-                code = run_tests(mutant.tests, tree, limit)
-            finally:
-                file.write_text(whole, encoding="utf-8")
-        finally:
-            free.put(tree)
-        if code not in (0, None, *NOTICED):
-            raise ValueError(f"pytest {mutant.tests} ended with {code}: correct {LIST.name}")
-        self.known[key] = code != 0
-        self.say(f"{'noticed ' if code != 0 else 'SURVIVED'}  {mutant}")
-        self._save()
-        return self.known[key]
+        def order(file: str) -> tuple[bool, float]:
+            far = file.split("/")[1] != place.file.split("/")[1]
+            return far, sum(self.seconds[test] for test in files[file])
 
-    def _seconds_unchanged(self, tests: str, tree: Path) -> float:
-        """Return how long the tests take on the package as it is, which they must pass."""
-        if tests not in self._seconds:
-            start = time.monotonic()
-            code = run_tests(tests, tree, 600)
-            if code != 0:
-                raise ValueError(f"pytest {tests} ends with {code} before anything is broken")
-            self._seconds[tests] = time.monotonic() - start
-        return self._seconds[tests]
+        groups = [(file, files[file]) for file in sorted(files, key=order)]
+        # A test that uses what another test of its file has computed does not cover it itself.
+        others = sorted(self.seconds.keys() - found, key=self.seconds.__getitem__)
+        return groups + [(f, [t for t in others if t.split("::")[0] == f]) for f, _ in groups]
 
-    def _save(self) -> None:
-        self.results.parent.mkdir(exist_ok=True)
-        part = self.results.with_suffix(".part")
-        part.write_text(json.dumps(self.known, indent=1) + "\n", encoding="utf-8")
-        part.replace(self.results)
+
+class Chosen:
+    """Runs some tests of a file in their order, until one fails or the time is up."""
+
+    def __init__(self, tests: Sequence[str], limit: float, report: Callable[[Row], None]):
+        self.tests, self.limit, self.report = tests, limit, report
+        self.failed = False
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        by_id = {item.nodeid: item for item in items}
+        items[:] = [by_id[test] for test in self.tests if test in by_id]
+
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        self.report({"result": "caught", "test": item.nodeid})
+        if sum(os.times()[:4]) > self.limit:
+            item.session.shouldstop = "no time is left"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.failed |= report.failed
+
+    pytest_collectreport = pytest_runtest_logreport
+
+
+def run_tests(code: CodeType, groups: Groups, limit: float, report: Callable[[Row], None]) -> None:
+    """Load a mutant and run tests until one fails, which is what the last report tells."""
+    hard = int(2 * limit + 120)  # a test that does not end has failed
+    resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    loader: Any = importlib.machinery.SourceFileLoader
+    original = loader.get_code
+    loader.get_code = lambda self, name: (
+        code if self.path == code.co_filename else original(self, name)
+    )
+    for file, tests in groups:
+        if tests and sum(os.times()[:4]) < limit:
+            report({"result": "caught", "test": tests[0]})  # if the package cannot be imported
+            chosen = Chosen(tests, limit, report)
+            pytest.main([*OPTIONS, "-x", file], plugins=[chosen])
+            if chosen.failed:
+                return
+    report({"result": "survived", "test": ""})
+
+
+def attempt(code: CodeType, groups: Groups, limit: float) -> Row:
+    """Run tests on a mutant in a process that has loaded the libraries only."""
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=run_tests, args=(code, groups, limit, sender.send))
+    child.start()
+    sender.close()
+    state: Row = {}
+    with contextlib.suppress(EOFError):
+        while child.is_alive() or receiver.poll():
+            if receiver.poll(1):
+                state = receiver.recv()
+    child.join()
+    return state
+
+
+def try_all(path: Path, limit: float) -> None:
+    """Enter the results that are missing in a list."""
+    covered, index, rows = Covered(), index_statements(), read(path)
+    for name in LIBRARIES.split():
+        importlib.import_module(name)
+    for row in [row for row in rows if not row["result"]]:
+        start, place, state = time.perf_counter(), find(row, index), {"result": "gone"}
+        if place is not None:
+            state = attempt(compiled(place, row["after"]), covered.groups(place), limit)
+        row |= state | {"seconds": f"{time.perf_counter() - start:.1f}"}
+        write(rows, path)
+        print(row["result"], row["file"], row["before"], "->", row["after"], flush=True)
+
+
+def summarise(rows: Sequence[Row]) -> int:
+    """Print the rate and the survivors; return 1 if fewer than nine of ten are caught."""
+    counted = [r for r in rows if r["result"] != "gone" and not r["note"].startswith("equivalent")]
+    caught = sum(row["result"] == "caught" for row in counted)
+    for row in counted:
+        if row["result"] != "caught":
+            print(f"{row['file']}: {row['before']}  ->  {row['after']}  {row['note']}")
+    print(f"{caught} of {len(counted)} caught, {len(rows) - len(counted)} gone or equivalent")
+    return int(caught < 0.9 * len(counted))
+
+
+def read(path: Path) -> list[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write(rows: Sequence[Row], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--seed", type=int, default=0, help="of the order in which they are tried")
-    parser.add_argument("--only", default="", help="a part of the files' names")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--list", type=Path, default=LIST)
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("list", type=Path, help="CSV file of mutants, sampled if there is none")
+    parser.add_argument("--again", type=Path, metavar="OLD", help="take the mutants of this list")
+    parser.add_argument("--number", type=int, default=200, help="of mutants sampled")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=25, help="seconds of tests per mutant")
     options = parser.parse_args(argv)
-    listed = [mutant for mutant in read_list(options.list) if options.only in mutant.file]
-    tried = [mutant for mutant in listed if not mutant.equivalent]
-    random.Random(options.seed).shuffle(tried)
-    trial = Trial(options.results, time.monotonic() + 60 * options.minutes)
-    with copies(options.jobs) as free, ThreadPoolExecutor(options.jobs) as pool:
-        found = list(pool.map(lambda mutant: trial.noticed(mutant, free), tried))
-    return report(listed, dict(zip(tried, found, strict=True)))
-
-
-def report(listed: Sequence[Mutant], found: dict[Mutant, bool | None]) -> int:
-    """Print the score and the survivors; return the exit code."""
-    run = {mutant: noticed for mutant, noticed in found.items() if noticed is not None}
-    for mutant, noticed in run.items():
-        if not noticed:
-            print(f"survived: {mutant}\n          {mutant.tests}")
-    for mutant in listed:
-        if mutant.equivalent:
-            print(f"equivalent: {mutant}\n            {mutant.equivalent}")
-    n, noticed = len(run), sum(run.values())
-    left = f"; {len(found) - n} not yet tried, repeat to go on" if n < len(found) else ""
-    print(f"{noticed} of {n} noticed{f', {noticed / n:.0%}' if n else ''}{left}")
-    return int(n > 0 and noticed / n < LEAST_SCORE)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _words(tests: str) -> list[str]:
-    """Split the arguments of pytest; what follows -k is one of them."""
-    paths, _, expression = tests.partition(" -k ")
-    return [*paths.split(), *(["-k", expression] if expression else [])]
-
-
-def _digest(files: Sequence[Path], *texts: str) -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    for text in (*texts, *(file.read_text(encoding="utf-8") for file in files)):
-        digest.update(text.encode() + b"\0")
-    return digest.hexdigest()
+    if not options.list.exists():
+        rows = read(options.again) if options.again else sample(options.number, options.seed)
+        tried = dict.fromkeys(("result", "test", "seconds"), "")
+        write([row | tried for row in rows], options.list)
+    try_all(options.list, options.limit)
+    return summarise(read(options.list))
 
 
 if __name__ == "__main__":
