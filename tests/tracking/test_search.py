@@ -111,7 +111,7 @@ def test_a_grid_search(few: tuple[Any, Any]) -> None:
     assert np.array_equal(load_registered(folder).predict(X), search.predict(X))
 
     store = find_experiment(None, os.environ["MLFLOW_EXPERIMENT_NAME"])
-    assert "encodings side by side" in pages_of(store, "http://127.0.0.1:5000")
+    assert "candidates side by side" in pages_of(store, "http://127.0.0.1:5000")
     assert mlflow.last_active_run().info.run_id == parent.info.run_id
     assert len(runs()) == 1 + 4 + 1, "fits of folds have no runs"
 

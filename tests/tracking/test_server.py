@@ -39,29 +39,23 @@ def test_a_store_that_is_not_there_is_not_made(
         find_experiment("http://127.0.0.1:9")
 
 
-def test_pages_have_views_made_where_there_were_none(uri: str) -> None:
+def test_pages_are_those_of_the_newest_study(uri: str) -> None:
     store = prepare_store(uri, "pages")
     with store.start("fit", kind="fit") as run:
         run.params({"encoding": "none"})
-    pages = pages_of(store, "http://127.0.0.1:5000")
-    assert list(pages) == ["fits by encoding", "all fits"]
-    tags = store.client().get_experiment(store.experiment_id).tags
-    for address in pages.values():
-        key = address.partition("viewStateShareKey=")[2].partition("&")[0]
-        assert f"mlflow.sharedViewState.{key}" in tags
-    with store.start("none", kind="encoding") as run:
+    assert list(pages_of(store, "http://x")) == ["all fits"]
+    with store.start("none", kind="encoding", tags={"tsformer.study": "older"}) as run:
         run.params({"encoding": "none"})
-    assert "viewStateShareKey=encodings" in pages_of(store, "http://x")["encodings side by side"]
-
-
-def test_pages_of_a_study_of_methods_say_so(uri: str) -> None:
-    store = prepare_store(uri, "methods")
-    with store.start("encoding of an earlier study", kind="encoding") as run:
-        run.params({"encoding": "none", "study": "earlier"})
-    with store.start("rocket", kind="encoding") as run:
-        run.params({"method": "rocket", "study": "field"})
-    pages = pages_of(store, "http://x")
-    assert list(pages) == ["methods side by side", "fits by method", "all fits"]
+    with store.start("rocket", kind="encoding", tags={"tsformer.study": "newer"}) as run:
+        run.params({"method": "rocket"})
+    pages = pages_of(store, "http://x/")
+    assert list(pages) == ["methods side by side", "all fits"]
+    address = pages["methods side by side"]
+    assert address.startswith(f"http://x/#/experiments/{store.experiment_id}/runs?compareRunsMode=")
+    key = address.partition("viewStateShareKey=")[2].partition("&")[0]
+    assert key == "encodings-newer"
+    tags = store.client().get_experiment(store.experiment_id).tags
+    assert f"mlflow.sharedViewState.{key}" in tags
 
 
 def test_a_port_in_use_is_said_before_a_server_starts(store: RunStore) -> None:

@@ -55,16 +55,8 @@ def test_methods_side_by_side(page: Any, addresses: dict[str, str]) -> None:
     for name in METHODS:
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible(timeout=PATIENCE)
     page.get_by_text("Cost", exact=True).first.scroll_into_view_if_needed()
-    for cost in ("fit_seconds", "predict_seconds"):
-        bars = cards(page, cost).locator(".bars .point path")
-        expect(bars).to_have_count(3, timeout=PATIENCE)
+    bars = cards(page, "fit_seconds").locator(".bars .point path")
+    expect(bars).to_have_count(3, timeout=PATIENCE)
     page.get_by_test_id("saved-views-trigger").click()
     title = page.get_by_text("Methods side by side: the field", exact=True)
     expect(title.last).to_be_visible(timeout=PATIENCE)
-
-
-def test_fits_are_grouped_by_method(page: Any, addresses: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1700, "height": 3000})
-    page.goto(addresses["fits by method"])
-    for name in METHODS:
-        expect(page.get_by_text(f"Group: {name}").first).to_be_attached(timeout=PATIENCE)

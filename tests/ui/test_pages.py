@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -108,19 +106,6 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
     assert colors(bars) == OWN_COLORS
 
 
-def test_charts_of_scores_start_near_the_data(
-    page: Any, pages: dict[str, str], comparison: tuple[str, Any]
-) -> None:
-    page.goto(pages["encodings side by side"])
-    dots(page, "encoding vs. test/accuracy", 3)
-    means = comparison[1].results.groupby(["encoding", "dataset"]).accuracy.mean()
-    scores = means.groupby("encoding").mean()
-    margin = max(scores.max() - scores.min(), 0.01)
-    labels = [float(text) for text in ticks(page, "encoding vs. test/accuracy", "y")]
-    assert scores.min() - margin < min(labels) <= max(labels) < scores.max() + margin
-    assert min(labels) > 0
-
-
 def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1400, "height": 6000})
     page.goto(pages["encodings side by side"])
@@ -152,29 +137,17 @@ def size_of(image: Any) -> tuple[int, int]:
     return width, height
 
 
-def test_fits_grouped_by_encoding(page: Any, pages: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1700, "height": 6000})  # MLflow draws what is in sight
-    page.goto(pages["fits by encoding"])
-    marks = dots(page, "encoding vs. test/accuracy", 12)
-    assert colors(marks) == OWN_COLORS, "the colours of the encodings, not those of MLflow's groups"
-    for name in ENCODINGS:
-        expect(page.get_by_text(f"Group: {name}").first).to_be_attached(timeout=PATIENCE)
-    lines = card(page, "train/loss").locator(".scatterlayer .trace")
-    expect(lines.first).to_be_attached(timeout=PATIENCE)
-    drawn = page.locator(".js-line").evaluate_all("ls => ls.map(line => line.getAttribute('d'))")
-    assert len(drawn) >= 12
-    assert min(path.count(",") for path in drawn) >= 2, "a line of one dot has one pair"
-    expect(page.get_by_text("Everything else").first).to_be_attached(timeout=PATIENCE)
-    for made_by_mlflow in ("Model metrics", "test", "fits"):
-        expect(page.get_by_text(made_by_mlflow, exact=True)).to_have_count(0)
-
-
 def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1700, "height": 6000})
     page.goto(pages["all fits"])
     marks = dots(page, "dataset vs. test/accuracy", 12)
     assert colors(marks) == OWN_COLORS
     assert set(ticks(page, "dataset vs. test/accuracy", "x")) == {"ItalyPowerDemand", "ArrowHead"}
+    expect(page.get_by_text("Everything else").first).to_be_attached(timeout=PATIENCE)
+    for made_by_mlflow in ("Model metrics", "test", "fits"):
+        expect(page.get_by_text(made_by_mlflow, exact=True)).to_have_count(0)
+    lines = card(page, "train/loss").locator(".scatterlayer .trace")
+    expect(lines.first).to_be_attached(timeout=PATIENCE)
     parallel = card(page, "Parallel Coordinates")
     expect(parallel.get_by_text("dataset", exact=True).first).to_be_visible(timeout=PATIENCE)
     # MLflow shows ten runs in a grid.
@@ -186,7 +159,7 @@ def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str])
 def test_the_menu_names_the_views(page: Any, pages: dict[str, str]) -> None:
     page.goto(pages["encodings side by side"])
     page.get_by_test_id("saved-views-trigger").click()
-    titles = ("Encodings side by side: sums of encodings", "Fits grouped by encoding", "All fits")
+    titles = ("Encodings side by side: sums of encodings", "All fits")
     for title in titles:
         expect(page.get_by_text(title, exact=True).last).to_be_visible(timeout=PATIENCE)
 
@@ -199,16 +172,6 @@ def test_the_addresses_open_training_runs_not_evaluations(
     page.goto(pages["all fits"])
     expect(page.get_by_role("link", name="Models", exact=True)).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_text("Evaluation runs", exact=True)).to_have_count(0)
-
-
-def test_the_switch_of_mlflow_is_remembered(page: Any, server: str, store: Any) -> None:
-    """Version 3.17 reads no tag of an experiment: without our address, this switch decides."""
-    page.goto(f"{server}/#/experiments")
-    page.get_by_text("Model training", exact=True).first.click()
-    page.goto("about:blank")
-    page.goto(f"{server}/#/experiments/{store.experiment_id}")
-    page.wait_for_url("**/runs?workflowType=machine_learning*", timeout=PATIENCE)
-    expect(page.get_by_role("link", name="Models", exact=True)).to_be_visible(timeout=PATIENCE)
 
 
 def test_a_run_has_its_command_and_a_link_to_the_study(
@@ -252,16 +215,3 @@ def test_the_pictures_of_a_study_load(
     image = page.locator("img[src*='get-artifact'], img[src^='blob:'], .image-container img")
     expect(image.first).to_be_visible(timeout=PATIENCE)
     assert width_of(image.first) > 400
-
-
-def test_runs_can_be_compared(
-    page: Any, server: str, store: Any, comparison: tuple[str, Any]
-) -> None:
-    results = comparison[1].results
-    runs = list(results[(results.seed == 0) & (results.dataset == "ArrowHead")].run_id)
-    query = f"runs={quote(json.dumps(runs))}&experiments={quote(json.dumps([store.experiment_id]))}"
-    page.goto(f"{server}/#/compare-runs?{query}")
-    expect(page.get_by_text("Comparing 3 Runs from 1 Experiment").first).to_be_visible(
-        timeout=PATIENCE
-    )
-    expect(page.get_by_text("tape+erpe", exact=True).first).to_be_attached(timeout=PATIENCE)

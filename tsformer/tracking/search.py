@@ -38,7 +38,7 @@ from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.settings import Settings, current_settings, speaking
 from tsformer.tracking.store import RunStore
-from tsformer.tracking.views import make_views
+from tsformer.tracking.views import PLACE_TAG, make_views
 
 __all__ = ["hides_fits", "install"]
 
@@ -170,8 +170,7 @@ def _tracked(name: str, search: Any, settings: Settings) -> Iterator[tuple[RunSt
         stack.callback(_running.reset, token)
         yield store, run
         if outermost and not run.lost:
-            varied = sorted(set(_short(dict.fromkeys(_searched_by(search)))) - {"encoding"})
-            make_views(store, study="" if search is None else _study(run), varied=varied)
+            make_views(store, "" if search is None else _study(run))
 
 
 def _attempt(run: TrackedRun, log: Callable[[], None]) -> None:
@@ -256,19 +255,21 @@ def _log_candidates(
     main = next(name for name in candidates[0].scores if name.startswith("test/"))
     table = pd.DataFrame({i: each.scores[main] for i, each in enumerate(candidates)})
     ranks = table.rank(axis=1, ascending=False).mean()
-    parent.tags({"tsformer.study": _study(parent)})
+    parent.tags({"tsformer.study": _study(parent), PLACE_TAG: "000"})
     parent.metrics({"fits/finished": int(table.notna().sum().sum())})
-    for i in table.mean().sort_values(ascending=False).index:
+    order = table.mean().sort_values(ascending=False).index
+    for place, i in enumerate(order, start=1):
         each = candidates[i]
         tags = {
             "mlflow.runColor": encoding_color(each.estimator),
             "tsformer.study": _study(parent),
+            PLACE_TAG: f"{place:03d}",
             "mlflow.note.content": _NOTE.format(n=len(table)),
         }
         run = store.start(each.label, kind="encoding", parent=parent, tags=tags)
         with run:
-            own = {"encoding": each.estimator, "method": each.label, "study": _study(parent)}
-            run.params({**own, **each.searched})
+            named = {} if each.label == each.estimator else {"candidate": each.label}
+            run.params({"encoding": each.estimator, **named, **each.searched})
             run.metrics(_summary(each))
             if ranked and len(candidates) > 1:
                 run.metrics({"test/mean_rank": ranks[i]})

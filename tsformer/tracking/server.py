@@ -14,7 +14,7 @@ from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.messages import reason
 from tsformer.tracking.store import RunStore, resolve_uri
-from tsformer.tracking.views import axis_of, make_views, variant_of, view_address, view_of_study
+from tsformer.tracking.views import make_views
 
 __all__ = ["SERVER_ENVIRONMENT", "announce", "find_experiment", "pages_of", "server_command"]
 
@@ -76,23 +76,14 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
 
 
 def pages_of(store: RunStore, server: str) -> dict[str, str]:
-    """Return the addresses to open, by what they show; missing views are created."""
-    tags = store.client().get_experiment(store.experiment_id).tags
+    """Return the addresses of the views of the newest study, and of all fits."""
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
     newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
-    study = newest.data.params.get("study", "") if newest is not None else ""
-    summaries = [run for run in summaries if run.data.params.get("study", "") == study]
-    variants = dict.fromkeys(map(variant_of, summaries))
-    axis = axis_of(summaries)
-    views = {label: view_of_study(study, which) for which, label in variants}
-    if not all(f"mlflow.sharedViewState.{view}" in tags for view in ["fits", *views.values()]):
-        make_views(store, study=study)
+    study = newest.data.tags.get("tsformer.study", "") if newest is not None else ""
     pages: dict[str, str] = {}
-    for label, view in views.items():
-        shown = f"{axis}s, {label}" if pages else f"{axis}s side by side"
-        pages[shown] = view_address(server, store.experiment_id, view)
-    pages[f"fits by {axis}"] = view_address(server, store.experiment_id, "grouped")
-    pages["all fits"] = view_address(server, store.experiment_id, "fits")
+    for view, title in make_views(store, study).items():
+        shown = title if pages and view != "fits" else title.partition(":")[0].lower()
+        pages[shown] = f"{server.rstrip('/')}/{store.page_of_view(view)}"
     return pages
 
 

@@ -27,11 +27,16 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run, RunInfo
 
-__all__ = ["KIND_OF_EXPERIMENT", "RunStore", "commit", "prepare_store", "resolve_uri"]
+__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
 
-#: Says that the runs of an experiment are training runs. MLflow's pages read the tag in early
-#: versions 3; those of 3.17 have a switch instead, which `tsformer.tracking.views` describes.
-KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
+_EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",  # training runs, not evaluations
+    "mlflow.note.content": (
+        "Fits of time-series transformers. The menu at the top right of the runs has the views "
+        "*Encodings side by side* and *All fits*. The tag `tsformer.kind` tells runs apart: "
+        "`study`, `search`, `encoding` (the summary of its fits), `fit`."
+    ),
+}
 _NAME_LENGTH = 250
 
 
@@ -94,7 +99,7 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
         with creating(uri):
             found = client.get_experiment_by_name(experiment)
             if found is None:
-                made = client.create_experiment(experiment, artifacts, tags=KIND_OF_EXPERIMENT)
+                made = client.create_experiment(experiment, artifacts, tags=_EXPERIMENT_TAGS)
                 return RunStore(uri, made)
     except Exception as error:
         raise ConnectionError(
@@ -304,6 +309,11 @@ class RunStore:
         """Return the address of a run's page, relative to the server: a link in a description."""
         page = f"#/experiments/{self.experiment_id}/runs/{run_id}"
         return f"{page}?workflowType=machine_learning"  # or MLflow shows it as an evaluation
+
+    def page_of_view(self, view: str) -> str:
+        """Return the address of a saved view, relative to the server."""
+        page = f"#/experiments/{self.experiment_id}/runs?compareRunsMode=CHART"
+        return f"{page}&viewStateShareKey={view}&workflowType=machine_learning"
 
     def _note(self, parent: TrackedRun | None) -> str:
         """Return the description of a run: the command, and where it belongs."""

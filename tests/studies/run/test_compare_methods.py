@@ -204,8 +204,6 @@ def test_each_method_has_a_summary_and_the_study_a_view_of_them(done: Done) -> N
         if card["type"] == "SCATTER"
     }
     assert axes == {"method", "fit_seconds"}
-    grouped = json.loads(json.loads(tags["mlflow.sharedViewState.grouped"])["state"])["groupBy"]
-    assert grouped["groupByKeys"][0]["groupByData"] == "method"
 
 
 def test_what_is_finished_is_read_back(done: Done, without_report: None) -> None:

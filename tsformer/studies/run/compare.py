@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from tsformer.studies.run.study_run import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.credentials import without_credentials
-from tsformer.tracking.views import make_views, view_address
+from tsformer.tracking.views import make_views
 
 __all__ = ["Comparison", "compare"]
 
@@ -221,7 +221,7 @@ def compare(
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             figure_path, report_path = finalize(result_store, folder, parent)
-        views = make_views(store, study=study.name, title=study.label, varied=list(study.varied))
+        views = make_views(store, study.name)
         progress.end()
     return Comparison(
         study=study,
@@ -249,9 +249,10 @@ def _execute(
     return executors.in_this_process(tasks, progress)
 
 
-def _where_to_look(store: RunStore, views: list[str]) -> str:
+def _where_to_look(store: RunStore, views: Mapping[str, str]) -> str:
     if views and not store.uri.startswith("sqlite:"):
-        return view_address(without_credentials(store.uri), store.experiment_id, views[0])
+        server = without_credentials(store.uri).rstrip("/")
+        return f"{server}/{store.page_of_view(next(iter(views)))}"
     return store.ui_command()
 
 

@@ -19,7 +19,7 @@ from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.design.keys import digest
 from tsformer.studies.design.study import Study
 from tsformer.tracking import RunStore, TrackedRun
-from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_address, view_of_study
+from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_of_study
 
 __all__ = ["log_findings", "log_scores", "study_note", "study_tags", "variant_tag"]
 
@@ -67,7 +67,7 @@ def study_note(study: Study, store: RunStore) -> str:
 def _view(study: Study, variant: str, store: RunStore) -> str:
     """Return the link to the view of a variant, relative to the server."""
     view = view_of_study(study.name, digest(variant) if variant else "")
-    return view_address("", store.experiment_id, view).lstrip("/")
+    return store.page_of_view(view)
 
 
 def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
