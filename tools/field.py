@@ -166,7 +166,7 @@ def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
 def picture(results: Path = RESULTS) -> Figure:
     """Draw accuracy against the seconds of a fit, a point per method."""
     points = costs_and_scores(results)
-    figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
+    figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
     ax = figure.subplots()
     for name, row in points.iterrows():
         ours = name in OURS
@@ -180,10 +180,11 @@ def picture(results: Path = RESULTS) -> Figure:
             textcoords="offset points",
             ha=horizontal,
             va=vertical,
-            fontsize=8,
+            fontsize=9,
             color=color,
         )
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.margins(x=0.25, y=0.2)
     ax.grid(alpha=0.3)
     ax.set_xlabel("processor seconds of a fit on one core, median over data sets (log scale)")

@@ -1,8 +1,9 @@
 """The site: API pages, pictures, and links that also work in the repository.
 
 Sphinx calls these functions while it builds; docs/conf.py connects them. Links in docs/ are written
-for the repository. On the site a link to a page leads to that page, and the path of any other file
-is named in place of its link.
+for the repository. On the site they lead to the page of a file: a Markdown file, a program of the
+gallery, a package, or a class whose name is the text of the link. Any other file has its path in
+place of a link.
 """
 
 from __future__ import annotations
@@ -220,8 +221,7 @@ def _relinked(text: str, file: Path, page: Path) -> str:
             return match[0]
         name, _, place = target.partition("#")
         there = (file.parent / name).resolve()
-        if there.parent == DOCS / "examples" and there.suffix == ".py":
-            there = DOCS / "gallery" / f"{there.stem}.rst"
+        there = _generated(there, words)
         if there in pages():
             new = os.path.relpath(pages()[there], page.parent) + (f"#{place}" if place else "")
             return f"{picture}[{words}]({new})"
@@ -231,3 +231,17 @@ def _relinked(text: str, file: Path, page: Path) -> str:
         return words if path in words else f"{words} (`{path}`)"
 
     return _LINK.sub(link, text)
+
+
+def _generated(file: Path, words: str) -> Path:
+    """Return the page that Sphinx generates from a file of the repository, else the file."""
+    if file.parent == DOCS / "examples":
+        name = "index" if file.stem == "GALLERY_HEADER" else file.stem
+        return DOCS / f"gallery/{name}.rst"
+    if file.is_relative_to(ROOT / "tsformer") and file.suffix == ".py":
+        if file.name == "__init__.py":
+            return DOCS / f"api/{'.'.join(file.parent.relative_to(ROOT).parts)}.rst"
+        for room, own in public().items():
+            if words.strip("`") in own:
+                return DOCS / f"api/{room}.{words.strip('`')}.rst"
+    return file
