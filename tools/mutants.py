@@ -42,10 +42,11 @@ FORK = multiprocessing.get_context("fork")
 ROOMS = ("training", "data", "estimators", "encodings")
 UNSEEN = ("tsformer/training/distributed.py",)  # its tests start processes
 FOLDERS = "data training estimators encodings model augmentation objectives features explain"
-FILES = "conformance test_persistence.py test_golden.py test_bad_input.py"
+FILES = "test_persistence.py test_golden.py test_bad_input.py"
 COVERAGE, SECONDS = Path("build/mutants/coverage"), Path("build/mutants/tests.xml")
 FIELDS = ("file", "function", "before", "after", "operator", "result", "test", "seconds", "note")
-OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not processes"]
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=120"]
+OPTIONS += ["-m", "not slow and not processes"]
 LIBRARIES = "torch._dynamo sklearn.ensemble matplotlib.pyplot mlflow sktime.base aeon hypothesis"
 PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 PAIRS += [(ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div)]
@@ -281,8 +282,8 @@ def run_tests(code: CodeType, groups: Groups, limit: float, report: Callable[[Ro
         if tests and sum(os.times()[:4]) < limit:
             report({"result": "caught", "test": tests[0]})  # if the package cannot be imported
             chosen = Chosen(tests, limit, report)
-            pytest.main([*OPTIONS, "-x", file], plugins=[chosen])
-            if chosen.failed:
+            ended = pytest.main([*OPTIONS, "-x", file], plugins=[chosen])
+            if chosen.failed or ended == pytest.ExitCode.USAGE_ERROR:  # conftest.py failed
                 return
     report({"result": "survived", "test": ""})
 
