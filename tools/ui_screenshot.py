@@ -97,7 +97,7 @@ def pages_of_the_guide(page: Page, uri: str, out: Path) -> None:
         _save(page, out / "ui_artifact.png")
 
         runs = f"{server}/#/experiments/{searched.experiment_id}/runs"
-        _open(page, f"{runs}?workflowType=machine_learning", height=950)
+        _open(page, f"{runs}?workflowType=machine_learning", height=620)
         page.locator(".ag-row", has_text="GridSearchCV").get_by_role("button").first.click()
         _save(page, out / "ui_search.png")
 
