@@ -24,21 +24,19 @@ from tools.pictures import write_figure
 from tsformer.studies.analysis.published import marked, published_accuracies
 from tsformer.studies.report.render import markdown_table
 
-__all__ = ["RESULTS", "costs_and_scores", "picture", "table"]
+__all__ = ["RESULTS", "costs_and_scores", "picture", "short_table"]
 
 RESULTS = COMMITTED / "default_against_the_field/results.csv"
 PUBLISHED = COMMITTED / "published"
-#: Published methods of the long table.
-ANCHORS = ("HC2", "InceptionTime", "MR-Hydra", "ROCKET")
 DEFAULT = "tsformer"
-#: They show what accuracy means on these data sets; the picture leaves them out.
+#: Left out of the picture.
 CONTROLS = ("majority", "summary-ridge")
-#: Published methods of the README's table, beside four that were fitted in the study.
+#: Published methods of the README's table, beside four of the study.
 ROCKETS = ("ROCKET", "InceptionTime")
 #: Our own methods.
 OURS = (DEFAULT, "ensemble", "random-convolutions")
 HYDRA = "multirocket-hydra"
-#: The methods of the study, as the reader calls them.
+#: Display names of the study's methods.
 LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
     "ensemble": "`TSEnsembleClassifier()`",
@@ -48,10 +46,8 @@ LABELS = {
     HYDRA: "MultiRocket-Hydra (aeon)",
     "resnet": "ResNet (sktime)",
     "1nn-dtw": "nearest neighbour by DTW (sktime)",
-    "summary-ridge": "ridge on means, deviations and slopes",
-    "majority": "the most frequent class",
 }
-#: Where names are in the picture, offset and alignment; above their points unless another is there.
+#: Offset and alignment of labels in the picture; by default above their points.
 ABOVE, BELOW, BESIDE = (
     ((0, 7), "center", "bottom"),
     ((0, -7), "center", "top"),
@@ -61,63 +57,14 @@ PLACES = {"multirocket": BELOW, DEFAULT: BELOW, "resnet": BELOW, HYDRA: BESIDE}
 
 
 def untouched(results: Path) -> pd.DataFrame:
-    """Return the fits on the problems on which nothing was chosen."""
+    """Return the fits on held-out problems."""
     if not results.is_file():
         raise SystemExit(
-            f"there is no {results}: run `tsformer compare --study "
-            "experiments/studies/default_against_the_field.toml`, and name its results.csv with "
-            "--results"
+            f"--results: there is no {results}; it is the results.csv of `tsformer compare --study "
+            "experiments/studies/default_against_the_field.toml`"
         )
     fits = pd.read_csv(results)
     return fits[~fits["dataset"].isin(DEVELOPMENT)]
-
-
-def table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
-    """One row per method, the most accurate first: how far it is from the default, and its cost.
-
-    Accuracies are means over seeds, and then over the problems on which nothing was chosen. Seconds
-    of a fit are of the processor, those of prediction, of the whole test split, by the clock, and
-    memory is that of the whole process.
-    """
-    fits = untouched(results)
-    scores = fits.pivot_table("accuracy", "dataset", "method")
-    costs = {name: _median_and_most(fits, name) for name in ("fit_cpu_seconds", "predict_seconds")}
-    memory = fits.groupby("method")["peak_memory_mb"].max() / 1000
-    columns = {LABELS[name]: scores[name] for name in LABELS if name in scores}
-    others = published_accuracies(published).reindex(scores.index)
-    columns |= {marked(name): others[name] for name in ANCHORS if name in others}
-    cost = {
-        LABELS[name]: (*(each[name] for each in costs.values()), f"{memory[name]:.1f}")
-        for name in memory.index
-    }
-    rows = []
-    for name, own in columns.items():
-        ahead = (own - scores[DEFAULT]).dropna().round(4)
-        if ahead.empty:
-            continue
-        counts = (ahead > 0).sum(), (ahead == 0).sum(), (ahead < 0).sum()
-        itself = name == LABELS[DEFAULT]
-        row = (
-            name,
-            str(len(ahead)),
-            f"{own[ahead.index].mean():.3f}",
-            "–" if itself else f"{100 * ahead.mean():+.1f} ± {100 * ahead.sem():.1f}",
-            "–" if itself else " / ".join(map(str, counts)),
-            *cost.get(name, ("–", "–", "–")),
-        )
-        rows.append((ahead.mean(), row))
-    rows.sort(key=lambda each: -each[0])
-    header = (
-        "method",
-        " problems",
-        " mean accuracy",
-        " points ahead of the default",
-        " better / equal / worse",
-        " seconds of a fit, median / most",
-        " of prediction",
-        " GB at most",
-    )
-    return markdown_table(header, [row for _, row in rows])
 
 
 def short_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
@@ -137,15 +84,6 @@ def short_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
         for name, accuracy in scores.mean().sort_values(ascending=False).items()
     ]
     return markdown_table((f"method, {len(scores)} data sets", " mean accuracy", " seconds"), rows)
-
-
-def _median_and_most(fits: pd.DataFrame, column: str) -> dict[str, str]:
-    """Return the median over problems of each method's seconds, and the most of them."""
-    seconds = fits.groupby(["method", "dataset"])[column].mean().groupby("method")
-    most = seconds.max()
-    return {
-        str(name): f"{value:.1f} / {most[name]:.0f}" for name, value in seconds.median().items()
-    }
 
 
 def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
@@ -205,7 +143,6 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     print(short_table(options.results))
-    print(table(options.results))
     write_figure(picture(options.results), options.out / "accuracy_and_seconds.png")
 
 

@@ -2,8 +2,8 @@
 
     python tools/write_docs.py
 
-Entries of docs/encodings.md and docs/augmentation.md come from docstrings; tables of methods come
-from the rows of their study. Each part lies between comments, such as ``<!-- table: field -->`` and
+Entries of docs/encodings.md and docs/augmentation.md come from docstrings, the table of methods
+from the rows of its study. A part lies between ``<!-- table: readme -->`` and
 ``<!-- end of table -->``.
 """
 
@@ -159,7 +159,6 @@ def _options(parameters: str, leave_out: Collection[str]) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"readme": field.short_table},
     "docs/accuracy.md": {"readme": field.short_table},
-    "docs/accuracy_protocol.md": {"field": field.table},
     "docs/guide/which_encoding.md": {"encodings": encodings_table},
     "docs/encodings.md": {
         "contents": contents,

@@ -128,7 +128,7 @@ SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
         {},
     ),
     "tools.pictures": ([], {"encoding_gallery": None, "habit": None, "augmentation_gallery": None}),
-    "tools.field": ([], {"picture": None, "table": lambda results: "a table"}),
+    "tools.field": ([], {"picture": None, "short_table": lambda results: "a table"}),
 }
 
 
