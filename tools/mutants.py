@@ -235,9 +235,10 @@ class Covered:
         for test in sorted(found & self.seconds.keys(), key=self.seconds.__getitem__):
             files.setdefault(test.split("::")[0], []).append(test)
 
-        def order(file: str) -> tuple[bool, float]:
+        def order(file: str) -> tuple[bool, bool, float]:
             far = file.split("/")[1] != place.file.split("/")[1]
-            return far, sum(self.seconds[test] for test in files[file])
+            other = f"test_{Path(place.file).stem}" not in file
+            return far, other, sum(self.seconds[test] for test in files[file])
 
         groups = [(file, files[file]) for file in sorted(files, key=order)]
         # A test that uses what another test of its file has computed does not cover it itself.

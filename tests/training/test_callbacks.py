@@ -14,6 +14,7 @@ from torch import nn
 
 from tsformer.data.panel import Panel
 from tsformer.training import Callback, History, ProgressBar, TrainingPlan, train
+from tsformer.training.callbacks import _Bar
 
 
 class Flat(nn.Module):
@@ -143,6 +144,14 @@ def test_progress_bar_in_a_terminal(capsys, monkeypatch):
     assert f"loss {history[-1]['loss']:.4f}" in shown.err
     assert shown.out == ""
     pickle.dumps(bar)
+
+
+def test_progress_bar_without_a_number_of_epochs(capsys):
+    console = pytest.importorskip("rich.console").Console(stderr=True, force_terminal=True)
+    bar = _Bar(console)
+    bar.update(3, None, "")
+    bar.close()
+    assert "3/?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rich", [True, False])

@@ -28,7 +28,7 @@ from small_problem import (
 )
 
 from tsformer.training import Callback, History, train
-from tsformer.training.checkpoint import CheckpointFile
+from tsformer.training.checkpoint import CheckpointFile, fingerprint
 
 EPOCHS, STEPS_AN_EPOCH = 6, 5
 
@@ -156,6 +156,13 @@ def test_another_run_is_not_resumed(change, tmp_path):
         )
     assert len(history) == EPOCHS
     assert len(list(tmp_path.glob("training-*.pt"))) == 2
+
+
+def test_the_fingerprint_depends_on_shape_kind_and_name():
+    zeros = {"a": torch.zeros(2, 3)}
+    others = [{"a": torch.zeros(3, 2)}, {"a": torch.zeros(2, 3).int()}, {"b": torch.zeros(2, 3)}]
+    found = [fingerprint(make_plan(), weights, [], []) for weights in (zeros, *others)]
+    assert len(set(found)) == 4
 
 
 def test_an_empty_folder_is_a_beginning(tmp_path, recwarn):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 import torch
 from small_problem import (
@@ -40,6 +42,20 @@ def test_history_has_one_row_per_epoch():
     assert all(row["seconds"] > 0 for row in history)
     assert not history.interrupted
     assert history.best_epoch is None
+
+
+def test_each_step_has_the_rate_of_the_schedule():
+    rates, plan = [], make_plan(warmup=0.3)
+
+    class Looks(torch.optim.AdamW):
+        def step(self, *args, **kwargs):
+            rates.append(float(self.param_groups[0]["lr"]))
+            return super().step(*args, **kwargs)
+
+    with mock.patch("torch.optim.AdamW", Looks):
+        history = fit(make_model(), *make_panel(), plan)
+    assert rates == pytest.approx([plan.rate(step, 20) for step in range(20)])
+    assert [row["lr"] for row in history] == pytest.approx(rates[4::5])
 
 
 def test_loss_is_the_mean_over_series_not_over_batches():
@@ -84,6 +100,13 @@ def test_same_seed_same_weights_and_generators_left_alone():
     other = make_model()
     fit(other, panel, targets, make_plan(seed=1))
     assert not equal(ends[0], weights_of(other))
+
+
+def test_a_model_in_eval_mode_trains_alike():
+    models = [make_model(), make_model().eval()]
+    for model in models:
+        fit(model, *make_panel(), make_plan())
+    assert equal(*map(weights_of, models))
 
 
 def test_weights_weigh_and_ones_change_nothing():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
+import torch
 from small_problem import (
+    CPU,
     Remembers,
     accuracy,
     cross_entropy,
@@ -19,6 +23,9 @@ from small_problem import (
 from torch import nn
 
 from tsformer.training import Callback, History, NonFiniteLossError, forward
+from tsformer.training.callbacks import TrainingState
+from tsformer.training.run import Snapshots, TrainingRun
+from tsformer.training.seeds import RandomStream
 
 
 class SpoilsTheLoss(Callback):
@@ -56,6 +63,24 @@ def test_weights_kept_after_a_non_finite_loss_predict(learning_rate, batch_size)
             make_plan(learning_rate=learning_rate, batch_size=batch_size, n_epochs=8),
         )
     assert forward(model, panel).isfinite().all()
+
+
+def test_the_weights_of_the_start_are_kept_with_those_of_two_epochs():
+    snapshots = Snapshots(0, {})
+    for epoch in (1, 2, 3):
+        snapshots.add(epoch, {})
+    assert [epoch for epoch, _ in snapshots.kept] == [0, 2, 3]
+
+
+def test_a_head_that_is_not_finite_is_not_kept():
+    model, (panel, _) = make_model(), make_panel()
+    good = copy.deepcopy(model.state_dict())
+    spoilt = good | {"head.bias": torch.full((2,), torch.nan)}
+    run = TrainingRun(TrainingState(model, make_plan(), History()), cross_entropy)
+    run.random = RandomStream(0, CPU)
+    with pytest.raises(NonFiniteLossError, match="weights of epoch 0 are kept"):
+        run.raise_non_finite(torch.nan, [(0, good), (1, spoilt)], panel)
+    assert equal(weights_of(model), good)
 
 
 class InterruptedModel(nn.Module):
@@ -114,6 +139,7 @@ def test_early_stopping_returns_to_the_best_epoch():
     assert len(history) == best + 3 < 20
     assert equal(weights_of(model), remembers.weights[best - 1])
     assert not equal(weights_of(model), remembers.weights[-1])
+    assert not model.training
     outputs = forward(model, wrong_labels().panel)
     got = cross_entropy(outputs, wrong_labels().targets).mean().item()
     assert got == pytest.approx(min(losses))
