@@ -19,6 +19,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -124,21 +125,22 @@ def fit(
     )
     evaluation = Evaluation(f"{encoding} seed {seed}", *windows(corpus.valid, options.length))
     callbacks: list[Callback] = [evaluation]
-    if options.track:
-        from tsformer.tracking import MLflowTracker
-
-        name = f"{encoding} {seed}"
-        callbacks.append(
-            MLflowTracker(experiment="tsformer language model", run_name=name, pictures=True)
-        )
-    start = time.perf_counter()
-    lengths = torch.full((len(inputs),), options.length)
-    train(model, Panel(inputs, lengths), targets, losses, plan, callbacks=callbacks)
-    seconds = round(time.perf_counter() - start, 1)
     same = {name: getattr(options, name) for name in SETTINGS}
     head = {"corpus": corpus.name, "encoding": encoding, "seed": seed}
-    if len(evaluation.rows) < options.epochs:
-        raise KeyboardInterrupt  # a fit that was cut short is not a result
+    with ExitStack() as stack:
+        if options.track:
+            from tsformer.tracking import MLflowTracker, prepare_store
+
+            store = prepare_store(None, "tsformer language model")
+            run = stack.enter_context(store.start(f"{encoding} {seed}", kind="fit"))
+            run.params({**head, **same})
+            callbacks.append(MLflowTracker(run, pictures=True))
+        start = time.perf_counter()
+        lengths = torch.full((len(inputs),), options.length)
+        train(model, Panel(inputs, lengths), targets, losses, plan, callbacks=callbacks)
+        seconds = round(time.perf_counter() - start, 1)
+        if len(evaluation.rows) < options.epochs:
+            raise KeyboardInterrupt  # a fit that was cut short is not a result
     return [{**head, **row, "fit_seconds": seconds, **same} for row in evaluation.rows]
 
 

@@ -24,7 +24,7 @@ from tsformer import (
     TSTransformerEncoder,
     TSTransformerRegressor,
 )
-from tsformer.tracking import MLflowTracker, RunStore
+from tsformer.tracking import MLflowTracker, RunStore, prepare_store
 from tsformer.tracking.register import load_registered
 from tsformer.training import Callback, TrainingState
 
@@ -233,9 +233,10 @@ def test_exclusive_leaves_the_runs_of_users_alone(italy: tuple[Any, Any]) -> Non
 def test_a_fit_that_has_a_tracker_is_tracked_once(italy: tuple[Any, Any]) -> None:
     tsformer.autolog(**PLAIN)
     before = runs()
-    tracker = MLflowTracker(pictures=False)
-    TSTransformerClassifier("none", **SMALL, max_epochs=1, callbacks=[tracker]).fit(*italy)
-    assert new_run(before).info.run_id == tracker.run_.run_id
+    with prepare_store(experiment="autolog").start("mine", kind="fit") as mine:
+        tracker = MLflowTracker(mine, pictures=False)
+        TSTransformerClassifier("none", **SMALL, max_epochs=1, callbacks=[tracker]).fit(*italy)
+    assert new_run(before).info.run_id == mine.run_id
 
 
 class At(Callback):

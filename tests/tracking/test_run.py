@@ -36,7 +36,7 @@ def test_a_store_that_dies_is_left_alone(italy: tuple[Any, Any]) -> None:
     X, y = italy
     client: Any = CountingClient(works=1)
     run = TrackedRun(client, "some run", flush_seconds=0.0)
-    tracker = MLflowTracker(mlflow_run=run)
+    tracker = MLflowTracker(run)
     with pytest.warns(UserWarning, match="the disk is full") as got:
         TSTransformerClassifier(d_model=8, max_epochs=4, callbacks=[tracker]).fit(X, y)
     assert [str(warning.message) for warning in got][1:] == []

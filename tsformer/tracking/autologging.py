@@ -1,8 +1,7 @@
-"""autolog: every fit of this package tracked in MLflow, as MLflow's own flavours do.
+"""autolog: every fit of this package as a run of MLflow.
 
-It is not made of MLflow's ``safe_patch``, which replaces methods within one process: here the
-estimators call their observers, which see what a fit learns while it runs, follow searches into
-their workers, and tell a fit that was interrupted from one that failed.
+Estimators call their observers, where MLflow's flavours replace methods: an observer follows the
+epochs, and tells an interrupted fit from a failed one.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from tsformer.training.distributed import Ranks
 __all__ = ["autolog", "log_scores", "padded_array", "use"]
 
 _N_EXAMPLES = 2
-#: Values that are described of the data: 256 MiB of float64. Of more, the first series are.
+#: Values of the data that are digested: 256 MiB of float64. Larger data: the first series.
 _MOST_VALUES = 2**25
 
 
@@ -63,8 +62,7 @@ def autolog(
     after training, seconds, peak memory and number of parameters, the data by name, shape and
     digest, and the model, which `mlflow.pyfunc.load_model` loads; an encoder, which predicts
     nothing, is stored as the folder that `tsformer.load` reads. Where the run is follows what
-    MLflow has been told: see `tsformer.tracking.context`. Fits whose callbacks include a
-    `tsformer.tracking.MLflowTracker` are tracked by that alone.
+    MLflow has been told: see `tsformer.tracking.context`.
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
     ``tsformer.error``. A character that MLflow refuses in a name is stored as ``_``. The tag
@@ -127,7 +125,7 @@ def autolog(
 
 
 def use(settings: Settings | None) -> None:
-    """Track with these settings from now on, or with None not at all."""
+    """Track with these settings; None ends tracking."""
     set_settings(settings)
     if settings is None:
         remove_observer(_observe)
@@ -157,7 +155,7 @@ def _observe(fit: Fit) -> Iterator[None]:
 
 
 class _FitLog:
-    """What is written of one fit."""
+    """Write one fit to its run."""
 
     def __init__(self, fit: Fit, settings: Settings, stack: ExitStack):
         self.fit = fit
@@ -178,11 +176,11 @@ class _FitLog:
 
     def _follow(self) -> None:
         if _calls_callbacks(self.fit.estimator):
-            self.tracker = MLflowTracker(mlflow_run=self.run, pictures=self.pictures)
+            self.tracker = MLflowTracker(self.run, pictures=self.pictures)
             self.fit.callbacks.append(self.tracker)
 
     def end(self) -> None:
-        """Log what came of the fit, and end the run."""
+        """Log the fitted estimator."""
         seconds = perf_counter() - self._begun
         if self.pictures == "auto":
             self.pictures = long_enough(seconds)
@@ -193,7 +191,7 @@ class _FitLog:
             X, y, times = (given.get(name) for name in names)
             if X is None:
                 continue
-            if y is not None:  # an encoder has no targets, and its loss is among the curves
+            if y is not None:  # an encoder has no targets
                 self._attempt(f"the scores on {names[0]}", partial(self._score, part, X, y, times))
             if self.settings.log_datasets:
                 self._attempt(f"the data {names[0]}", partial(self._data, part, X, y, times))
@@ -214,20 +212,19 @@ class _FitLog:
         estimator = self.fit.estimator
         parts = getattr(estimator, "seconds_", {})
         values = {f"fit_seconds/{name}": value for name, value in parts.items()}
-        summary = getattr(self.tracker, "summary_", None)
-        if summary is None:
+        summary = self.tracker.summary_ if self.tracker is not None else {}
+        if not summary:
             models = _modules(estimator)
             encodings = [model.encoding for model in models if hasattr(model, "encoding")]
             values["n_epochs"] = self._replay(_transformer(estimator))
             values["n_parameters"] = _count(models)
             values["n_parameters_encoding"] = _count(encodings)
-        if summary is None or parts:
+        if not summary or parts:
             values["fit_seconds"] = seconds
-        done = {**(summary or {}), **values}.get("n_epochs", 0)
-        self.run.metrics(values, step=int(done))
+        self.run.metrics(values, step=int({**summary, **values}.get("n_epochs", 0)))
 
     def _replay(self, transformer: Any) -> int:
-        """Log the curves of members that were trained elsewhere; return the number of epochs."""
+        """Log the curves of members trained elsewhere; return the epochs."""
         epochs = 0
         for history in getattr(transformer, "histories_", ()):
             for row in history:
@@ -279,10 +276,7 @@ class _FitLog:
 def log_scores(
     run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
 ) -> None:
-    """Log the scores of a fitted estimator on some data, and pictures of them if asked.
-
-    `part` is "train", "val" or "test".
-    """
+    """Log the scores on "train", "val" or "test" data, and their pictures."""
     scores, predicted, probabilities = scored(estimator, X, y, times)
     run.metrics({f"{part}/{name}": value for name, value in scores.items()})
     if pictures and probabilities is not None and importlib.util.find_spec("matplotlib"):
@@ -294,16 +288,14 @@ def log_scores(
 
 
 def _has_tracker(estimator: Any) -> bool:
-    """Whether an estimator has a tracker of its own, which its runs are left to."""
-    own = estimator.get_params(deep=False)
-    parts = own.get("transformer_params")
-    given = [own.get("callbacks"), parts.get("callbacks") if isinstance(parts, Mapping) else None]
-    lists = [some for some in given if isinstance(some, Sequence)]
-    return any(isinstance(callback, MLflowTracker) for some in lists for callback in some)
+    """Return whether the callbacks track the fit already, as in a study."""
+    given = estimator.get_params(deep=False).get("callbacks")
+    callbacks = given if isinstance(given, Sequence) else ()
+    return any(isinstance(callback, MLflowTracker) for callback in callbacks)
 
 
 def _calls_callbacks(estimator: Any) -> bool:
-    """Whether a fit can call a callback for one model after another, in this process."""
+    """Return whether members train one after another in this process."""
     own = estimator.get_params(deep=False)
     members = own.get("n_estimators")
     if "quality" in own:
@@ -314,7 +306,7 @@ def _calls_callbacks(estimator: Any) -> bool:
 
 
 def _transformer(estimator: Any) -> Any:
-    """Return the estimator that is trained by epochs: the whole or a part of it, or None."""
+    """Return the part that is trained by epochs, or None."""
     return getattr(estimator, "transformer_", estimator)
 
 
@@ -332,7 +324,7 @@ def _count(modules: list[Any]) -> int:
 def padded_array(
     estimator: Any, X: Any, times: Any, *, most: int | None = None
 ) -> npt.NDArray[Any]:
-    """Return series as one array [n, C, L], shorter ones padded with NaN; of many the first."""
+    """Return the first series as an array [n, C, L], padded with NaN."""
     series = to_source(X, times, index=estimator.timestamps == "index")
     if most is None:
         most = max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)

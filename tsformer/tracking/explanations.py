@@ -1,4 +1,4 @@
-"""Explanations of some series of each class, as pictures of a run."""
+"""Explanations of test series as pictures of a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ __all__ = ["log_explanations"]
 def log_explanations(
     run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_class: int, times: Any = None
 ) -> None:
-    """Draw the first series of each class, coloured by what speaks for the predicted class.
-
-    They are ``explanations/LABEL/NUMBER.png``. An estimator without explanations has none.
-    """
+    """Draw the first series of each class as ``explanations/LABEL/NUMBER.png``."""
     if n_per_class < 1 or not hasattr(estimator, "explain"):
         return
     series, labels = estimator._read(X, times, reset=False), np.asarray(y)
