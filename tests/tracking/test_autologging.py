@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import warnings
@@ -24,7 +23,7 @@ from tsformer import (
     TSTransformerEncoder,
     TSTransformerRegressor,
 )
-from tsformer.tracking import MLflowTracker, RunStore, prepare_store
+from tsformer.tracking import MLflowTracker, prepare_store
 from tsformer.tracking.register import load_registered
 from tsformer.training import Callback, TrainingState
 
@@ -457,7 +456,7 @@ def test_the_numbers_of_a_fit_need_no_heavy_import(tmp_path: Path) -> None:
         "X = np.random.default_rng(0).normal(size=(8, 1, 20))\n"
         "fit = tsformer.TSTransformerClassifier(d_model=8, n_heads=2, n_layers=1, max_epochs=1)\n"
         "fit.fit(X, [0, 1] * 4)\n"
-        "print(sorted({'matplotlib', 'skops', 'PIL.Image', 'dask'} & set(sys.modules)))\n"
+        "print(sorted({'matplotlib', 'PIL.Image', 'dask'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -474,26 +473,3 @@ def test_without_mlflow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match=r'pip install "tsformer\[tracking\]"'):
         tsformer.autolog()
-
-
-@pytest.mark.slow
-def test_a_script_in_an_empty_folder(tmp_path: Path) -> None:
-    code = (
-        "import tsformer; tsformer.autolog(pictures=False)\n"
-        "X, y = tsformer.load_dataset('ItalyPowerDemand', 'train')\n"
-        "tsformer.TSTransformerClassifier(max_epochs=1, d_model=8, n_heads=2).fit(X, y)\n"
-    )
-    unset = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME")
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    store = RunStore(f"sqlite:///{tmp_path / 'mlflow.db'}", "1")
-    (run,) = store.runs("FINISHED")
-    assert "train/accuracy" in run.data.metrics

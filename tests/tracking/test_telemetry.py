@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-pytest.importorskip("skops.io", reason='needs the extra "tracking"')
 
 #: MLflow's telemetry is off where one of these is set, as it is in tests and on CI servers.
 TESTING = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS", "JENKINS_URL", "DO_NOT_TRACK")

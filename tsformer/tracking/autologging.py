@@ -78,7 +78,7 @@ def autolog(
     log_input_examples : bool, default=True
         Whether to store two of the training series with it.
     log_model_signatures : bool, default=True
-        Whether the stored model says what it takes.
+        Whether the stored model has a signature.
     log_datasets : bool, default=True
         Whether to log training and validation data by name, shape and digest; not their values.
     disable : bool, default=False
@@ -147,7 +147,7 @@ def _observe(fit: Fit) -> Iterator[None]:
         try:
             if not (settings.exclusive and user_run_is_active()):
                 log = _FitLog(fit, settings, stack)
-        except Exception as error:  # tracking never fails what is tracked
+        except Exception as error:  # tracking never fails a fit
             warn(f"this fit is not tracked {reason(error)}")
         yield
         if log is not None:
@@ -205,7 +205,7 @@ class _FitLog:
             return
         try:
             log()
-        except Exception as error:  # tracking never fails what is tracked
+        except Exception as error:  # tracking never fails a fit
             self.run.miss(what, error)
 
     def _course(self, seconds: float) -> None:

@@ -1,15 +1,11 @@
-"""Where a fit is tracked: one rule, which follows what the user has told MLflow.
+"""The run of a fit, by the first rule that applies.
 
-1. What is asked for explicitly, an address or an experiment, is where a new run is made.
-2. Else, in a tracked search, the run of the search's task gets the numbers.
-3. Else, if MLflow has an active run, it gets the numbers of the first fit in it; each further one
-   gets a run nested in it.
-4. Else a new run is made, in the experiment of ``mlflow.set_experiment``, or else of the variables
-   ``MLFLOW_EXPERIMENT_ID`` and ``MLFLOW_EXPERIMENT_NAME``, or else "tsformer"; and in the store of
-   ``mlflow.set_tracking_uri``, or else of the variable ``MLFLOW_TRACKING_URI``, or else in
-   ``mlflow.db`` in the working folder.
-
-MLflow's two functions set the variables, so that processes that are started later inherit them.
+1. The user passes an address or an experiment: a new run there.
+2. Inside a tracked search: a run nested in the search's run.
+3. MLflow has an active run: that run for the first fit, then runs nested in it.
+4. A new run, in the experiment of ``mlflow.set_experiment``, ``MLFLOW_EXPERIMENT_ID`` or
+   ``MLFLOW_EXPERIMENT_NAME``, else "tsformer", and in the store of ``mlflow.set_tracking_uri`` or
+   ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the working folder.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ DEFAULT_EXPERIMENT = "tsformer"
 
 @dataclass
 class Enclosing:
-    """A run that tracked work happens in."""
+    """The run around tracked work; a free run is taken by the first fit."""
 
     store: RunStore
     run: TrackedRun
@@ -55,7 +51,7 @@ class Enclosing:
 
 
 _enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
-# Ids of the runs that `activated` has made MLflow's active run.
+# Ids of runs that `activated` made MLflow's active run.
 _made_active: set[str] = set()
 # Two threads must not both find an active run free.
 _taking = threading.Lock()
@@ -63,7 +59,7 @@ _taking = threading.Lock()
 
 @contextmanager
 def within(enclosing: Enclosing) -> Iterator[Enclosing]:
-    """Let what is tracked inside the block, in this thread, go into this run."""
+    """Track fits of this thread in this run inside the block."""
     token = _enclosing.set(enclosing)
     try:
         yield enclosing
@@ -72,19 +68,19 @@ def within(enclosing: Enclosing) -> Iterator[Enclosing]:
 
 
 def current() -> Enclosing | None:
-    """Return the innermost run that `within` has set in this thread."""
+    """Return the innermost run of `within` in this thread."""
     return _enclosing.get()
 
 
 def user_run_is_active() -> bool:
-    """Return whether MLflow has an active run in this thread that tsformer has not made."""
+    """Return whether the user started a run in this thread."""
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
     active = mlflow.active_run()
     return active is not None and active.info.run_id not in _made_active
 
 
 def context_store(tracking_uri: str | None = None, experiment: str | None = None) -> RunStore:
-    """Return the experiment for a new run, by part 4 of the rule; make it if it is missing."""
+    """Return the experiment of rule 4, created if missing."""
     experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")  # mlflow.set_experiment sets it
     elsewhere = tracking_uri is not None and resolve_uri(tracking_uri) != resolve_uri()
     if experiment is None and experiment_id and not elsewhere:
@@ -104,7 +100,7 @@ def start_run(
     tags: Mapping[str, str] | None = None,
     flush_seconds: float = 5.0,
 ) -> tuple[RunStore | None, TrackedRun]:
-    """Return the run that the rule of this module gives, a new one or one that is there.
+    """Return the run by the rules of this module.
 
     If the store fails, a warning is issued, and the run records nothing.
     """
@@ -118,7 +114,7 @@ def start_run(
             if mlflow.active_run() is not None:
                 return _take_active(mlflow, name, settings)
         store = context_store(tracking_uri, experiment)
-    except Exception as error:  # tracking never fails what is tracked
+    except Exception as error:  # tracking never fails a fit
         warn_untracked(f"this {kind}", error)
         return None, TrackedRun(None, "")
     return store, store.start(name, **settings)
@@ -126,13 +122,13 @@ def start_run(
 
 def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -> TrackedRun:
     if enclosing.run.lost:
-        return TrackedRun(None, "")  # of which there was a warning
+        return TrackedRun(None, "")  # already reported
     if not enclosing.free:
         settings |= {"kind": enclosing.kind or settings["kind"]}
         name = " ".join(filter(None, (enclosing.label, name)))
         return enclosing.store.start(name, parent=enclosing.run, **settings)
     enclosing.free = False
-    settings |= {"kind": ""}  # it stays what it is to whoever made it
+    settings |= {"kind": ""}  # keeps the kind
     enclosing.taker = enclosing.store.borrow(enclosing.run.run_id, **settings)
     return enclosing.taker
 
@@ -148,7 +144,7 @@ def _take_active(mlflow: Any, name: str, settings: dict[str, Any]) -> tuple[RunS
 
 
 def _uri_of(mlflow: Any) -> str:
-    """Return the address of the store that MLflow itself writes to."""
+    """Return the address of MLflow's own store."""
     uri: str = mlflow.get_tracking_uri()
     return resolve_uri(uri) if uri.startswith(SQLITE) else uri
 
@@ -157,9 +153,8 @@ def _uri_of(mlflow: Any) -> str:
 def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
     """Make a new run MLflow's active run inside the block, as MLflow's own flavours do.
 
-    ``mlflow.log_metric`` of a callback then writes to it, and ``mlflow.last_active_run()`` returns
-    it afterwards. A run that was there before stays as it is, and so does one in another store
-    than MLflow's own.
+    ``mlflow.log_metric`` of a callback writes to it, and ``mlflow.last_active_run()`` returns it
+    afterwards. Borrowed runs and runs of another store are left alone.
     """
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
     if store is None or run.borrowed or run.lost or store.uri != _uri_of(mlflow):
@@ -167,7 +162,7 @@ def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
         return
     try:
         mlflow.start_run(run_id=run.run_id, nested=True)
-    except Exception as error:  # the run itself is there: it is written to by its id
+    except Exception as error:  # the run is written to by its id
         warn_untracked("MLflow's active run", error)
         yield
         return
@@ -180,6 +175,6 @@ def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
         if active is not None and active.info.run_id == run.run_id:
             try:
                 mlflow.end_run(run.status or "KILLED")
-            except Exception as error:  # tracking never fails what is tracked
+            except Exception as error:  # tracking never fails a fit
                 if not run.lost:
                     warn_untracked("MLflow's active run", error)

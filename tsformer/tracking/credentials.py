@@ -13,7 +13,7 @@ _QUERY = re.compile(r"(?<=\S)\?(?=\w)[^\s'\")]*")
 
 
 def without_credentials(uri: str) -> str:
-    """Return an address of a store without user, password and what follows a question mark.
+    """Return the address of a store without user, password and query.
 
     Examples
     --------

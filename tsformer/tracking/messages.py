@@ -31,7 +31,7 @@ def warn(message: str, stacklevel: int = 2) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Return the error's message, cut where HTTP libraries start to quote each other."""
+    """Return the first line of the error's message, without passwords."""
     message = masked(str(error).partition("\n")[0])
     return f"({type(error).__name__}: {message[:200]})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -11,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from tsformer.plots import plot_relevance
 from tsformer.tracking.autologging import log_scores, padded_array, use
 from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.credentials import without_credentials
-from tsformer.tracking.explanations import log_explanations
 from tsformer.tracking.locks import SQLITE
-from tsformer.tracking.messages import reason, warn, warn_untracked
+from tsformer.tracking.messages import warn, warn_untracked
 from tsformer.tracking.parameters import name_of, parameters_of
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import Settings, current_settings
@@ -53,22 +54,22 @@ def tracked_fit(
     experiment: str | None = None,
     run_name: str | None = None,
 ) -> Iterator[ModelRun]:
-    """Track the fit that happens in the block, as `tsformer.autolog` does.
+    """Track the fit in the block, as `tsformer.autolog` does.
 
-    The estimator then knows its run, which `save` keeps. If the store fails, one warning is
+    The estimator keeps the run's address, also when saved. If the store fails, one warning is
     issued, and the fit is not tracked.
     """
     name = run_name or f"{name_of(estimator)} on {dataset}"
     store, run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
     model_run = ModelRun(store, run)
-    if store is None or run.lost:  # of which there was a warning
+    if store is None or run.lost:  # already reported
         yield model_run
         return
     before = current_settings()
     use(Settings(log_datasets=False, pictures=True))  # one fit, to be looked at
     try:
         with Watchdog(store, run), run:
-            # Now: autologging sends those of a run that it has not made after the fit.
+            # Autologging logs parameters of a borrowed run after the fit.
             run.params({**parameters_of(estimator), "dataset": dataset})
             with within(Enclosing(store, run, free=True)) as enclosing:
                 yield model_run
@@ -93,12 +94,10 @@ def track_evaluation(
     run_name: str | None = None,
     explanations: int = 0,
 ) -> ModelRun:
-    """Add the scores on test data, and the data by name and digest, to the run of the model.
+    """Add test scores, and the data by name and digest, to the run of the model's fit.
 
-    That is the run that its fit was tracked in, if that is in the store in use, or in a SQLite file
-    of this machine: a model may come from a stranger, and must not say which server is sent what.
-    Else, and with an experiment or a name, a new run is made. If the store fails, or the scores
-    cannot be computed, a warning is issued.
+    The run must be in the store in use or in a local SQLite file: a stranger's model must not
+    choose a server. Else, and with an experiment or a name, a new run is made. Failures warn.
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:
@@ -116,12 +115,12 @@ def track_evaluation(
     with own.run as run:
         try:
             log_scores(run, "test", estimator, X, y, None, pictures=True)
-        except Exception as error:  # tracking never fails what is tracked
-            warn(f"the scores could not be tracked {reason(error)}")
+        except Exception as error:  # tracking never fails a fit
+            run.miss("the scores", error)
         try:
-            log_explanations(run, estimator, X, y, explanations)
-        except Exception as error:  # tracking never fails what is tracked
-            warn(f"the explanations could not be tracked {reason(error)}")
+            _log_explanations(run, estimator, X, y, explanations)
+        except Exception as error:  # tracking never fails a fit
+            run.miss("the explanations", error)
         _log_data(run, "test", estimator, X, y, dataset, loader)
     return own
 
@@ -133,12 +132,36 @@ def _log_data(
         series = padded_array(estimator, X, None)
         targets = None if y is None else np.asarray(y)[: len(series)]
         run.dataset(series, targets, name=name, context=context, loader=loader)
-    except Exception as error:  # tracking never fails what is tracked
-        warn(f"the data could not be tracked {reason(error)}")
+    except Exception as error:  # tracking never fails a fit
+        run.miss("the data", error)
+
+
+def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_class: int) -> None:
+    """Draw the first series of each class as ``explanations/LABEL/NUMBER.png``."""
+    if n_per_class < 1 or not hasattr(estimator, "explain"):
+        return
+    series, labels = estimator._read(X, None, reset=False), np.asarray(y)
+    for label in np.unique(labels):
+        for row in np.flatnonzero(labels == label)[:n_per_class].tolist():
+            alone = series.take(np.arange(len(series)) == row)
+
+            def draw(alone: Any = alone, row: int = row, label: Any = label) -> Any:
+                length = int(alone.lengths[0])
+                predicted = estimator.predict(alone)[0]
+                return plot_relevance(
+                    alone.values[0, :length].T,
+                    estimator.explain(alone)[0],
+                    times=None if alone.times is None else alone.times[0, :length],
+                    channels=alone.channels,
+                    title=f"series {row}, labelled {label}: why {predicted}",
+                )
+
+            folder = re.sub(r"[^\w.-]", "_", str(label))
+            run.figure(draw, f"explanations/{folder}/{row}.png")
 
 
 def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
-    """Return the run that the fit of a model was tracked in, if it is there."""
+    """Return the run of the model's fit, if it exists."""
     kept = getattr(estimator, "tracked_run_", None)
     if kept is None:
         return None
@@ -148,7 +171,7 @@ def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
             return None
         client = RunStore(uri, "").client()
         experiment_id = client.get_run(kept["run_id"]).info.experiment_id
-    except Exception as error:  # tracking never fails what is tracked
+    except Exception as error:  # tracking never fails a fit
         if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
             return None
         warn_untracked("this evaluation", error)
@@ -158,7 +181,7 @@ def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
 
 
 def _store_of(kept: Mapping[str, str], tracking_uri: str | None) -> str | None:
-    """Return the address of the store of a model's run, if it may be written to."""
+    """Return the store of a model's run, if it may be written to."""
     in_use, recorded = resolve_uri(tracking_uri), kept["store"]
     if without_credentials(in_use) == recorded:
         missing = in_use.startswith(SQLITE) and not _has_run(in_use, kept["run_id"])
@@ -174,13 +197,13 @@ def _store_of(kept: Mapping[str, str], tracking_uri: str | None) -> str | None:
 
 
 def _has_run(uri: str, run_id: str) -> bool:
-    """Whether a file is a store that has a run. It is not written to: it may be anything."""
+    """Return whether a SQLite file has a run, without writing to it."""
     path = Path(uri.removeprefix(SQLITE))
     if not path.is_file():
         return False
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             found = database.execute("SELECT 1 FROM runs WHERE run_uuid = ?", (run_id,)).fetchone()
-    except sqlite3.Error:  # no database, or none of MLflow's
+    except sqlite3.Error:  # not a database of MLflow
         return False
     return found is not None

@@ -1,4 +1,4 @@
-"""What is said of an estimator: its encoding, and its parameters by flat names."""
+"""Name, encoding and flat parameters of an estimator."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from tsformer.tracking.tracker import encoding_name
 
 __all__ = ["encoding_of", "name_of", "parameters_of"]
 
-#: Parameters that do not describe what is learned; they are of the running program.
 _NOT_LOGGED = ("callbacks", "verbose")
 
 
 def encoding_of(estimator: Any) -> str:
-    """Return the name of the encoding of an estimator, "" if it has none."""
+    """Return the name of the encoding, or ""."""
     own = estimator.get_params(deep=False)
     if "transformer_params" in own:
         given = own["transformer_params"]
@@ -25,12 +24,12 @@ def encoding_of(estimator: Any) -> str:
 
 
 def name_of(estimator: Any) -> str:
-    """Return what a run of an estimator is called: its encoding, or else its class."""
+    """Return the name of a run: the encoding, or else the class."""
     return encoding_of(estimator) or type(estimator).__name__
 
 
 def parameters_of(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator; those in a dict are named ``outer.inner``."""
+    """Return the parameters; entries of a dict are named ``outer.inner``."""
     encoding = encoding_of(estimator)
     flat: dict[str, Any] = {"estimator": type(estimator).__name__}
     flat |= {"encoding": encoding} if encoding else {}

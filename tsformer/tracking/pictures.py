@@ -1,4 +1,4 @@
-"""Pictures that one run has from another."""
+"""Copies of pictures between runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _COPIED_FROM = "tsformer.picture_of"
 
 
 def copy_picture(run: TrackedRun, source: str) -> None:
-    """Copy the picture of the encoding from the run of a fit; if it has none, do nothing."""
+    """Copy the picture of the encoding, if there is one, from another run."""
     if run.client is None or run.lost or not source:
         return
     try:
         if run.client.get_run(run.run_id).data.tags.get(_COPIED_FROM) == source:
-            return  # already there: another one would be added, not replace it
+            return  # MLflow would add another
         if not any(each.path == "encoding.png" for each in run.client.list_artifacts(source)):
             return
         with tempfile.TemporaryDirectory() as folder:
@@ -29,7 +29,7 @@ def copy_picture(run: TrackedRun, source: str) -> None:
             with image.open(path) as picture:
                 run.image(picture.convert("RGB"), "encoding")
             run.client.log_artifact(run.run_id, str(path))
-    except Exception as error:  # a figure must never fail what it shows
+    except Exception as error:  # tracking never fails a fit
         warn(f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}")
     else:
         run.tags({_COPIED_FROM: source})

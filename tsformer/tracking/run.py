@@ -1,4 +1,4 @@
-"""TrackedRun: one MLflow run, written to without failing or slowing what it tracks."""
+"""TrackedRun: a run of MLflow whose failures never fail the tracked work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING_TAG", "TAG_LENGTH", "RunEnded", "TrackedRun"]
 
-# MLflow's limits for one log_batch call and for the length of a value.
+# MLflow's limits of one call and of values.
 _AT_ONCE = {"metrics": 1000, "params": 100, "tags": 100}
 _PARAM_LENGTH = 6000
 _NAME_LENGTH = 250
@@ -32,27 +32,24 @@ TAG_LENGTH = 5000
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 #: The tag of an incomplete run.
 MISSING_TAG = "tsformer.missing"
-# Two pictures of this width fit beside each other into a window of 2,000 pixels.
+# Pixels: two such pictures fit side by side into a window of 2,000.
 _IMAGE_SIZE = 600
 
 
 class RunEnded(Exception):
-    """Somebody else ended the run: what it tracks must stop, and its result is discarded."""
+    """Another process ended the run: stop the work and discard its result."""
 
 
 class TrackedRun:
-    """One MLflow run, addressed by its id; mlflow's global "active run" is never touched.
+    """One run of MLflow, addressed by its id; MLflow's "active run" is never touched.
 
-    Metrics are buffered and sent in batches, at most every `flush_seconds` and rarely enough that
-    sending takes no more than about 2 % of the time. The tracked work never fails. A name or file
-    that MLflow refuses costs one warning and is listed in the tag ``tsformer.missing``. If the
-    store fails, one warning is issued and nothing more is sent. Such a run is never FINISHED: if
-    the store is back at the end, the run is KILLED, else it stays RUNNING until its work is
-    repeated.
+    Metrics are sent in batches, at most every `flush_seconds`, in about 2 % of the time. A name or
+    file that MLflow refuses costs a warning and is listed in the tag ``tsformer.missing``. If the
+    store fails, one warning is issued and nothing more is sent. Such a run is not FINISHED: it is
+    KILLED if the store is back at the end, else it stays RUNNING.
 
-    As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED with the error's
-    message in the tag ``tsformer.error`` and its traceback in ``error.txt``; RunEnded leaves the
-    run as it is. Exceptions propagate.
+    As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED with the tag
+    ``tsformer.error`` and the traceback in ``error.txt``. RunEnded leaves the run as it is.
 
     Parameters
     ----------
@@ -63,17 +60,17 @@ class TrackedRun:
     flush_seconds : float, default=5.0
         Minimum time between two batches of metrics.
     started : int, optional
-        When the run began, in milliseconds since 1970; now by default.
+        Start of the run in milliseconds since 1970; now by default.
     borrowed : bool, default=False
-        Whether somebody else ends the run. Its parameters are then sent at the end, and one that
-        the run has already, with another value, is named ``tsformer.NAME``.
+        Whether the caller's own code ends the run. Parameters are then sent at the end, and named
+        ``tsformer.NAME`` if the run has another value.
 
     Attributes
     ----------
     lost : bool
         Whether the store failed.
     status : str or None
-        What the run, or the part of it that is written here, has ended with.
+        The status at the end.
     """
 
     def __init__(
@@ -129,7 +126,7 @@ class TrackedRun:
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""
         texts = {self._param_names(n): storable(v, _PARAM_LENGTH) for n, v in values.items()}
-        if self.borrowed:  # who owns the run may be about to write the same names
+        if self.borrowed:  # its owner may still log the same names
             self._late_params |= texts
         else:
             self._send_params(texts)
@@ -179,16 +176,12 @@ class TrackedRun:
     def figure(
         self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = _IMAGE_SIZE
     ) -> None:
-        """Log the figure that `draw` returns. If it cannot be drawn, warn and continue.
-
-        With `key` it also appears under that name in the image grids of the MLflow UI, in which it
-        has at most `size` pixels to a side.
-        """
+        """Log the figure that `draw` returns, with `key` in the image grids of the UI too."""
         if self.lost:
             return
         try:
             pixels = _pixels(draw())
-        except Exception as error:  # a figure must never fail the fit it shows
+        except Exception as error:  # tracking never fails a fit
             self.miss(path, error)
             return
         self._send_artifact(path, "log_image", pixels, artifact_file=path)
@@ -196,15 +189,12 @@ class TrackedRun:
             self.image(pixels, key, size=size)
 
     def image(self, picture: Any, key: str, *, size: int = _IMAGE_SIZE) -> None:
-        """Log an image, an array or a Pillow image, for the image grids of the MLflow UI.
-
-        In a grid it has at most `size` pixels to a side, and its own size when clicked on.
-        """
+        """Log an array or Pillow image for the image grids, at most `size` pixels wide there."""
         images = require("PIL.Image", extra="plots", purpose="images in MLflow")
         picture = images.fromarray(picture) if isinstance(picture, np.ndarray) else picture.copy()
         small = picture.copy()
         small.thumbnail((size, size))
-        # MLflow shows a copy in grids that it resizes to 256 pixels, too few to read a word.
+        # MLflow resizes pictures of grids to 256 pixels, too few to read a word.
         picture.resize = lambda *args, **kwargs: small
         self._send_artifact(key, "log_image", picture, key=key, step=0, synchronous=True)
 
@@ -217,10 +207,9 @@ class TrackedRun:
         context: str,
         loader: str = "",
     ) -> None:
-        """Log which data were used, by name, shape and digest.
+        """Log name, shape and digest of "train", "validation" or "test" data.
 
-        `context` is "train", "validation" or "test"; `loader` is the expression that loads the
-        data again, by default that of the official split.
+        `loader` is the expression that loads them, by default a call of `load_dataset`.
         """
         data = require("mlflow.data", extra="tracking", purpose="tracking")
         sources = require("mlflow.data.code_dataset_source", extra="tracking", purpose="tracking")
@@ -251,7 +240,7 @@ class TrackedRun:
     def end(self, status: str) -> None:
         """Flush and end the run with status "FINISHED", "FAILED" or "KILLED".
 
-        A borrowed run goes on; that its part was not finished is in the tag ``tsformer.status``.
+        A borrowed run goes on, with any other status than FINISHED in the tag ``tsformer.status``.
         """
         self.flush()
         if self.borrowed:
@@ -291,12 +280,12 @@ class TrackedRun:
             return
 
     def _renamed(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return what the run does not have yet, under names that are free."""
+        """Return parameters that the run lacks, under free names."""
         if self.client is None or self.lost:
             return {}
         try:
             there = self.client.get_run(self.run_id).data.params
-        except Exception as error:  # tracking never fails what is tracked
+        except Exception as error:  # tracking never fails a fit
             self._lose(error)
             return {}
         named = {(f"tsformer.{k}" if k in there else k): v for k, v in texts.items()}
@@ -308,7 +297,7 @@ class TrackedRun:
         }
 
     def _now(self) -> int:
-        """Return milliseconds since 1970, which do not go back if the system's clock does."""
+        """Return milliseconds since 1970, monotonic."""
         passed = int(1000 * (time.monotonic() - self._begun))
         return max(self._started + passed, int(time.time() * 1000))
 
@@ -327,7 +316,7 @@ class TrackedRun:
                 self._send_batches(kind, [entity])
 
     def _send_artifact(self, path: str, method: str, *args: Any, **kwargs: Any) -> None:
-        """Log a file; after a failure that is not the file's own, log no further one."""
+        """Log a file; after a failure of the artifact store skip further files."""
         if self.lost:
             return
         if self._no_artifacts:
@@ -335,20 +324,19 @@ class TrackedRun:
             return
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
-        except Exception as error:  # tracking never fails what is tracked
+        except Exception as error:  # tracking never fails a fit
             self._no_artifacts = not _refused(error)
             if self._writable(error):
                 self.miss(path, error)
 
     def _send(self, method: str, *args: Any, again: bool = True, **kwargs: Any) -> Exception | None:
-        """Call the client; return the error with which MLflow refuses the arguments."""
+        """Call the client; return the error if MLflow refuses the arguments."""
         if self.lost:
             return None
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
-        except Exception as error:  # tracking never fails what is tracked
-            # Of two processes that are the first to write a data set, or a parameter or a tag of
-            # the same run, the database refuses one; a moment later it is known.
+        except Exception as error:  # tracking never fails a fit
+            # Two processes inserted the same row at once; now it exists.
             if again and re.search("unique|duplicate|integrity", str(error), re.IGNORECASE):
                 return self._send(method, *args, again=False, **kwargs)
             if _refused(error) and self._writable(error):
@@ -357,11 +345,11 @@ class TrackedRun:
         return None
 
     def _writable(self, error: Exception) -> bool:
-        """Tell whether the store still has the run; stop tracking if not."""
+        """Return whether the store still has the run; else stop tracking."""
         client: Any = self.client
         try:
             active = client.get_run(self.run_id).info.lifecycle_stage == "active"
-        except Exception:  # `error` is the first sign of it
+        except Exception:  # `error` is reported
             active = False
         if not active:
             self._lose(error)
@@ -375,7 +363,7 @@ class TrackedRun:
 
 
 def _refused(error: Exception) -> bool:
-    """Tell an argument that MLflow refuses from a store that fails."""
+    """Return whether MLflow refuses an argument; else the store failed."""
     return isinstance(error, UnicodeError) or getattr(error, "error_code", "") in _REFUSALS
 
 
@@ -388,7 +376,7 @@ def _pixels(figure: Figure) -> np.ndarray:
 
 
 def _dense(X: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-    """Return one array of all series, padding shorter ones with NaN."""
+    """Return one array, shorter series padded with NaN."""
     if isinstance(X, np.ndarray):
         return X
     longest = max(series.shape[-1] for series in X)

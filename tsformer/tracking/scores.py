@@ -1,4 +1,4 @@
-"""The scores of a fitted estimator on some data, as they are tracked."""
+"""Scores of a fitted estimator."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = [
 
 
 def main_score(estimator: Any) -> str:
-    """Return the name of what `estimator.score` computes."""
+    """Return the name of the score of `estimator.score`."""
     return "accuracy" if is_classifier(estimator) else "r2"
 
 
 def scored(
     estimator: Any, X: Any, y: npt.ArrayLike, times: Any = None
 ) -> tuple[dict[str, float], npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """Return the scores of a fitted estimator by name, what it predicts, and its probabilities.
+    """Return scores by name, predictions, and the probabilities of a classifier.
 
     Parameters
     ----------
@@ -61,9 +61,7 @@ def scored(
 def classification_scores(
     y: npt.NDArray[Any], probabilities: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> dict[str, float]:
-    """Return what says how good probabilities [n, K] are, and the labels that they give.
-
-    Accuracy, balanced accuracy, macro F1, log loss, Brier score, and expected calibration error.
+    """Return label scores, log loss, Brier score and calibration error of probabilities.
 
     Parameters
     ----------
@@ -92,7 +90,7 @@ def classification_scores(
 
 
 def label_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
-    """Return what says how good predicted labels (n,) are: accuracy, also balanced, and macro F1.
+    """Return accuracy, balanced accuracy and macro F1 of predicted labels (n,).
 
     Examples
     --------
@@ -101,7 +99,7 @@ def label_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, 
     """
     return {
         "accuracy": float(accuracy_score(y, predicted)),
-        # Not scikit-learn's, which warns of predicted classes that are not in `y`.
+        # scikit-learn's warns of predicted classes that are not in `y`.
         "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
         "f1_macro": float(f1_score(y, predicted, average="macro")),
     }

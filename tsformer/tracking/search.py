@@ -1,7 +1,7 @@
 """Searches and cross-validations of scikit-learn: a run each, with a nested run per candidate.
 
-They are logged at their end, from ``cv_results_``, as MLflow's own flavour does. The refit has a
-run of its own; the fits of folds have none, so that any ``n_jobs`` gives the same runs.
+They are logged at their end from ``cv_results_``, as MLflow's own flavour does. The refit has a
+run. Fits of folds have none: any ``n_jobs`` gives the same runs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _running: ContextVar[_Running | None] = ContextVar("running search", default=Non
 
 
 def hides_fits() -> bool:
-    """Return whether fits are those of folds: scikit-learn sets `best_params_` before the refit."""
+    """Return whether fits are fits of folds: `best_params_` is set before the refit."""
     running = _running.get()
     if running is None:
         return False
@@ -178,7 +178,7 @@ def _attempt(run: TrackedRun, log: Callable[[], None]) -> None:
         return
     try:
         log()
-    except Exception as error:  # tracking never fails what is tracked
+    except Exception as error:  # tracking never fails a fit
         run.miss("the results of the search", error)
 
 

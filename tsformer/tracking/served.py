@@ -1,4 +1,4 @@
-"""What a registered model is asked and answers, the same over HTTP as from `mlflow.pyfunc`."""
+"""Input and output of a registered model, over HTTP and from `mlflow.pyfunc`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
 
-#: What a model answers with: the table of `ServedModel.predict`, labels, or probabilities.
+#: Answers of a model: a table, labels, or probabilities.
 OUTPUTS = ("table", "predict", "predict_proba")
 
 _SERIES, _TIMES = "series", "times"
@@ -76,8 +76,7 @@ class ServedModel:
 def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
     """Return MLflow's signature of the model, for one of `OUTPUTS`.
 
-    The type of ``series`` is "any": MLflow's arrays refuse whole numbers for floating-point ones,
-    and its tensors unequal lengths. `describe_input` says what it is.
+    The type of ``series`` is "any": MLflow's arrays refuse integers, its tensors unequal lengths.
     """
     types = require("mlflow.types", extra="tracking", purpose="registering a model")
     schema = require("mlflow.types.schema", extra="tracking", purpose="registering a model")
@@ -100,7 +99,7 @@ def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
 
 
 def example_table(estimator: SeriesReader, X: Any) -> pd.DataFrame | None:
-    """Return series as a table that can be written as JSON; None if columns are missing."""
+    """Return series as a JSON table; None if columns are missing."""
     table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
     if not set(_columns(estimator)) <= set(table):
         return None
@@ -109,14 +108,14 @@ def example_table(estimator: SeriesReader, X: Any) -> pd.DataFrame | None:
 
 
 def _as_json(values: npt.NDArray[np.float64]) -> Any:
-    """Return nested lists, with None for NaN, which JSON does not have."""
+    """Return nested lists, with None for NaN."""
     plain = values.astype(object)
     plain[np.isnan(values)] = None
     return plain.tolist()
 
 
 def describe_input(estimator: SeriesReader) -> str:
-    """Return in words what the columns of the input hold."""
+    """Describe the columns of the input."""
     text = (
         f"`{_SERIES}`: one series per row, {_lists(estimator.n_channels_)}; series may differ in "
         "length, and null or NaN is a missing value."
@@ -158,5 +157,5 @@ def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
 
 
 def _times(cell: Sequence[Any], row: int) -> pd.Index:
-    """Return the times of one series, those in ISO 8601 text as dates."""
+    """Return the times of one series, ISO 8601 text as dates."""
     return ordered_times(list(cell), f"times of series {row}")

@@ -1,4 +1,4 @@
-"""The MLflow UI on this machine: the experiment it shows, and the command that starts it."""
+"""The MLflow UI on this machine: experiment, pages and command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ while os.getppid() == server:
 
 
 def announce(port: int, text: str) -> None:
-    """Print a text once the server answers that is to replace this process."""
+    """Print a text once the server that replaces this process answers."""
     words = [sys.executable, "-S", "-c", _ANNOUNCE, str(port), str(os.getpid()), text]
     subprocess.Popen(words, stdin=subprocess.DEVNULL)
 

@@ -1,4 +1,4 @@
-"""The command line that a run is of, as MLflow's pages show it."""
+"""The command line of a run, as MLflow shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 2000
 
 
 def command_line(argv: Sequence[str] | None = None) -> str:
-    """Return the command line of a process, without folders of the program and without passwords.
+    """Return the command line of a process, without passwords.
 
     Examples
     --------
@@ -27,17 +27,14 @@ def command_line(argv: Sequence[str] | None = None) -> str:
     argv = sys.argv if argv is None else argv
     path = PurePath(argv[0] if argv else "")
     program = path.parent.name if path.name == "__main__.py" else path.name
-    if program == "ipykernel_launcher.py":  # its arguments are of no use to anyone
+    if program == "ipykernel_launcher.py":
         return "notebook"
-    words = [program or "python", *map(masked, argv[1:])]  # everybody who sees runs sees them
+    words = [program or "python", *map(masked, argv[1:])]
     return shlex.join(words)[:_LONGEST]
 
 
 def source_tags(command: str) -> dict[str, str]:
-    """Return the tags of a run that say where it came from.
-
-    MLflow's pages show what follows the last slash of a source: the program, therefore, and the
-    subcommand of `tsformer`; the whole command is a tag of its own, and in the description.
+    """Return the tags of a run's source: the program, and the whole command.
 
     Examples
     --------

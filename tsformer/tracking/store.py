@@ -125,8 +125,7 @@ class RunStore:
     experiment_id : str
         Id of the experiment.
     command : str, optional
-        The command line that the runs are of; by default that of this process. A worker's copy has
-        that of the process that started it.
+        The command line of the runs; by default of this process. Copies in workers keep it.
     """
 
     uri: str
@@ -159,7 +158,7 @@ class RunStore:
                 return found
 
     def has(self, run_id: str) -> bool:
-        """Return whether there is such a run."""
+        """Return whether the store has a run."""
         exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
         try:
             _client(self.uri).get_run(run_id)
@@ -223,8 +222,8 @@ class RunStore:
         name : str
             Name shown in MLflow.
         kind : str
-            "fit", "encoding" (summary of its fits), "value" (of those of a search that have it),
-            "model", "search" or "study"; tag ``tsformer.kind``.
+            "fit", "encoding" (summary of its fits), "model", "search" or "study"; tag
+            ``tsformer.kind``.
         key : str, optional
             Identifies the work; tag ``tsformer.key``.
         parent : TrackedRun, optional
@@ -259,7 +258,7 @@ class RunStore:
                     client.set_tag(info.run_id, tag, value)
             else:
                 info = client.create_run(self.experiment_id, tags=everything, run_name=name).info
-        except Exception as error:  # tracking never fails what is tracked
+        except Exception as error:  # tracking never fails a fit
             warn_untracked(name, error)
             return TrackedRun(None, "")
         return TrackedRun(
@@ -290,17 +289,7 @@ class RunStore:
         tags: Mapping[str, str] | None = None,
         flush_seconds: float = 5.0,
     ) -> TrackedRun:
-        """Return somebody else's run, to be written to and not to be ended.
-
-        Parameters
-        ----------
-        run_id : str
-            Id of the run.
-        kind : str
-            As in `start`; "" leaves what it is.
-        tags, flush_seconds
-            As in `start`.
-        """
+        """Return the user's own run, to be written to and not ended; kind "" keeps its kind."""
         run = TrackedRun(self.client(), run_id, flush_seconds=flush_seconds, borrowed=True)
         run.tags({**_tags(kind), **(tags or {})})
         return run
@@ -316,7 +305,7 @@ class RunStore:
         return f"{page}&viewStateShareKey={view}&workflowType=machine_learning"
 
     def _note(self, parent: TrackedRun | None) -> str:
-        """Return the description of a run: the command, and where it belongs."""
+        """Return the description of a run: command and study."""
         made = f"Made by `{self.command}`."
         if parent is None or not parent.run_id:
             return made
@@ -337,7 +326,7 @@ class RunStore:
 
 
 def _tags(kind: str) -> dict[str, str]:
-    """Return the tags of every run that is written to."""
+    """Return the tags of every run."""
     return {
         **({"tsformer.kind": kind} if kind else {}),
         "tsformer.version": tsformer.__version__,
@@ -347,16 +336,16 @@ def _tags(kind: str) -> dict[str, str]:
 
 
 def _kill(client: MlflowClient, run: Run) -> None:
-    """Mark a run KILLED now; if the system's clock went back since it began, when it began."""
+    """Mark a run KILLED, at its start if the clock went back."""
     end_time = max(run.info.start_time, int(time.time() * 1000))
     client.set_terminated(run.info.run_id, "KILLED", end_time=end_time)
 
 
 def _client(uri: str) -> Any:
-    # With MLflow's defaults an unreachable server blocks a call for four minutes.
+    # MLflow's defaults wait four minutes for an unreachable server.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    # MLflow would print two lines per run to standard output, through a progress bar.
+    # MLflow would print two lines per run.
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     return _cached_client(uri)
 

@@ -31,8 +31,8 @@ class MLflowTracker(Callback):
     ``encoding.png``, the encoding before and after training.
 
     `tsformer.autolog` adds a tracker to every fit. Pass one to `tsformer.training.train` for a
-    module of your own. Several trainings, such as those of the members of one estimator, follow
-    each other in the run: curves continue; seconds, epochs and parameters add up.
+    module of your own. Several trainings, such as members of an ensemble, follow each other in the
+    run: curves continue; seconds, epochs and parameters add up.
 
     Parameters
     ----------
