@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import sqlite3
-import subprocess
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from cli_process import COMMAND
 
 from tsformer import RandomConvolutionClassifier, load, load_dataset
 from tsformer.cli import main
@@ -327,21 +324,3 @@ def test_a_fit_that_does_not_end_leaves_no_running_run(
     tsformer(*FIT, "--out", "failed", "--run-name", status, exits=2 if status == "FAILED" else 130)
     (run,) = [r for r in runs(folder) if r.info.run_name == status]
     assert run.info.status == status
-
-
-def test_a_fit_that_is_killed_leaves_no_running_run(folder: Path) -> None:
-    forever = ("--max-epochs", "100000", "--out", "killed", "--run-name", "killed")
-    process = subprocess.Popen([*COMMAND, *FIT, *forever], cwd=folder)
-    deadline = time.monotonic() + 200
-    try:
-        while not (named := [r for r in runs(folder) if r.info.run_name == "killed"]):
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.2)
-    finally:
-        process.kill()
-        process.wait()
-    while client(folder).get_run(named[0].info.run_id).info.status == "RUNNING":
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    assert client(folder).get_run(named[0].info.run_id).info.status == "KILLED"

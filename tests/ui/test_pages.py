@@ -104,16 +104,10 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
     bars = card(page, "fit_seconds").locator(".bars .point path")
     expect(bars).to_have_count(3, timeout=PATIENCE)
     assert colors(bars) == OWN_COLORS
-
-
-def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1400, "height": 6000})
-    page.goto(pages["encodings side by side"])
     whole = grid(page, "Each data set: mean and spread over seeds", 1).locator(PICTURE)
     assert width_of(whole) > 800, "the figure of the study, in which words can be read"
     for dataset in ("ItalyPowerDemand", "ArrowHead"):
-        marks = dots(page, f"encoding vs. test/accuracy/{dataset}", 3)
-        assert colors(marks) == OWN_COLORS
+        assert colors(dots(page, f"encoding vs. test/accuracy/{dataset}", 3)) == OWN_COLORS
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -154,24 +148,10 @@ def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str])
     pictured = grid(page, "The encodings, before and after training", 10)
     assert all(width_of(picture) > 300 for picture in pictured.locator(PICTURE).all())
     expect(page.get_by_text("12 matching runs")).to_be_visible(timeout=PATIENCE)
-
-
-def test_the_menu_names_the_views(page: Any, pages: dict[str, str]) -> None:
-    page.goto(pages["encodings side by side"])
-    page.get_by_test_id("saved-views-trigger").click()
-    titles = ("Encodings side by side: sums of encodings", "All fits")
-    for title in titles:
-        expect(page.get_by_text(title, exact=True).last).to_be_visible(timeout=PATIENCE)
-
-
-def test_the_addresses_open_training_runs_not_evaluations(
-    page: Any, pages: dict[str, str], store: Any
-) -> None:
-    for address in pages.values():
-        assert "workflowType=machine_learning" in address
-    page.goto(pages["all fits"])
-    expect(page.get_by_role("link", name="Models", exact=True)).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_text("Evaluation runs", exact=True)).to_have_count(0)
+    page.get_by_test_id("saved-views-trigger").click()
+    for title in ("Encodings side by side: sums of encodings", "All fits"):
+        expect(page.get_by_text(title, exact=True).last).to_be_visible(timeout=PATIENCE)
 
 
 def test_a_run_has_its_command_and_a_link_to_the_study(

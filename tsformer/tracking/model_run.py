@@ -22,7 +22,6 @@ from tsformer.tracking.parameters import name_of, parameters_of
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import Settings, current_settings
 from tsformer.tracking.store import RunStore, resolve_uri
-from tsformer.tracking.watchdog import Watchdog
 
 __all__ = ["ModelRun", "track_evaluation", "tracked_fit"]
 
@@ -68,7 +67,7 @@ def tracked_fit(
     before = current_settings()
     use(Settings(log_datasets=False, pictures=True))  # one fit, to be looked at
     try:
-        with Watchdog(store, run), run:
+        with run:
             # Autologging logs parameters of a borrowed run after the fit.
             run.params({**parameters_of(estimator), "dataset": dataset})
             with within(Enclosing(store, run, free=True)) as enclosing:
