@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,42 +35,6 @@ def test_of_several_runs_of_a_key_the_newest_is_reopened(store: RunStore) -> Non
         assert again.run_id == newest.run_id
         assert not again.ended()
     assert len(store.runs(tags={"tsformer.key": "reopened"})) == 2
-
-
-def test_of_processes_that_find_none_one_makes_the_run_of_all(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others: list[str] = []
-    create = mlflow.MlflowClient.create_run
-
-    def somebody_is_faster(client: Any, *args: Any, **options: Any) -> Any:
-        if not others:
-            others.append("")
-            others[0] = store.start("study", kind="study", key="of all", again=True).run_id
-        return create(client, *args, **options)
-
-    monkeypatch.setattr(mlflow.MlflowClient, "create_run", somebody_is_faster)
-    run = store.start("study", kind="study", key="of all", again=True)
-    assert others == [run.run_id]
-    (only,) = store.runs(tags={"tsformer.key": "of all"})
-    assert only.info.run_id == run.run_id
-
-
-def test_what_may_not_be_deleted_is_killed(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = ["PERMISSION_DENIED"]
-
-    def refuse(client: Any, run_id: str) -> None:
-        raise mlflow.MlflowException("only its maker", getattr(databricks_pb2, code[0]))
-
-    monkeypatch.setattr(mlflow.MlflowClient, "delete_run", refuse)
-    run = store.start("double", kind="fit")
-    store.discard(run.run_id)
-    assert store.client().get_run(run.run_id).info.status == "KILLED"
-    code[0] = "INTERNAL_ERROR"
-    with pytest.raises(mlflow.MlflowException, match="only its maker"):
-        store.discard(run.run_id)
 
 
 def test_reopened_it_has_the_name_and_the_command_of_now(store: RunStore) -> None:

@@ -76,8 +76,6 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
             result = one_line(progress.error) or f"accuracy {progress.accuracy:.3f}"
             # A line for each fit in a file, however long: Rich takes a file to have 80 columns.
             console.print(Text(f"{name}  {result}"), soft_wrap=not console.is_terminal)
-        if progress.event == "waiting":
-            name = f"another comparison runs {name}"
         left = progress.seconds_left
         bar.update(
             task,

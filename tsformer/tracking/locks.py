@@ -1,9 +1,4 @@
-"""The lock on an SQLite store while one process creates its tables.
-
-The operating system releases it with the process that holds it, however it ends. Its file is in the
-folder for temporary files. A tracking server creates its store itself. Who runs which fit is not
-locked but claimed, as `tsformer.tracking.claims` says.
-"""
+"""The lock on an SQLite store while one process creates its tables."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from pathlib import Path
 
 from tsformer._optional import require
 
-__all__ = ["SQLITE", "creating"]
+__all__ = ["SQLITE", "creating", "user_lock_path"]
 
 SQLITE = "sqlite:///"
 #: Creating the tables takes seconds, on a busy machine a minute.
@@ -22,14 +17,21 @@ _CREATION_SECONDS = 300
 
 
 def creating(uri: str) -> AbstractContextManager[object]:
-    """Return a context in which no other process creates this store; others wait for it."""
+    """Return a context in which no other process creates this store.
+
+    The operating system releases the lock when its process ends. A tracking server creates its
+    store itself.
+    """
     if not uri.startswith(SQLITE):
         return nullcontext()
     filelock = require("filelock", extra="tracking", purpose="tracking")
-    file = Path(uri.removeprefix(SQLITE)).resolve()
-    # A file for each user: nobody may open that of another one.
-    which = hashlib.sha256(f"{Path.home()} {file}".encode(errors="replace")).hexdigest()[:16]
-    path = Path(tempfile.gettempdir()) / f"tsformer-{which}.lock"
-    # A new lock each time: one that is shared could be taken again by the thread that holds it.
+    path = user_lock_path(str(Path(uri.removeprefix(SQLITE)).resolve()))
+    # A new object each time: the thread that holds a shared one could acquire it again.
     lock: AbstractContextManager[object] = filelock.FileLock(path, timeout=_CREATION_SECONDS)
     return lock
+
+
+def user_lock_path(name: str) -> Path:
+    """Return a lock file of this user, since users cannot open each other's files."""
+    hashed = hashlib.sha256(f"{Path.home()} {name}".encode(errors="replace")).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"tsformer-{hashed}.lock"

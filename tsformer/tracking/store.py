@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import tsformer
 from tsformer._optional import require
 from tsformer.tracking.credentials import without_credentials
-from tsformer.tracking.election import elect
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.messages import reason, warn_untracked
 from tsformer.tracking.names import Names, storable
@@ -25,7 +24,7 @@ from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run, RunInfo
+    from mlflow.entities import Run
 
 __all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
 
@@ -180,27 +179,16 @@ class RunStore:
             _kill(self.client(), run)
 
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
-        """Keep the oldest of several FINISHED runs of one key; mark the others KILLED.
+        """Keep the first FINISHED run of each key; mark later ones KILLED.
 
         A cluster repeats finished work when it loses the worker that held the result.
         """
         seen = set()
-        for run in self.runs("FINISHED", tags):
+        for run in sorted(self.runs("FINISHED", tags), key=lambda run: run.info.end_time):
             key = run.data.tags.get("tsformer.key")
             if key in keys and key in seen:
                 _kill(_client(self.uri), run)
             seen.add(key)
-
-    def discard(self, run_id: str) -> None:
-        """Mark a run KILLED and delete it, since another one is there in its place."""
-        exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
-        self.kill(run_id)
-        try:
-            self.client().delete_run(run_id)
-        except exceptions.MlflowException as error:
-            # Some servers let only the maker of an experiment delete: KILLED it is no one's result.
-            if error.error_code != "PERMISSION_DENIED":
-                raise
 
     def start(
         self,
@@ -231,8 +219,7 @@ class RunStore:
         tags : mapping, optional
             Additional tags.
         again : bool, default=False
-            Whether to reopen an earlier run of this key, if there is one. Of several processes that
-            find none, one makes the run of all.
+            Whether to reopen an earlier run of this key, if there is one.
         flush_seconds : float, default=5.0
             As in `TrackedRun`.
         """
@@ -249,8 +236,9 @@ class RunStore:
         name = storable(name, _NAME_LENGTH)
         try:
             client = _client(self.uri)
-            if again:
-                info = self._one_of_all(key, name, everything)
+            earlier = self.runs(tags={"tsformer.key": key}) if again else []
+            if earlier:
+                info = earlier[-1].info
                 client.update_run(info.run_id, status="RUNNING", name=name)
                 if MISSING_TAG in client.get_run(info.run_id).data.tags:
                     client.delete_tag(info.run_id, MISSING_TAG)
@@ -267,19 +255,6 @@ class RunStore:
             flush_seconds=flush_seconds,
             started=max(info.start_time, int(time.time() * 1000)),
         )
-
-    def _one_of_all(self, key: str, name: str, tags: dict[str, str]) -> RunInfo:
-        """Return the run of a key that all processes use, created if there is none."""
-        client = self.client()
-        same = functools.partial(self.runs, tags={"tsformer.key": key})
-        chosen = elect(same, client, newest=True)
-        if chosen is None:
-            made = client.create_run(self.experiment_id, tags=tags, run_name=name).info
-            chosen = elect(same, client, newest=True)
-            if chosen == made.run_id:
-                return made
-            self.discard(made.run_id)  # another process has created one at the same time
-        return client.get_run(chosen).info
 
     def borrow(
         self,

@@ -107,10 +107,3 @@ def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
     ):
         compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_jobs_and_scheduler_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="jobs=2 is for this machine only"):
-        compare(STUDY, out=tmp_path, jobs=2, scheduler="tcp://127.0.0.1:8786")
-    with pytest.raises(ValueError, match="jobs must be an int >= 1, or -1"):
-        compare(STUDY, out=tmp_path, jobs=0)

@@ -303,17 +303,6 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return screen
 
 
-def test_the_bar_says_what_others_run(screen: io.StringIO) -> None:
-    from tsformer.cli import printing
-
-    trial = Trial("GunPoint", "lspe", 4, "stem=conv")
-    with printing.study_bar() as show:
-        show(Progress("waiting", 8, 5, 1, 0, trial=trial))
-    shown = screen.getvalue()
-    assert "5/8 fits, 0 running" in shown
-    assert "another comparison runs GunPoint  lspe  4  stem=conv" in shown
-
-
 def test_the_bar_says_what_is_done_running_failed_and_left(screen: io.StringIO) -> None:
     from tsformer.cli import printing
 

@@ -23,7 +23,6 @@ from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.run import problem, worker
 from tsformer.tracking import RunStore, prepare_store
-from tsformer.tracking.claims import Claims
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
@@ -453,7 +452,7 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
     # A driver on another machine may have made the fit since this one began.
     store = prepare_store(where["tracking_uri"], where["experiment"])
     for trial in study.trials():
-        result = worker.run_task(worker.Task(trial, study, Claims(store, "another call"), ""))
+        result = worker.run_task(worker.Task(trial, study, store, ""))
         assert result.row is None
         assert re.search(changed, result.error)
 

@@ -17,7 +17,6 @@ from tsformer.studies.analysis.scores import StudyScores, read_study
 from tsformer.studies.run.study_run import log_findings, log_scores, study_note, study_tags
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import RunStore, prepare_store
-from tsformer.tracking.election import CHOSEN
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
@@ -63,7 +62,7 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
     ]  # fmt: skip
     best = runs["lspe, stem=conv"]
     assert best.data.params == {
-        "encoding": "lspe", "study": STUDY.name, "stem": "conv", CHOSEN: best.info.run_id,
+        "encoding": "lspe", "study": STUDY.name, "stem": "conv",
     }  # fmt: skip
     assert best.data.tags["tsformer.study"] == STUDY.name
     assert best.data.tags["tsformer.place"] == "001"

@@ -9,7 +9,7 @@ from typing import Any
 from tsformer._names import nearest, shortened
 from tsformer.baselines.catalogue import BASELINES, TRANSFORMER
 from tsformer.baselines.reader import PanelClassifier
-from tsformer.baselines.resolve import check_json, find, is_foreign, library_version
+from tsformer.baselines.resolve import check_json, find, library_version
 from tsformer.studies.design.keys import check_parameters, digest
 
 __all__ = ["Method", "read_methods"]
@@ -44,9 +44,9 @@ class Method:
         return self.estimator in _TRANSFORMERS
 
     @property
-    def foreign(self) -> bool:
-        """Whether it imports code that neither we nor the list of names vouch for."""
-        return is_foreign(self.estimator)
+    def ours(self) -> bool:
+        """Whether its class is of this package."""
+        return find(self.estimator).path.startswith("tsformer.")
 
     @property
     def random(self) -> bool:

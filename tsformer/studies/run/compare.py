@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import joblib
@@ -22,12 +20,12 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
 from tsformer.studies.run.finalize import attempt, by_variant, finalize
+from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.sharing import shared
 from tsformer.studies.run.study_run import study_note, study_tags
-from tsformer.studies.run.worker import Task, TrialResult
+from tsformer.studies.run.worker import Task
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.views import make_views
@@ -109,13 +107,12 @@ def compare(
     Each fit is an MLflow run with a key of its own. Fits that an earlier call finished are read
     back, not repeated, so that the same call resumes after any interruption, whether a worker,
     this process or the tracking server was killed. A fit that raises, or during which the worker
-    process ends three times, is recorded as FAILED and the others continue. Ctrl-C ends current
+    process ends twice, is recorded as FAILED and the others continue. Ctrl-C ends current
     runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV.
 
-    Calls that run at once with one SQLite file or one server, on one machine or several, share the
-    work: each fit is claimed by the process that runs it, and each call ends with the rows of all
-    its fits, whoever ran them. A fit whose process died is taken over: at once on the same machine,
-    and elsewhere after two minutes without a sign of life.
+    Only one call at a time runs a study in a store; a second call raises, and says who runs it.
+    The lock ends with its process. A method of another library runs in a worker process, so that a
+    crash fails its fit only.
 
     Parameters
     ----------
@@ -130,14 +127,15 @@ def compare(
         The MLflow experiment.
     jobs : int, default=1
         Number of parallel fits on this machine, each in a process with its share of the cores; -1
-        for as many as there are cores.
+        for as many as there are cores. With 1, `TSTransformerClassifier` and the other classifiers
+        of this package are fitted in this process.
     scheduler : str, optional
         Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, whose workers run the
         fits; replaces `jobs`. Needs the extra `dask`.
     fit_time_limit : float, optional
         Seconds after which a fit has failed; no limit by default. Its process is ended: all fits
-        run in worker processes, with ``jobs=1`` one at a time. Imports and compilation before a
-        first fit have as long again.
+        run in worker processes, with ``jobs=1`` one at a time. Imports and compilation before the
+        fit do not count.
     on_progress : callable, optional
         Called with a Progress at every event.
 
@@ -157,6 +155,8 @@ def compare(
         If `jobs` and `scheduler` are incompatible with each other or with the store, if
         `fit_time_limit` is not positive or comes with a scheduler, if a data set
         has fewer folds than the study has resamples, or as `Study.check` raises it.
+    StudyBusyError
+        If another call runs this study in the same store.
     ImportError
         If mlflow or matplotlib is missing, distributed if a scheduler is given, or what a method
         needs.
@@ -179,6 +179,7 @@ def compare(
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
+        stack.enter_context(exclusive(store, study.name))
         folder.mkdir(parents=True, exist_ok=True)
         result_store = ResultStore(study, store, folder / "results.csv")
         result_store.open()
@@ -193,29 +194,32 @@ def compare(
             study.label,
             kind="study",
             key=study.name,
-            tags=study_tags(study),
+            tags={**study_tags(study), DRIVER_TAG: this_process()},
             again=True,
         ) as parent:
             parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
-            claims = result_store.claims
             tasks = [
-                Task(trial, study, claims, parent.run_id, result_store.failed(trial), modules)
+                Task(trial, study, store, parent.run_id, modules)
                 for trial in result_store.waiting()
             ]
-            execute = functools.partial(
-                _execute, jobs=jobs, time_limit=fit_time_limit, client=client, progress=progress
-            )
             try:
-                for result in shared(tasks, execute, progress):
-                    for trial in result_store.add(result):
-                        progress.fit_end(
-                            trial,
-                            seconds=result.seconds,
-                            accuracy=result.row["accuracy"] if result.row else None,
-                            error=result.error,
-                        )
+                with executors.Workers(jobs, fit_time_limit) as workers:
+                    if client is not None:
+                        results = executors.on_cluster(tasks, client)
+                    elif jobs > 1 or fit_time_limit is not None:
+                        results = workers.run(tasks)
+                    else:
+                        results = executors.one_by_one(tasks, workers, progress)
+                    for result in results:
+                        for trial in result_store.add(result):
+                            progress.fit_end(
+                                trial,
+                                seconds=result.seconds,
+                                accuracy=result.row["accuracy"] if result.row else None,
+                                error=result.error,
+                            )
             except BaseException:
                 attempt(result_store.release, "marking the running fits as killed")
                 raise
@@ -233,20 +237,6 @@ def compare(
         report_path=report_path,
         ui_command=_where_to_look(store, views),
     )
-
-
-def _execute(
-    tasks: Sequence[Task],
-    jobs: int,
-    time_limit: float | None,
-    client: Any,
-    progress: ProgressReporter,
-) -> Iterator[TrialResult]:
-    if client is not None:
-        return executors.on_cluster(tasks, client)
-    if jobs > 1 or time_limit is not None:
-        return executors.in_processes(tasks, jobs, time_limit)
-    return executors.in_this_process(tasks, progress)
 
 
 def _where_to_look(store: RunStore, views: Mapping[str, str]) -> str:

@@ -1,101 +1,177 @@
-"""Where tasks run: in this process, in several on this machine, or on a Dask cluster."""
+"""Run tasks in this process, in worker processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import re
+import signal
 import tempfile
+import threading
 import time
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import joblib
 import torch
+from joblib.externals.loky import ProcessPoolExecutor
 
 from tsformer._optional import require
+from tsformer._threads import limit_threads
+from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import ProgressReporter
-from tsformer.studies.run.worker import (
-    MAX_LOSSES,
-    Task,
-    TrialResult,
-    lost,
-    run_task,
-    timed_out,
+from tsformer.studies.run.worker import Task, TrialResult, failed, run_task
+
+__all__ = ["Workers", "cluster", "on_cluster", "one_by_one"]
+
+#: How often a fit is tried whose process ends: memory may have been short for a moment.
+_ATTEMPTS = 2
+_SECONDS_FOR_WORKERS = 60
+#: What imports and compilation may take before a fit with a time limit.
+_PREPARATION_SECONDS = 300
+#: Libraries read their number of threads when they are loaded.
+_THREAD_VARIABLES = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+    *("VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
 )
 
-__all__ = ["cluster", "in_processes", "in_this_process", "on_cluster"]
 
-# Consecutive rounds in which workers ended without any fit running or ending, before an error.
-_MAX_ROUNDS = 3
-
-
-def in_this_process(tasks: Sequence[Task], progress: ProgressReporter) -> Iterator[TrialResult]:
-    """Run one task after the other, reporting every epoch."""
+def one_by_one(
+    tasks: Sequence[Task], workers: Workers, progress: ProgressReporter
+) -> Iterator[TrialResult]:
+    """Run one task after the other; methods of other libraries may crash, so in a worker."""
     for task in tasks:
         progress.fit_start(task.trial)
-        yield run_task(task, [progress])
+        method = task.study.method(task.trial.method)
+        # A worker cannot import classes of the main script.
+        if method is None or method.ours or method.estimator.startswith("__main__."):
+            yield run_task(task, [progress])
+        else:
+            yield from workers.run([task])
 
 
-def in_processes(
-    tasks: Sequence[Task], jobs: int, time_limit: float | None = None
-) -> Iterator[TrialResult]:
-    """Run tasks in `jobs` processes on this machine, each with its share of the cores as threads.
+class Workers:
+    """Worker processes on this machine, each with its share of the cores as threads.
 
-    When a worker is killed, its whole pool ends. Fits that were running are repeated; one that was
-    running twice is then run alone, so that a third loss can only be its own fault. A worker ends
-    itself if its fit takes longer than `time_limit` seconds; that fit has failed.
+    If a process ends during a fit, a new one repeats the fit after all others; the second loss
+    fails the fit. A process ends itself if a fit takes longer than `time_limit` seconds.
     """
-    threads = max(torch.get_num_threads() // jobs, 1)
-    with tempfile.TemporaryDirectory(prefix="tsformer-") as folder:
-        waiting = {
-            task.trial: replace(
-                task,
-                threads=threads,
-                driver=os.getpid(),
-                mark=str(Path(folder, str(i))),
-                time_limit=time_limit,
+
+    def __init__(self, jobs: int, time_limit: float | None = None):
+        self.jobs = jobs
+        self.time_limit = time_limit
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="tsformer-")
+        logs = [Path(self._folder.name, str(i)) for i in range(self.jobs)]
+        self._workers = [_Worker(log, self.jobs, self.time_limit) for log in logs]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._workers:
+            worker.stop()
+        self._folder.cleanup()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
+        """Yield the result of each task as it ends."""
+        waiting, idle, losses = deque(tasks), list(self._workers), Counter[str]()
+        running: dict[Future[TrialResult], tuple[_Worker, Task]] = {}
+        while waiting or running:
+            while waiting and idle:
+                worker, task = idle.pop(), waiting.popleft()
+                running[worker.submit(task)] = worker, task
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                worker, task = running.pop(future)
+                idle.append(worker)
+                try:
+                    result = future.result()
+                except BrokenProcessPool as error:
+                    worker.stop()
+                    _end_left_over(task)
+                    losses[task.key] += 1
+                    if worker.timed_out():
+                        limit = (
+                            f"{task.trial.method} had not ended after {self.time_limit:g} seconds"
+                        )
+                        result = failed(task, f"FitTimeLimit: {limit}")
+                    elif losses[task.key] < _ATTEMPTS:
+                        waiting.append(task)
+                        continue
+                    else:
+                        result = _lost(task, error)
+                yield result
+
+
+class _Worker:
+    """One worker process, started with its first task."""
+
+    def __init__(self, log: Path, jobs: int, time_limit: float | None):
+        self.log = log
+        self.jobs = jobs
+        self.time_limit = time_limit
+        self._executor: Any = None
+
+    def submit(self, task: Task) -> Future[TrialResult]:
+        """Start a task."""
+        if self._executor is None:
+            threads = max(torch.get_num_threads() // self.jobs, 1)
+            self._executor = ProcessPoolExecutor(
+                max_workers=1,
+                initializer=_prepare,
+                initargs=(os.getpid(), threads),
+                env={name: os.environ.get(name, str(threads)) for name in _THREAD_VARIABLES},
             )
-            for i, task in enumerate(tasks)
-        }
-        losses: Counter[Any] = Counter()
-        rounds = 0
-        while waiting:
-            together = [task for trial, task in waiting.items() if losses[trial] < MAX_LOSSES - 1]
-            batch = together or list(waiting.values())[:1]
-            try:
-                # With one job joblib would use this process: with one of two at work it does not.
-                at_once = jobs if together else 1
-                with joblib.parallel_config("loky", n_jobs=max(at_once, 2)):
-                    parallel = joblib.Parallel(
-                        return_as="generator_unordered",
-                        batch_size=1,
-                        pre_dispatch=1 if at_once == 1 else "2 * n_jobs",
-                    )
-                for result in _results(parallel, batch):
-                    rounds = 0
-                    del waiting[result.trial]
-                    yield result
-            except BrokenProcessPool as error:
-                under_way = [task for task in batch if Path(task.mark).exists()]
-                rounds = 0 if under_way else rounds + 1
-                if rounds >= _MAX_ROUNDS:
-                    raise RuntimeError(f"workers end before they start a fit: {error}") from error
-                for task in under_way:
-                    seconds = time.time() - Path(task.mark).stat().st_mtime
-                    Path(task.mark).unlink()
-                    losses[task.trial] += 1
-                    _mark_lost(task)
-                    if time_limit is not None and seconds >= time_limit:
-                        del waiting[task.trial]
-                        yield timed_out(task)
-                    elif losses[task.trial] >= MAX_LOSSES:
-                        del waiting[task.trial]
-                        yield lost(task)
+        future: Future[TrialResult] = self._executor.submit(
+            _run_within, self.time_limit, self.log, task
+        )
+        return future
+
+    def timed_out(self) -> bool:
+        """Return whether the process ended itself."""
+        return self.log.exists() and self.log.read_text().startswith("Timeout")
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._executor is not None:
+            self._executor.shutdown(kill_workers=True)
+            self._executor = None
+
+
+def _prepare(driver: int, threads: int) -> None:
+    """Prepare a worker process."""
+    limit_threads(threads)
+    # Ctrl-C reaches the whole process group; the driver decides when its workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow, args=(driver,), daemon=True).start()
+
+
+def _follow(driver: int) -> None:
+    """End this process with its driver."""
+    while os.getppid() == driver:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _run_within(seconds: float | None, log: Path, task: Task) -> TrialResult:
+    """Run a task in a worker; end the process after some seconds, and log why."""
+    if seconds is None:
+        return run_task(task)
+    with log.open("w") as file:
+
+        def limit(seconds: float) -> None:
+            # A thread of C: a fit that hangs may never release the interpreter.
+            faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+
+        limit(seconds + _PREPARATION_SECONDS)
+        try:
+            return run_task(task, on_begin=lambda: limit(seconds))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager
@@ -118,44 +194,46 @@ def cluster(scheduler: str) -> Iterator[Any]:
 def on_cluster(tasks: Sequence[Task], client: Any) -> Iterator[TrialResult]:
     """Run tasks on the workers of a Dask cluster, which may join and leave at any time.
 
-    Dask itself repeats a task whose worker was lost, and gives up after four losses. Not all of
-    these are the task's fault, since a worker is lost with every task assigned to it.
+    Dask repeats a task whose worker was lost, and gives up after four losses. A lost worker counts
+    against every task assigned to it, so each task gets two such rounds.
     """
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
-    waiting = {task.trial: task for task in tasks}
-    rounds = 0
-    while waiting:
-        try:
-            with joblib.parallel_config("dask", client=client, wait_for_workers_timeout=60):
-                parallel = joblib.Parallel(
-                    return_as="generator_unordered",
-                    batch_size=1,
-                    pre_dispatch="all",  # so that workers that join later find work
-                )
-            for result in _results(parallel, list(waiting.values())):
-                rounds = 0
-                del waiting[result.trial]
-                yield result
-        except distributed.KilledWorker as error:
-            rounds += 1
-            if rounds >= _MAX_ROUNDS:
-                raise RuntimeError(f"the cluster keeps losing workers: {error}") from error
-
-
-def _results(parallel: joblib.Parallel, tasks: Sequence[Task]) -> Iterator[TrialResult]:
-    results = parallel(joblib.delayed(run_task)(task) for task in tasks)
+    client.wait_for_workers(1, timeout=_SECONDS_FOR_WORKERS)
+    running = {client.submit(run_task, task, pure=False): task for task in tasks}
+    completed = distributed.as_completed(list(running))
+    losses = Counter[str]()
     try:
-        # `yield from` would forward closing, and with it joblib's warning.
-        for result in results:  # noqa: UP028
+        for future in completed:
+            task = running.pop(future)
+            try:
+                result = future.result()
+            except distributed.KilledWorker as error:
+                _end_left_over(task)
+                losses[task.key] += 1
+                if losses[task.key] < _ATTEMPTS:
+                    again = client.submit(run_task, task, pure=False)
+                    running[again] = task
+                    completed.add(again)
+                    continue
+                result = _lost(task, error)
             yield result
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about unfinished tasks: Ctrl-C intends that
-            results.close()
+        client.cancel(list(running))
 
 
-def _mark_lost(task: Task) -> None:
+def _lost(task: Task, error: Exception) -> TrialResult:
+    """Record a fit as failed whose worker process ended in each attempt."""
+    codes = re.search(r"exit codes of the workers are \{(.*)\}", str(error))
+    return failed(
+        task,
+        f"ProcessLost: the process of {task.trial.method} ended in {_ATTEMPTS} attempts "
+        f"({codes[1] if codes else error}), by its own code or for lack of memory",
+    )
+
+
+def _end_left_over(task: Task) -> None:
+    """Mark the run of a lost fit KILLED."""
     try:
-        task.claims.look_up(task.key)  # which marks what it left behind
+        end_left_over(task.store, task.study.name, {task.key})
     except Exception as error:  # its run stays RUNNING until a driver reaches the store again
         warnings.warn(f"the run of {task.trial} could not be ended: {error}", stacklevel=2)

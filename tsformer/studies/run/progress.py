@@ -20,16 +20,15 @@ class Progress:
 
     Attributes
     ----------
-    event : {"start", "fit-start", "epoch", "fit-end", "waiting", "end"}
-        What happened. Fits in other processes only report "fit-end"; "waiting" comes again and
-        again while only fits are left that another call of `compare` runs.
+    event : {"start", "fit-start", "epoch", "fit-end", "end"}
+        What happened. Fits in other processes report no epochs, and with several of them no start.
     total, done, skipped, failed : int
         Number of fits in the study; of those that ended, successfully or not; that were already
         finished before; that raised.
     running : int
         Number of fits under way: the smaller of workers and remaining fits.
     trial : Trial or None
-        The fit, at "waiting" the first of those; None at "start" and "end".
+        The fit; None at "start" and "end".
     epoch, n_epochs : int
         Completed and planned epochs of this fit; 0 before the first.
     loss, accuracy : float or None
@@ -40,7 +39,7 @@ class Progress:
         Estimated time remaining; None until there is something to base it on.
     """
 
-    event: Literal["start", "fit-start", "epoch", "fit-end", "waiting", "end"]
+    event: Literal["start", "fit-start", "epoch", "fit-end", "end"]
     total: int
     done: int
     skipped: int
@@ -117,10 +116,6 @@ class ProgressReporter(Callback):
         self._trial = None
         self._send("fit-end", trial, accuracy=accuracy, error=error)
 
-    def waiting(self, trial: Trial) -> None:
-        """Report that nothing is left to do here until another call has ended a fit."""
-        self._send("waiting", trial)
-
     def end(self) -> None:
         """Report that the comparison is over."""
         self._send("end")
@@ -131,7 +126,6 @@ class ProgressReporter(Callback):
         if self.listener is None:
             return
         workers = self.workers()
-        busy = 0 if event == "waiting" else workers
         self.listener(
             Progress(
                 event,  # type: ignore[arg-type]
@@ -139,7 +133,7 @@ class ProgressReporter(Callback):
                 done=self.total - len(self._waiting),
                 skipped=self.skipped,
                 failed=self.failed,
-                running=min(busy, len(self._waiting)),
+                running=min(workers, len(self._waiting)),
                 trial=trial,
                 seconds_left=self._seconds_left(part, max(workers, 1)),
                 **fields,  # type: ignore[arg-type]

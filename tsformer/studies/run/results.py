@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pandas as pd
 
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.trial import COUNTS, columns, describe, other_series, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
-from tsformer.tracking.claims import Claims
 from tsformer.tracking.credentials import without_credentials
 
 __all__ = ["ResultStore"]
@@ -28,11 +26,9 @@ class ResultStore:
         self.study = study
         self.store = store
         self.path = path
-        self.claims = Claims(store, uuid4().hex)
         self.rows: dict[Trial, dict[str, Any]] = {}
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
-        self._failed: dict[str, tuple[str, ...]] = {}
         self._trials = study.trials()
         #: Several where seed, variant or name make no difference to a fit.
         self._keys: dict[str, list[Trial]] = {}
@@ -42,16 +38,12 @@ class ResultStore:
     def open(self) -> None:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
-        for tags in self._tags():
-            for run in self.store.runs("FAILED", tags):
-                key = run.data.tags.get("tsformer.key", "")
-                self._failed[key] = (*self._failed.get(key, ()), run.info.run_id)
         self._refuse_to_lose()
         self.write()
 
     def release(self) -> None:
-        """Give up what this call is running."""
-        self.claims.release(self._keys)
+        """Mark fits that are left RUNNING KILLED."""
+        end_left_over(self.store, self.study.name, self._keys)
 
     def settle(self) -> None:
         """Leave each key with at most one FINISHED run; read those, whoever made them."""
@@ -62,10 +54,6 @@ class ResultStore:
         self.release()
         for tags in self._tags():
             self.store.kill_doubled(self._keys, tags)
-        self._read_finished()
-
-    def _read_finished(self) -> None:
-        for tags in self._tags():
             for key, run in self.store.finished(self._keys, tags).items():
                 self._refuse_other_series(self._keys[key][0], run)
                 for trial in self._keys[key]:
@@ -115,29 +103,16 @@ class ResultStore:
             if not result.recorded:
                 self.unrecorded.add(trial)
         if result.row is not None:
-            self._read_what_others_wrote()
             self.write()
         return same
 
-    def _read_what_others_wrote(self) -> None:
-        """Read the store if the CSV has fits of another call with the same folder."""
-        try:
-            if self._in_file() - {row["run_id"] for row in self.rows.values()}:
-                self._read_finished()
-        except Exception as error:  # that call writes them again
-            warnings.warn(
-                f"{self.path} has fits of another call, which could not be read and are left out "
-                f"for now: {type(error).__name__}: {error}",
-                stacklevel=3,
-            )
-
-    def failed(self, trial: Trial) -> tuple[str, ...]:
-        """Return the ids of a trial's runs that had failed when the store was first read."""
-        return self._failed.get(self.study.key(*trial), ())
-
     def write(self) -> None:
         """Write the rows to the CSV."""
-        write_atomically(to_csv(self.results()), self.path)
+        try:
+            write_atomically(to_csv(self.results()), self.path)
+        except OSError as error:
+            hint = "finished fits are in the tracking store; free space and run the same again"
+            raise OSError(error.errno, f"{error.strerror}: {hint}", str(self.path)) from error
 
     def results(self) -> pd.DataFrame:
         """Return the rows in the study's order."""

@@ -6,7 +6,8 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tsformer.plots import encoding_color, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.train_sizes import WHOLE
-from tsformer.studies.run.foreign import exits_as_errors
+from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.credentials import without_credentials
@@ -39,6 +40,7 @@ __all__ = [
     "SERIES",
     "columns",
     "describe",
+    "exits_as_errors",
     "fit_trial",
     "name_column",
     "other_series",
@@ -49,7 +51,7 @@ __all__ = [
     "warm_up_method",
 ]
 
-#: The tag of a run with the hash of the series that its fit was made with.
+#: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"
 
 # Column of the results -> metric of the MLflow run.
@@ -100,8 +102,7 @@ def name_column(study: Study) -> str:
 
 def other_series(trial: Trial, run: Any, store: RunStore) -> str:
     """Return how the series of a finished fit differ from those of today; empty if not at all."""
-    then = run.data.tags.get(SERIES)  # runs of earlier versions have none
-    if then is None or then == series_digest(trial.dataset):
+    if run.data.tags.get(SERIES) == series_digest(trial.dataset):
         return ""
     return (
         f"the series of {trial.dataset} here are not those that {trial} was fitted with in run "
@@ -110,10 +111,8 @@ def other_series(trial: Trial, run: Any, store: RunStore) -> str:
     )
 
 
-def start_run(
-    trial: Trial, study: Study, store: RunStore, parent: TrackedRun, tags: Mapping[str, str]
-) -> TrackedRun:
-    """Create the MLflow run of a trial, with the tags that claim it."""
+def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
+    """Create the MLflow run of a trial."""
     return store.start(
         str(trial).replace("  ", " "),
         kind="fit",
@@ -122,9 +121,26 @@ def start_run(
         tags={
             "tsformer.configuration": study.hash_of(trial.variant, trial.method),
             "mlflow.runColor": encoding_color(trial.method),
-            **tags,
+            STUDY_TAG: study.name,
         },
     )
+
+
+@contextmanager
+def exits_as_errors(*, interrupts: bool) -> Iterator[None]:
+    """Raise RuntimeError for `sys.exit`, and with `interrupts` for KeyboardInterrupt."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(
+            f"its code called sys.exit({error.code!r}), which ended this fit only"
+        ) from error
+    except KeyboardInterrupt as error:
+        if not interrupts:
+            raise
+        raise RuntimeError(
+            "its code raised KeyboardInterrupt, which ended this fit only"
+        ) from error
 
 
 def fit_trial(
@@ -135,8 +151,7 @@ def fit_trial(
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Train on the train split, score the test split once, log both, and end the run."""
-    own_code = study.is_transformer(trial.method) and bool(callbacks)
-    with run, exits_as_errors(own_code=own_code), interruption_unsaid():
+    with run, exits_as_errors(interrupts=not callbacks), interruption_unsaid():
         if not study.is_transformer(trial.method):
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
@@ -278,9 +293,8 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
 
 
 def _device(method: Method) -> torch.device:
-    """Return the device whose memory a fit takes: other libraries than ours stay on the CPU."""
-    ours = method.configuration()["estimator"].startswith("tsformer.")
-    return resolve_device(method.parameters.get("device", "auto") if ours else "cpu")
+    """Return the device of a method; other libraries stay on the CPU."""
+    return resolve_device(method.parameters.get("device", "auto") if method.ours else "cpu")
 
 
 def warm_up_method(method: Method, problem: Problem) -> None:

@@ -1,0 +1,115 @@
+"""The lock of a study: who holds it, and what a dead comparison leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tsformer.studies.run.lock import (
+    DRIVER_TAG,
+    STUDY_TAG,
+    StudyBusyError,
+    end_left_over,
+    exclusive,
+)
+from tsformer.tracking import RunStore, prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+
+@pytest.fixture
+def hold() -> Any:
+    """Return a function that holds the lock of a study in another process, and returns its id."""
+    started: list[int] = []
+
+    def start(store: RunStore, study: str) -> int:
+        ready, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with exclusive(store, study):
+                os.write(tell, b"1")
+                signal.pause()
+            os._exit(0)
+        os.close(tell)
+        assert os.read(ready, 1) == b"1"
+        os.close(ready)
+        started.append(pid)
+        return pid
+
+    yield start
+    for pid in started:
+        end(pid)
+
+
+def end(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+def test_the_second_names_the_first_and_follows_a_dead_one(
+    hold: Callable[..., int], tmp_path: Path
+) -> None:
+    store = RunStore(f"sqlite:///{tmp_path}/mlflow.db", "1")
+    pid = hold(store, "study-a")
+    owner = rf"by {socket.gethostname()}, process {pid}, since 20\d\d-"
+    with pytest.raises(StudyBusyError, match=owner), exclusive(store, "study-a"):
+        pass
+    with exclusive(store, "study-b"), exclusive(RunStore(store.uri, "2"), "study-a"):
+        pass  # other studies and experiments are free
+    end(pid)
+    with exclusive(store, "study-a"):
+        pass
+
+
+class Server:
+    """A tracking server on which one study is RUNNING."""
+
+    uri = "http://user:secret@server"
+    experiment_id = "1"
+
+    def __init__(self, host: str):
+        tags = {"tsformer.host": host, DRIVER_TAG: f"{host}, process 7, since 2026-01-01"}
+        self.run = SimpleNamespace(
+            data=SimpleNamespace(tags=tags), info=SimpleNamespace(run_id="abc")
+        )
+
+    def runs(self, status: str, tags: dict[str, str]) -> list[Any]:
+        assert status == "RUNNING"
+        return [self.run] if tags["tsformer.key"] == "study-a" else []
+
+
+def test_on_a_server_a_comparison_of_another_machine_counts(tmp_path: Path) -> None:
+    elsewhere: Any = Server("elsewhere")
+    said = "http://server by elsewhere, process 7.*mlflow runs delete --run-id abc"
+    with pytest.raises(StudyBusyError, match=said), exclusive(elsewhere, "study-a"):
+        pass
+    here: Any = Server(socket.gethostname())
+    with exclusive(here, "study-a"), exclusive(elsewhere, "study-b"):
+        pass  # this machine's comparison is dead: its lock was free
+
+
+def test_fits_of_dead_comparisons_end_and_fits_of_others_go_on(
+    uri: str, experiment: str, hold: Callable[..., int]
+) -> None:
+    store = prepare_store(uri, experiment)
+
+    def start(key: str, study: str) -> str:
+        return store.start(key, kind="fit", key=key, tags={STUDY_TAG: study}).run_id
+
+    hold(store, "alive")
+    left = [start("a", "ours"), start("a", "dead")]
+    kept = [start("a", "alive"), start("other", "ours")]
+    end_left_over(store, "ours", {"a"})
+    client = store.client()
+    assert [client.get_run(each).info.status for each in left] == ["KILLED"] * 2
+    assert [client.get_run(each).info.status for each in kept] == ["RUNNING"] * 2

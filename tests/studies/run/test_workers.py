@@ -1,0 +1,212 @@
+"""Tasks in this process, in worker processes and on a cluster, and what a crash costs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tsformer.studies import Study, compare
+from tsformer.studies.run import executors
+from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
+from tsformer.studies.run.progress import ProgressReporter
+from tsformer.studies.run.trial import _interrupted
+from tsformer.studies.run.worker import Task, TrialResult, run_task
+from tsformer.tracking import RunStore, prepare_store
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+CRASHES = "foreign_classifiers.Crashes"
+DIED = BrokenProcessPool("It died.\nThe exit codes of the workers are {EXIT(3)}")
+
+
+def tasks(store: RunStore | None = None, **options: Any) -> list[Task]:
+    study = Study(("ItalyPowerDemand",), seeds=1, **options)
+    return [Task(trial, study, cast("RunStore", store), "") for trial in study.trials()]
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record lost fits nowhere; return the methods whose runs were ended."""
+    ended: list[str] = []
+    monkeypatch.setattr(executors, "_end_left_over", lambda task: ended.append(task.trial.method))
+    monkeypatch.setattr(
+        executors, "failed", lambda task, error: TrialResult(task.trial, None, error)
+    )
+    return ended
+
+
+class Scripted:
+    """A worker that answers with results, or dies, by the name of the method."""
+
+    calls: list[str]
+    outcomes: dict[str, list[Any]]
+
+    def __init__(self, *options: Any):
+        self.timed_out = lambda: self.calls[-1] == "hangs"
+
+    def submit(self, task: Task) -> Future[TrialResult]:
+        self.calls.append(task.trial.method)
+        future: Future[TrialResult] = Future()
+        if self.outcomes[task.trial.method].pop(0):
+            future.set_result(TrialResult(task.trial, {"accuracy": 1.0}))
+        else:
+            future.set_exception(DIED)
+        return future
+
+    def stop(self) -> None:
+        pass
+
+
+def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(
+    ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = {"unlucky": [False, True], "crashes": [False, False], "hangs": [False], "good": [1]}
+    Scripted.calls, Scripted.outcomes = [], outcomes  # type: ignore[assignment]
+    monkeypatch.setattr(executors, "_Worker", Scripted)
+    methods = {name: {"estimator": CRASHES, "how": name} for name in outcomes}
+    with Workers(1, time_limit=9) as workers:
+        found = {
+            result.trial.method: result.error for result in workers.run(tasks(methods=methods))
+        }
+    assert Scripted.calls == [*outcomes, "unlucky", "crashes"]
+    assert ends == ["unlucky", "crashes", "hangs", "crashes"]
+    assert found.pop("crashes").startswith(
+        "ProcessLost: the process of crashes ended in 2 attempts (EXIT(3))"
+    )
+    assert found.pop("hangs") == "FitTimeLimit: hangs had not ended after 9 seconds"
+    assert found == {"unlucky": "", "good": ""}
+
+
+def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(
+    ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
+    tried: list[str] = []
+
+    def run(task: Task) -> TrialResult:
+        tried.append(task.trial.method)
+        if task.trial.method == "crashes" or tried.count("unlucky") == 1:
+            raise distributed.KilledWorker(task.key, SimpleNamespace(address="tcp://a"), 3)
+        return TrialResult(task.trial, {})
+
+    monkeypatch.setattr(executors, "run_task", run)
+    methods = {name: {"estimator": CRASHES, "how": name} for name in ("unlucky", "crashes")}
+    local = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**local, set_as_default=False) as client:
+        found = {r.trial.method: r.error for r in on_cluster(tasks(methods=methods), client)}
+    assert sorted(tried) == ["crashes", "crashes", "unlucky", "unlucky"]
+    assert found.pop("crashes").startswith("ProcessLost: the process of crashes ended in 2 att")
+    assert found == {"unlucky": ""}
+
+
+def test_methods_of_other_libraries_run_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = {"flat-ridge": {}, "random-convolutions": {}, "svc": {"estimator": "sklearn.svm.SVC"}}
+    given = tasks(encodings=("none",), methods=methods)
+    here: list[str] = []
+
+    def run(task: Task, callbacks: Any) -> str:
+        here.append(task.trial.method)
+        return task.trial.method
+
+    def run_there(asked: list[Task]) -> Iterator[str]:
+        yield from (task.trial.method for task in asked)
+
+    monkeypatch.setattr(executors, "run_task", run)
+    workers: Any = SimpleNamespace(run=run_there)
+    progress = ProgressReporter(None, [task.trial for task in given], set())
+    found: list[Any] = list(one_by_one(given, workers, progress))
+    assert found == ["none", *methods]
+    assert here == ["none", "random-convolutions"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_code_that_exits_or_interrupts_fails_its_fit(uri: str, experiment: str) -> None:
+    methods = {
+        "fit": {"estimator": "foreign_classifiers.Exits"},
+        "predict": {"estimator": "foreign_classifiers.Exits", "where": "predict"},
+        "interrupt": {"estimator": "foreign_classifiers.Interrupts"},
+        "recursion": {"estimator": "foreign_classifiers.Recurses"},
+    }
+    store = prepare_store(uri, experiment)
+    errors = {task.trial.method: run_task(task).error for task in tasks(store, methods=methods)}
+    assert errors["recursion"].startswith("RecursionError: ")
+    assert "its code called sys.exit(3)" in errors["fit"]
+    assert "its code called sys.exit('no more')" in errors["predict"]
+    assert "its code raised KeyboardInterrupt" in errors["interrupt"]
+    runs = store.runs("FAILED", {"tsformer.kind": "fit"})
+    assert {run.data.tags["tsformer.error"] for run in runs} >= set(errors.values())
+    assert len(runs) == 4
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("no_figures")
+def test_a_crash_or_a_hang_costs_one_fit(
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+    methods = {
+        "exit": {"estimator": CRASHES},
+        "segfault": {"estimator": CRASHES, "how": "segfault"},
+        "hangs": {"estimator": "foreign_classifiers.Hangs"},
+        "near": {"estimator": "foreign_classifiers.Nearest"},
+    }
+    study = Study(("ItalyPowerDemand",), methods=methods, seeds=1)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=10)
+    assert found.results["method"].tolist() == ["near"]
+    errors = dict(zip(found.failures["method"], found.failures["error"], strict=True))
+    assert "the process of exit ended in 2 attempts (EXIT(3))" in errors["exit"]
+    assert "the process of segfault ended in 2 attempts (SIGSEGV(-11))" in errors["segfault"]
+    assert errors["hangs"] == "FitTimeLimit: hangs had not ended after 10 seconds"
+    store = prepare_store(uri, experiment)
+    assert len(store.runs("FAILED", {"tsformer.kind": "fit"})) == 3
+    assert len(store.runs("KILLED", {"tsformer.kind": "fit"})) == 5
+    assert not store.runs("RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit_time_limit": 0}, "fit_time_limit must be a number of seconds > 0; got 0"),
+        ({"fit_time_limit": 9, "scheduler": "tcp://127.0.0.1:9"}, "Give only one of the two"),
+        ({"jobs": 2, "scheduler": "tcp://127.0.0.1:9"}, "jobs=2 is for this machine only"),
+        ({"jobs": 0}, "jobs must be an int >= 1, or -1"),
+    ],
+)
+def test_impossible_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare(Study(("ItalyPowerDemand",), ("none",), seeds=1), out=tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    ("method", "there", "here"),
+    [
+        ({"a": {"estimator": "sklearn.svm.SVC"}}, "scikit-learn ", "sklearn.svm.SVC 0.1"),
+        ({"rocket": {}}, "aeon ", "Rocket"),
+    ],
+)
+def test_a_worker_with_other_libraries_fits_nothing(
+    method: dict[str, Any], there: str, here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = tasks(methods=method)
+    sent = pickle.dumps(task)
+    assert pickle.loads(sent).other_versions() == ""
+    monkeypatch.setattr(
+        "tsformer.studies.design.methods.library_version", lambda path: f"{path} 0.1"
+    )
+    result = run_task(pickle.loads(sent))
+    assert result.row is None
+    assert result.error.startswith("OtherVersions: this worker has ")
+    assert here in result.error
+    assert f"began with {there}" in result.error
+
+
+def test_attributes_of_others_are_not_taken_for_ours() -> None:
+    keras = SimpleNamespace(history={"loss": [1.0]})
+    assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))

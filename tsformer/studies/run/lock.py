@@ -1,0 +1,139 @@
+"""The lock of a study: one comparison of it at a time in each store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tsformer._optional import require
+from tsformer.studies._files import write_atomically
+from tsformer.tracking import RunStore
+from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.locks import SQLITE, user_lock_path
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+__all__ = [
+    "DRIVER_TAG",
+    "STUDY_TAG",
+    "StudyBusyError",
+    "end_left_over",
+    "exclusive",
+    "this_process",
+]
+
+#: Tag of a fit: name of the study that started it.
+STUDY_TAG = "tsformer.started_by"
+#: Tag of a study's run: host, process and start of the comparison that writes to it.
+DRIVER_TAG = "tsformer.driver"
+
+
+class StudyBusyError(RuntimeError):
+    """Another comparison runs the study."""
+
+
+@contextmanager
+def exclusive(store: RunStore, study: str) -> Iterator[None]:
+    """Hold the lock of a study inside the block.
+
+    The operating system releases the lock when the process ends, however it ends. On a tracking
+    server the run of the study names the host of its comparison, whose processes are invisible
+    here.
+
+    Raises
+    ------
+    StudyBusyError
+        If a comparison on this machine holds the lock, or one on another machine has not ended.
+    """
+    filelock = require("filelock", extra="tracking", purpose="tracking")
+    path = _path(store, study)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise StudyBusyError(
+            f"this study is being run in {without_credentials(store.uri)} by {_owner(path)}. Wait "
+            "until it ends, or end that process; finished fits are kept"
+        ) from None
+    try:
+        write_atomically(json.dumps(this_process()), path.with_suffix(".json"))
+        if not store.uri.startswith(SQLITE):
+            _refuse_other_host(store, study)
+        yield
+    finally:
+        lock.release()
+
+
+def end_left_over(store: RunStore, study: str, keys: Collection[str]) -> None:
+    """Mark fits of these keys KILLED that a dead comparison left RUNNING.
+
+    The caller holds the lock of `study`. Other studies may have some of its fits.
+    """
+    for run in store.runs("RUNNING", {"tsformer.kind": "fit"}):
+        if run.data.tags.get("tsformer.key") in keys and not _is_alive(store, study, run):
+            store.kill(run.info.run_id)
+
+
+def _is_alive(store: RunStore, study: str, run: Run) -> bool:
+    """Return whether a comparison of another study may be working on a run."""
+    started_by = run.data.tags.get(STUDY_TAG, study)
+    if started_by == study:
+        return False
+    here = run.data.tags.get("tsformer.host") == socket.gethostname()
+    return not here or _is_held(store, started_by)
+
+
+def _is_held(store: RunStore, study: str) -> bool:
+    """Return whether a comparison on this machine runs a study."""
+    filelock = require("filelock", extra="tracking", purpose="tracking")
+    path = _path(store, study)
+    if not path.exists():
+        return False
+    try:
+        with filelock.FileLock(path, timeout=0):
+            return False
+    except filelock.Timeout:
+        return True
+
+
+def this_process() -> str:
+    """Describe this process by host, id and time."""
+    return f"{socket.gethostname()}, process {os.getpid()}, since {time.strftime('%F %T %z')}"
+
+
+def _path(store: RunStore, study: str) -> Path:
+    """Return the lock file: beside a SQLite file, which containers may share, else per user."""
+    name = hashlib.sha256(f"{store.experiment_id} {study}".encode()).hexdigest()[:16]
+    if store.uri.startswith(SQLITE):
+        database = Path(store.uri.removeprefix(SQLITE)).resolve()
+        return database.parent / "mlruns" / ".locks" / f"{database.name}-{name}.lock"
+    return user_lock_path(f"{store.uri} {name}")
+
+
+def _owner(path: Path) -> str:
+    """Return who holds a lock."""
+    try:
+        return str(json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # the other process has only just taken the lock
+        return "another process"
+
+
+def _refuse_other_host(store: RunStore, study: str) -> None:
+    """Raise if a comparison on another machine has not ended."""
+    for run in store.runs("RUNNING", {"tsformer.kind": "study", "tsformer.key": study}):
+        if run.data.tags.get("tsformer.host") != socket.gethostname():
+            driver = run.data.tags.get(DRIVER_TAG, "another machine")
+            raise StudyBusyError(
+                f"this study is being run in {without_credentials(store.uri)} by {driver}. Wait "
+                "until it ends. If that process is dead, delete its run: "
+                f"mlflow runs delete --run-id {run.info.run_id}"
+            )
