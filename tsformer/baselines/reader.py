@@ -131,8 +131,10 @@ class PanelClassifier:
                 f"{self.estimator} cannot be constructed{given}: {type(error).__name__}: {said}"
             ) from error
 
-    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+    def fit(self, X: Any, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
         """Fit the classifier to series X, in any container, and labels y (B,).
+
+        Its `fit` gets the groups (B,) if it has a parameter of that name.
 
         Raises
         ------
@@ -155,7 +157,9 @@ class PanelClassifier:
                 order = np.random.default_rng(self.random_state).permutation(len(labels))
                 series, labels = series[order], labels[order]
                 self._reader.say("shuffled")
-            self.estimator_.fit(series, labels)
+            takes_groups = "groups" in inspect.signature(self.estimator_.fit).parameters
+            options = {"groups": groups} if groups is not None and takes_groups else {}
+            self.estimator_.fit(series, labels, **options)
         self.has_probabilities_ = _has_probabilities(self.estimator_)
         own = self._codes
         if own is None:

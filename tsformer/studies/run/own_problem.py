@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ from tsformer.data.containers import to_arrays
 from tsformer.data.panel import Floats
 from tsformer.data.sources import Source
 from tsformer.data.tsfile import writable_labels, write_ts
-from tsformer.studies.run.problem import write_folds
+from tsformer.studies.run.problem import write_split
 from tsformer.studies.run.resample import cross_validation_folds, stratified_split
 
 __all__ = ["OwnProblem", "own_problem"]
@@ -30,6 +32,14 @@ class OwnProblem(NamedTuple):
     n_train: int
     n_test: int
     split: str
+    new: bool
+
+    def discard(self) -> None:
+        """Delete what `own_problem` wrote, and its folder if nothing else is there."""
+        if self.new:
+            shutil.rmtree(self.home)
+            if not any(self.home.parent.iterdir()):
+                self.home.parent.rmdir()
 
 
 def own_problem(
@@ -53,6 +63,7 @@ def own_problem(
             "is nothing to tell apart; a comparison needs two labels or more"
         )
     folds: npt.NDArray[np.int64] | None = None
+    order: npt.NDArray[np.intp] | None = None
     if test is not None and n_folds:
         raise ValueError("there is either a test part or cross-validation, which has none")
     if train.groups is not None and test is None and not n_folds:
@@ -61,9 +72,9 @@ def own_problem(
         if n_folds:
             folds = cross_validation_folds(labels, train.groups, n_folds=n_folds)
             chosen = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-            folds = np.concatenate([folds[part] for part in chosen])
         else:
             chosen = stratified_split(labels)
+        order = np.concatenate(chosen)
         X_test, n_train = [X[i] for i in chosen[1]], len(chosen[0])
         X, labels = [X[i] for i in chosen[0]], np.concatenate([labels[part] for part in chosen])
     else:
@@ -82,10 +93,12 @@ def own_problem(
     labels = writable_labels(labels)
     parts = {"TRAIN": (X, labels[:n_train]), "TEST": (X_test, labels[n_train:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
-    name = f"{stem}-{_digest(parts, folds)}"
+    columns = _columns(train, test, folds, order)
+    name = f"{stem}-{_digest(parts, columns)}"
     home = folder / name
-    problem = OwnProblem(name, home, n_train, len(X_test), _split(train, test, n_folds))
-    if home.is_dir():
+    split = _split(train, test, n_folds)
+    problem = OwnProblem(name, home, n_train, len(X_test), split, not home.is_dir())
+    if not problem.new:
         return problem
     folder.mkdir(parents=True, exist_ok=True)
     # In the target folder, so that the move is a rename: the problem is there as a whole or not.
@@ -94,14 +107,33 @@ def own_problem(
         unfinished.mkdir()
         for part, (series, y) in parts.items():
             write_ts(unfinished / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
-        if folds is not None:
-            write_folds(unfinished / name, folds)
+        if columns:
+            write_split(unfinished / name, columns)
         try:
             unfinished.rename(home)
         except OSError:
             if not home.is_dir():  # else another process was faster, and wrote the same
                 raise
     return problem
+
+
+def _columns(
+    train: Source,
+    test: Source | None,
+    folds: npt.NDArray[np.int64] | None,
+    order: npt.NDArray[np.intp] | None,
+) -> dict[str, npt.NDArray[Any]]:
+    """Return fold and group of each series in the order of the files."""
+    columns: dict[str, npt.NDArray[Any]] = {}
+    if folds is not None:
+        columns["fold"] = folds[order]
+    if train.groups is not None:
+        columns["group"] = train.groups if order is None else train.groups[order]
+    if train.groups is not None and test is not None:
+        n_test = len(_labels(test))
+        apart = np.full(n_test, "") if test.groups is None else test.groups
+        columns["group"] = np.concatenate([train.groups, apart])
+    return columns
 
 
 def _split(train: Source, test: Source | None, n_folds: int) -> str:
@@ -140,12 +172,12 @@ def _labels(source: Source) -> npt.NDArray[np.str_]:
 
 def _digest(
     parts: dict[str, tuple[list[Floats], npt.NDArray[np.str_]]],
-    folds: npt.NDArray[np.int64] | None,
+    columns: Mapping[str, npt.NDArray[Any]],
 ) -> str:
-    """Return a hash of all series, labels and folds, eight hex digits."""
+    """Return a hash of all series, labels, folds and groups, eight hex digits."""
     found = hashlib.sha256()
-    if folds is not None:
-        found.update(f"folds {folds.tolist()}\n".encode())
+    for column, values in columns.items():
+        found.update(f"{column}s {values.tolist()}\n".encode())
     for part, (series, labels) in parts.items():
         for x, label in zip(series, labels, strict=True):
             found.update(f"{part} {x.shape} {label}\n".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from tsformer.data import load_dataset
 from tsformer.data.archive import folder_of
@@ -17,12 +19,12 @@ from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.resample import stratified_resample, taken
 from tsformer.studies.run.subset import nested_subset, subset_size
 
-__all__ = ["Problem", "n_train", "series_digest", "write_folds"]
+__all__ = ["Problem", "n_train", "series_digest", "write_split"]
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
-# The file of a problem whose splits are folds.
-_FOLDS = "_FOLDS.csv"
+# The file of a problem with the fold or the group of each series.
+_SPLIT = "_SPLIT.csv"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Problem:
     y_train: np.ndarray
     X_test: Any
     y_test: np.ndarray
+    groups_train: np.ndarray | None = None
     train_size: str = WHOLE
     seed: int = 0
 
@@ -48,23 +51,32 @@ class Problem:
         Of a problem with folds, `resample` is the one that is tested on. If `train_size` is not the
         whole, the train split is the subset of that size and `seed`.
         """
-        split = _official(name)
-        folds = _folds(name)
+        split, table = _official(name), _split_table(name)
+        folds, groups = table.get("fold"), table.get("group")
         if folds is not None:
             split = _fold(name, split, folds, resample)
+            groups = None if groups is None else groups[folds != resample]
+        elif resample and groups is not None:
+            raise ValueError(
+                f"{name} has groups, which resamples would divide between both parts: a study of "
+                "it has one resample"
+            )
         elif resample:
             split = stratified_resample(*split, seed=resample)
+        elif groups is not None:
+            groups = groups[: len(split[1])]
         if train_size == WHOLE:
-            return cls(name, resample, *split)
+            return cls(name, resample, *split, groups)
         X, y, X_test, y_test = split
         places = nested_subset(y, train_size, seed=seed)
+        groups = None if groups is None else groups[places]
         X, y = taken(X, places), y[places]
-        return cls(name, resample, X, y, X_test, y_test, train_size, seed)
+        return cls(name, resample, X, y, X_test, y_test, groups, train_size, seed)
 
     def loader(self, context: str) -> str:
         """Return the expression that loads one part, to be recorded with a run."""
         subset = context == "train" and self.train_size != WHOLE
-        if not self.resample and not subset and _folds(self.name) is None:
+        if not self.resample and not subset and not _split_table(self.name):
             return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
         said = f"{self.name!r}, {self.resample}"
         said += f", {self.train_size!r}, seed={self.seed}" if subset else ""
@@ -80,10 +92,9 @@ def n_train(name: str, resample: int, train_size: str) -> int:
         raise ValueError(f"train size {train_size} on {name}: {error}") from error
 
 
-def write_folds(stem: Path, folds: npt.NDArray[np.int64]) -> None:
-    """Write the fold of each series, those of the train file before those of the test file."""
-    lines = "".join(f"{fold}\n" for fold in folds)
-    Path(f"{stem}{_FOLDS}").write_text(f"fold\n{lines}", encoding="ascii")
+def write_split(stem: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write the fold or the group of each series, those of the train file first."""
+    pd.DataFrame(columns).to_csv(f"{stem}{_SPLIT}", index=False, lineterminator="\n")
 
 
 def _fold(
@@ -106,12 +117,14 @@ def _fold(
 
 
 @lru_cache(maxsize=_KEPT)
-def _folds(name: str) -> npt.NDArray[np.int64] | None:
+def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the fold and the group of each series, as far as a problem has them."""
     home = folder_of(name)
-    file = None if home is None else Path(f"{home / name}{_FOLDS}")
+    file = None if home is None else Path(f"{home / name}{_SPLIT}")
     if file is None or not file.is_file():
-        return None
-    return np.loadtxt(file, dtype=np.int64, skiprows=1, ndmin=1)
+        return {}
+    table = pd.read_csv(file, dtype={"fold": np.int64, "group": str}, keep_default_na=False)
+    return {column: table[column].to_numpy() for column in table}
 
 
 @cache

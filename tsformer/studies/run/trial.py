@@ -156,7 +156,7 @@ def fit_trial(
             return _fit_other(trial, study, problem, run)
         classifier, tracker = _begin(trial, study, problem, run, callbacks)
         used = _cpu_seconds()
-        classifier.fit(problem.X_train, problem.y_train)
+        classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
         cost = {"fit_cpu_seconds": _cpu_seconds() - used}
         return _finish_transformer(trial, study, problem, run, classifier, tracker, cost)
 
@@ -191,7 +191,7 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
     with unobserved():
         reset_peak_memory(device)
         begun, used = time.perf_counter(), _cpu_seconds()
-        classifier.fit(problem.X_train, problem.y_train)
+        classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
         fit = {
             "fit_seconds": time.perf_counter() - begun,
             "fit_cpu_seconds": _cpu_seconds() - used,
