@@ -20,7 +20,7 @@ from tsformer.cli.tables import described, with_columns
 
 if TYPE_CHECKING:
     from tsformer.data.table import TableSchema
-    from tsformer.studies import Comparison, Study
+    from tsformer.studies import Comparison, Progress, Study
     from tsformer.studies.run.own_problem import OwnProblem
 
 __all__ = ["compare", "finish", "run"]
@@ -175,6 +175,7 @@ def compare(
             "--test, --folds, --group and the options for columns are for a file named with --data"
         )
     asked: Study
+    own: OwnProblem | None = None
     if study is not None:
         _refuse_beside_a_study(context)
         sys.path.append(os.getcwd())  # a file may name classes of modules beside it
@@ -236,6 +237,7 @@ def compare(
         asked = dataclasses.replace(asked, title=name)
     comparison = run(
         asked,
+        own,
         out=out,
         tracking_uri=tracking_uri,
         experiment=experiment,
@@ -253,10 +255,11 @@ def compare(
     finish(comparison)
 
 
-def run(study: Study, **options: Any) -> Comparison:
+def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparison:
     """Run a study with a progress bar on standard error.
 
-    The options are those of `tsformer.studies.compare`.
+    The options are those of `tsformer.studies.compare`. A comparison that is refused, before any
+    fit, deletes the data `own` that were written for it.
     """
     from tsformer.studies import compare
 
@@ -264,9 +267,20 @@ def run(study: Study, **options: Any) -> Comparison:
     # reads back, in the middle of ours.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    started = False
     try:
         with study_bar() as show:
-            return compare(study, on_progress=show, **options)
+
+            def on_progress(progress: Progress) -> None:
+                nonlocal started
+                started = True
+                show(progress)
+
+            return compare(study, on_progress=on_progress, **options)
+    except Exception:
+        if own is not None and not started:
+            own.discard()
+        raise
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)

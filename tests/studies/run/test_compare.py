@@ -72,16 +72,6 @@ def test_files(done: Done) -> None:
     assert (done.folder / "summary.md").read_text() == to_markdown(done.comparison.summary())
 
 
-def test_the_summary_is_over_seeds(done: Done) -> None:
-    results, summary = done.comparison.results, done.comparison.summary()
-    assert summary.encoding.tolist() == ["none", "tape+erpe"]
-    assert summary.fits.tolist() == [2, 2]
-    a, b = results.loc[results.encoding == "none", "accuracy"]
-    assert summary.accuracy[0] == pytest.approx((a + b) / 2)
-    assert summary.spread[0] == pytest.approx(abs(a - b) / 2**0.5)
-    assert summary.fit_seconds[0] == pytest.approx(results.fit_seconds.iloc[[0, 2]].mean())
-
-
 def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> None:
     assert statuses(done.store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
     runs = {run.info.run_id: run for run in done.store.runs()}
@@ -157,10 +147,6 @@ def test_events_tell_how_far_it_is(done: Done) -> None:
     later = [e.seconds_left for e in done.events[3:]]
     assert all(seconds is not None and seconds >= 0 for seconds in later)
     assert later[-1] == 0.0
-
-
-def test_the_line_to_open(done: Done) -> None:
-    assert done.comparison.ui_command == f"tsformer ui --tracking-uri {done.uri}"
 
 
 def test_the_test_split_is_scored_once_a_fit(

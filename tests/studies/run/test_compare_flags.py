@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +11,8 @@ import pandas as pd
 import pytest
 
 from tsformer.cli import main
-from tsformer.cli.parsing import varied
-from tsformer.studies import Progress, Study
+from tsformer.studies import Progress
 from tsformer.studies.design.study import Trial
-from tsformer.studies.report.write import compare_command
 from tsformer.tracking import prepare_store
 
 for library in ("typer", "rich", "mlflow", "matplotlib"):
@@ -101,6 +98,7 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--datasets A --vary stm=conv", "did you mean 'stem'"),
         ("--datasets A --resamples 0", "resamples must be at least 1"),
         ("--datasets A --jobs 0", "jobs must be an int >= 1, or -1"),
+        ("--datasets A --fit-time-limit 0", "fit_time_limit must be a number of seconds > 0"),
         ("--datasets A --methods minirokcet", "did you mean 'minirocket'"),
         ("--datasets A --methods sklearn.svm.SVC", "add --allow-import if you trust it"),
         ("--datasets A --methods majority,majority", "names 'majority' twice"),
@@ -129,6 +127,15 @@ def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+def test_a_refused_comparison_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    rows = [f"{'ab'[i % 2]},{i},{i + 1},{2 * i}" for i in range(8)]
+    (tmp_path / "own.csv").write_text("\n".join(["y,t0,t1,t2", *rows]))
+    code, _, err = run("--data", "own.csv", "--label", "y", "--encodings", "none", "--jobs", 0)
+    assert code == 2
+    assert "jobs must be an int" in err
+    assert [each.name for each in tmp_path.iterdir()] == ["own.csv"]
 
 
 @pytest.mark.parametrize(
@@ -163,39 +170,6 @@ def test_what_a_method_cannot_read_is_skipped_and_no_failure(
     assert "skipped: BasicMotions  TimeSeriesForestClassifier  0  " in out
     assert "reads one channel; these series have 6" in out
     assert "failed" not in out
-
-
-def test_where_no_method_can_read_anything_there_is_no_success(
-    run: Run, uri: str, experiment: str
-) -> None:
-    pytest.importorskip("sktime", reason='needs the extra "data"')
-    forest = "sktime.classification.interval_based.TimeSeriesForestClassifier"
-    code, out, _ = run(
-        "--datasets", "BasicMotions", "--methods", forest, "--allow-import", "--seeds", 1,
-        "--tracking-uri", uri, "--experiment", experiment,
-    )  # fmt: skip
-    assert code == 2
-    assert "skipped: BasicMotions" in out
-
-
-@pytest.mark.slow
-def test_resamples_of_files_of_ones_own_say_that_they_are_drawn_anew(
-    run: Run, uri: str, experiment: str, tmp_path: Path
-) -> None:
-    rng = np.random.default_rng(0)
-    for name in ("one", "two"):
-        lines = ["y," + ",".join(f"t{i}" for i in range(12))]
-        lines += ["ab"[i % 2] + "".join(f",{x:.3f}" for x in rng.normal(size=12)) for i in range(8)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
-    code, _, _ = run(
-        "--data", "one.csv", "--test", "two.csv", "--label", "y", "--resamples", 2, "--seeds", 1,
-        "--methods", "majority,summary-ridge",
-        "--tracking-uri", uri, "--experiment", experiment,
-    )  # fmt: skip
-    assert code == 0
-    report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
-    said = "its test split is a file of its own; that is resample 0, and further ones draw parts of"
-    assert said in report
 
 
 @pytest.mark.slow
@@ -264,30 +238,6 @@ def test_train_sizes_draw_the_same_series_for_every_method(
     (parent,) = store.runs(tags={"tsformer.kind": "study"})
     picture = store.client().download_artifacts(parent.info.run_id, "learning_curves.png")
     assert Path(picture).stat().st_size > 5_000
-
-
-def test_the_line_of_a_study_of_methods() -> None:
-    named = Study(["A"], methods={"tsformer": {}, "minirocket": {}}, seeds=[0, 1])
-    assert compare_command(named.as_dict()) == (
-        "tsformer compare --datasets A --methods tsformer,minirocket --seeds 0,1"
-    )
-    other = Study(["A"], ["none"], methods={"rocket": {"n_kernels": 84}})
-    assert compare_command(other.as_dict()) == "tsformer compare --study study.json"
-
-
-def test_values_of_varied_parameters_are_literals_or_words() -> None:
-    pairs = ["stem=conv,linear", "d_ff=None,64", "dropout=.1"]
-    assert varied(pairs) == {"stem": ["conv", "linear"], "d_ff": [None, 64], "dropout": [0.1]}
-
-
-def test_the_line_of_a_study_gives_the_study_again() -> None:
-    vary = {"stem_params": [{"kernel_size": 3, "n_layers": 1}, None], "d_ff": [None, 64]}
-    study = Study(
-        ["GunPoint"], ["none", "tape+erpe"], [4], vary=vary, resamples=2, train_sizes=[9, "50%"]
-    )
-    words = shlex.split(compare_command(study.as_dict()))
-    assert words[words.index("--train-sizes") + 1] == "9,50%"
-    assert varied([words[i + 1] for i, word in enumerate(words) if word == "--vary"]) == vary
 
 
 @pytest.fixture

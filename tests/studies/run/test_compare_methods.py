@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -19,10 +18,8 @@ from tsformer import TSEnsembleClassifier, load_dataset
 from tsformer.baselines import BASELINES, Baseline
 from tsformer.data.tsfile import write_ts
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.analysis.analyse import analyse
-from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.run import problem, worker
-from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking import prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
@@ -107,25 +104,10 @@ def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> Non
     assert found.loc[found.method != "small", "n_parameters"].isna().all()
 
 
-def test_what_has_no_probabilities_has_no_log_loss(done: Done) -> None:
-    near = rows(done, "near")
-    assert near.log_loss.isna().all()
-    assert near.brier_score.isna().all()
-    assert near.accuracy.between(0.9, 1).all()
-    assert near.f1_macro.between(0.9, 1).all()
-    assert rows(done, "majority").log_loss.between(0.6, 0.8).all()
-
-
 def test_what_draws_from_the_global_generators_is_another_with_every_seed(done: Done) -> None:
     drawn = rows(done, "ignores").accuracy
     assert drawn[0] != drawn[1]
     assert rows(done, "near").accuracy.nunique() == 1
-
-
-def test_what_has_no_chance_is_fitted_once_for_all_seeds(done: Done) -> None:
-    for method, n_fits in {"majority": 1, "ridge": 1, "near": 2, "small": 2}.items():
-        assert rows(done, method).run_id.nunique() == n_fits
-    assert rows(done, "majority").seed.tolist() == [0, 1]
 
 
 def test_a_foreign_class_that_raises_is_a_failure_like_any(done: Done) -> None:
@@ -155,16 +137,6 @@ def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) ->
     assert "Methods had the same splits and seeds" in report
 
 
-def test_scores_are_compared_as_those_of_encodings_are(done: Done) -> None:
-    study = read_study(done.folder)
-    assert study.ours
-    (found,) = analyse(study)
-    assert found.statistics is not None
-    assert sorted(found.statistics.ranks.index) == ["ignores", "majority", "near", "ridge", "small"]
-    assert found.costs is not None
-    assert found.costs["front_fit_seconds"].any()
-
-
 def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
     runs = {run.info.run_id: run for run in done.store.runs("FINISHED", {"tsformer.kind": "fit"})}
     near = runs[rows(done, "near").run_id[1]].data
@@ -187,35 +159,12 @@ def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
     assert list(predicted) == ["case", "true", "predicted"]
 
 
-def test_each_method_has_a_summary_and_the_study_a_view_of_them(done: Done) -> None:
-    runs = done.store.runs("FINISHED", {"tsformer.kind": "encoding"})
-    assert sorted(run.data.params["method"] for run in runs) == [
-        "ignores", "majority", "near", "ridge", "small",
-    ]  # fmt: skip
-    assert all("encoding" not in run.data.params for run in runs)
-    assert all(run.data.metrics["predict_seconds"] > 0 for run in runs)
-    tags = done.store.client().get_experiment(done.store.experiment_id).tags
-    view = json.loads(tags[f"mlflow.sharedViewState.encodings-{STUDY.name}"])
-    assert view["name"] == f"Methods side by side: {STUDY.label}"
-    axes = {
-        card["xaxis"]["key"]
-        for card in json.loads(view["state"])["compareRunCharts"]
-        if card["type"] == "SCATTER"
-    }
-    assert axes == {"method", "fit_seconds"}
-
-
 def test_what_is_finished_is_read_back(done: Done, without_report: None) -> None:
     events: list[Progress] = []
     again = done.again(events)
     pd.testing.assert_frame_equal(again.results, done.comparison.results)
     fits = [e.trial.method for e in events if e.event == "fit-end" and e.trial]
     assert fits == ["raises"] * 6, "what failed is tried again"
-
-
-def test_progress_counts_what_is_fitted_once_for_several(done: Done) -> None:
-    assert [e.event for e in done.events][-1] == "end"
-    assert done.events[-1].done == done.events[-1].total == 36
 
 
 def test_an_encoding_gives_its_fit_to_a_method(
@@ -227,51 +176,6 @@ def test_an_encoding_gives_its_fit_to_a_method(
     assert found.run_id.tolist() == [rows(done, "small").run_id[0]]
     assert found.predict_seconds[0] > 0
     assert "method" not in found
-
-
-def test_a_killed_fit_is_done_again(
-    uri: str, experiment: str, tmp_path: Path, without_report: None
-) -> None:
-    study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=1)
-    store = prepare_store(uri, experiment)
-    left_running(store, study)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert found.results.method.tolist() == ["near", "majority"]
-    statuses = [run.info.status for run in store.runs(tags={"tsformer.kind": "fit"})]
-    assert sorted(statuses) == ["FINISHED", "FINISHED", "KILLED"]
-
-
-def left_running(store: RunStore, study: Study) -> None:
-    """Leave the run of a fit as a process does that was killed."""
-    store.start(
-        "near",
-        kind="fit",
-        key=study.key("ItalyPowerDemand", "near", 0),
-        tags={"tsformer.configuration": study.hash_of("", "near")},
-    )
-
-
-@pytest.mark.parametrize(
-    ("estimator", "error", "message"),
-    [
-        (f"{FOREIGN}.Neraest", ValueError, "did you mean 'Nearest'"),
-        (f"{FOREIGN}.NOT_A_CLASS", TypeError, "must be a class with fit and predict; got 3"),
-        ("lacking", ImportError, "lacking needs no_such_library"),
-    ],
-)
-def test_what_cannot_be_fitted_stops_it_before_any_fit(
-    estimator: str,
-    error: type[Exception],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lacking = Baseline("no_such_library.Classifier", needs=("no_such_library",))
-    monkeypatch.setitem(BASELINES, "lacking", lacking)  # type: ignore[arg-type]
-    study = Study(("ItalyPowerDemand",), methods={"x": {"estimator": estimator}})
-    with pytest.raises(error, match=message):
-        compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_reads_one_channel_is_skipped_with_the_reason(
@@ -337,56 +241,6 @@ def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
     pd.testing.assert_frame_equal(again.results, comparison.results)
 
 
-def test_where_a_method_is_left_out_there_is_no_fit_and_the_report_says_so(
-    uri: str, experiment: str, tmp_path: Path, no_figures: None
-) -> None:
-    methods = {"near": METHODS["near"], "majority": {}, "ridge": METHODS["ridge"]}
-    datasets = ("ItalyPowerDemand", "BasicMotions")
-    left_out = {"near": ["BasicMotions"]}
-    study = Study(datasets, methods=methods, seeds=1, leave_out=left_out)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    fitted = found.results.groupby("dataset").method.agg(set)
-    assert fitted["ItalyPowerDemand"] == {"near", "majority", "ridge"}
-    assert fitted["BasicMotions"] == {"majority", "ridge"}
-    assert found.failures.empty
-    report = (tmp_path / "report/report.md").read_text()
-    assert "Left out by the study: `near` on BasicMotions." in report
-    assert "All 5 fits are available." in report
-
-
-@pytest.mark.processes
-def test_other_processes_fit_methods_too(uri: str, experiment: str, tmp_path: Path) -> None:
-    study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"], "majority": {}}, seeds=2)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, jobs=2)
-    assert found.results.method.tolist() == ["near", "majority"] * 2
-    assert found.results.run_id.nunique() == 3
-
-
-@pytest.mark.processes
-@pytest.mark.timeout(900)  # each worker imports torch and mlflow
-def test_workers_of_a_cluster_fit_methods_too(
-    uri: str, experiment: str, tmp_path: Path, without_report: None
-) -> None:
-    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
-    methods = {name: METHODS[name] for name in ("near", "majority", "raises", "small")}
-    study = Study(("ItalyPowerDemand",), methods=methods, seeds=2)
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    )
-    with cluster:
-        found = compare(
-            study, out=tmp_path / "cluster", tracking_uri=uri, experiment=experiment,
-            scheduler=cluster.scheduler_address,
-        )  # fmt: skip
-    assert found.results.method.tolist() == ["near", "majority", "small"] * 2
-    assert found.failures.error.tolist() == ["ArithmeticError: no such luck"] * 2
-    alone = compare(
-        study, out=tmp_path / "alone", tracking_uri=uri, experiment=f"{experiment} alone"
-    )
-    same = ["method", "seed", "accuracy", "log_loss"]
-    pd.testing.assert_frame_equal(found.results[same], alone.results[same])
-
-
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Two names whose classes compile something in their first fit."""
@@ -399,30 +253,16 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
-    uri: str, experiment: str, tmp_path: Path, compiled: list[int], without_report: None
+    uri: str, experiment: str, compiled: list[int], no_figures: None
 ) -> None:
+    store = prepare_store(uri, experiment)
     study = Study(("ItalyPowerDemand",), methods={"counts": {}}, seeds=2)
-    compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+    begun: list[list[int]] = []
+    for trial in study.trials():
+        task = worker.Task(trial, study, store, "")
+        worker.run_task(task, on_begin=lambda: begun.append(list(compiled)))
     assert compiled == [6, 67, 67]
-
-
-def test_what_takes_long_to_import_is_imported_before_the_clock_starts(
-    where: Where, monkeypatch: pytest.MonkeyPatch, without_report: None
-) -> None:
-    found: list[str] = []
-    original = worker.load_class
-
-    def slow(estimator: str) -> Any:
-        found.append(estimator)
-        time.sleep(1.0)
-        return original(estimator)
-
-    monkeypatch.setattr(worker, "load_class", slow)
-    monkeypatch.setattr(worker, "_IMPORTED", set())
-    study = Study(("ItalyPowerDemand",), methods={"near": METHODS["near"]}, seeds=2)
-    rows = compare(study, **where).results
-    assert found == [f"{FOREIGN}.Nearest"], "once a process"
-    assert (rows["fit_seconds"] < 0.5).all()
+    assert begun == [[6], [6, 67]], "compilation is outside of the time limit"
 
 
 def test_fits_of_other_series_do_not_pass_for_those_of_these(
@@ -446,7 +286,7 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
     again = compare(study, **where).results
     assert again["run_id"].tolist() == first["run_id"].tolist()
     write(1)
-    changed = r"the series of Changes here are not those that .* in another --experiment"
+    changed = r"Changes has changed since run .* in another --experiment"
     with pytest.raises(ValueError, match=changed):
         compare(study, **where)
     # A driver on another machine may have made the fit since this one began.
@@ -458,10 +298,11 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
 
 
 def test_a_compilation_that_fails_is_no_failure_of_the_fit(
-    uri: str, experiment: str, tmp_path: Path, compiled: list[int], without_report: None
+    uri: str, experiment: str, compiled: list[int], no_figures: None
 ) -> None:
     study = Study(("ItalyPowerDemand",), methods={"needsmany": {}}, seeds=1)
+    task = worker.Task(study.trials()[0], study, prepare_store(uri, experiment), "")
     with pytest.warns(UserWarning, match="needsmany includes the time of compiling it.*too few"):
-        found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
+        result = worker.run_task(task)
     assert compiled == [67]
-    assert len(found.results) == 1
+    assert result.row is not None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
+from tsformer.studies import Study
 from tsformer.studies.run.own_problem import own_problem
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.resample import stratified_split
+from tsformer.studies.run.trial import fit_trial
+from tsformer.tracking import TrackedRun
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +118,7 @@ def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
         assert sorted(part.y_test) == ["a"] * 4 + ["b"] * 4, "stratified"
         train, test = told_apart(part.X_train), told_apart(part.X_test)
         assert not {group_of[x] for x in train} & {group_of[x] for x in test}
+        assert [group_of[x.tobytes()] for x in part.X_train] == part.groups_train.tolist()
         tested += test
     assert sorted(tested) == sorted(told_apart(given.X))
     np.testing.assert_array_equal(
@@ -175,3 +181,48 @@ def test_folds_and_groups_that_cannot_be():
     ]:
         with pytest.raises(ValueError, match=message):
             own_problem("x", train, test, n_folds=n_folds)
+
+
+def test_a_part_of_a_train_split_has_the_groups_of_its_series():
+    given = grouped()
+    other = series(8)._replace(groups=np.array(list("qrstuvwx")))
+    problem = own_problem("x", given, other)
+    group_of = {x.tobytes(): group for x, group in zip(given.X, given.groups, strict=True)}
+    for size in ("100%", "50%"):
+        part = Problem.load(problem.name, 0, size)
+        assert [group_of[x.tobytes()] for x in part.X_train] == part.groups_train.tolist()
+    with pytest.raises(ValueError, match="has groups, which resamples would divide"):
+        Problem.load(problem.name, 1)
+    assert Problem.load(own_problem("x", series()).name).groups_train is None
+
+
+def test_fit_gets_the_groups(monkeypatch):
+    problem = Problem.load(own_problem("x", grouped(), n_folds=3).name)
+    seen = []
+
+    def fit(self, X, y, groups=None):
+        seen.append(groups)
+        raise ArithmeticError
+
+    methods = {
+        "ensemble": {"estimator": "tsformer.TSEnsembleClassifier"},
+        "near": {"estimator": "sklearn.svm.SVC"},
+    }
+    study = Study((problem.name,), ("none",), seeds=1, methods=methods)
+    for name in ("TSTransformerClassifier", "TSEnsembleClassifier"):
+        monkeypatch.setattr(f"tsformer.{name}.fit", fit)
+    for trial in study.trials():
+        run = TrackedRun(None, "")
+        with contextlib.suppress(ArithmeticError):
+            fit_trial(trial, study, problem, run)
+    assert [groups.tolist() for groups in seen] == [problem.groups_train.tolist()] * 2
+
+
+def test_what_is_discarded_leaves_nothing_and_others_stay(tmp_path):
+    first = own_problem("x", series())
+    again, other = own_problem("x", series()), own_problem("x", series(8))
+    other.discard()
+    again.discard()
+    assert [each.name for each in (tmp_path / "data").iterdir()] == [first.name]
+    first.discard()
+    assert list(tmp_path.iterdir()) == []

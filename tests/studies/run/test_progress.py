@@ -47,21 +47,3 @@ def test_later_fits_are_estimated_from_those_that_have_ended(clock: SimpleNamesp
         reporter.fit_end(trial, seconds=seconds)
     ended = [event.seconds_left for event in events if event.event == "fit-end"]
     assert ended == [18.0, 14.0, 1.0]  # another problem takes the mean until one of it has ended
-
-
-def test_an_epoch_costs_no_more_in_a_large_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum over all that waits is made once a fit: an epoch may take less time than it."""
-    sums = []
-    mean = progress.fmean
-    monkeypatch.setattr(progress, "fmean", lambda values: sums.append(1) or mean(values))
-    trials = [Trial("a", "none", seed) for seed in range(50)]
-    events: list[Progress] = []
-    reporter = progress.ProgressReporter(events.append, trials, set())
-    for trial in trials[:2]:
-        reporter.fit_start(trial)
-        for epoch in range(1, 31):
-            state = SimpleNamespace(epoch=epoch, n_epochs=30, history=[{"loss": 1.0}])
-            reporter.on_epoch_end(state)  # type: ignore[arg-type]
-        reporter.fit_end(trial, seconds=2.0)
-    assert events[-1].seconds_left == 96.0
-    assert len(sums) == 4  # for each end of a fit, of all data sets and of the one

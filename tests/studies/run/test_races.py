@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tsformer.tracking import TrackedRun, prepare_store
-from tsformer.tracking.run import RunEnded
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 MlflowClient, MlflowException = mlflow.MlflowClient, mlflow.MlflowException
@@ -65,15 +64,6 @@ def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
     assert MlflowClient(uri).get_run(second.run_id).data.params["encoding"] == "none"
 
 
-def test_a_store_that_goes_on_failing_is_given_up(uri: str, experiment: str) -> None:
-    store = prepare_store(uri, experiment)
-    started = store.start("away", kind="fit")
-    run = TrackedRun(LosesTheRace(store.client(), 9), started.run_id)  # type: ignore[arg-type]
-    with pytest.warns(UserWarning, match="tracking of run .* stopped"):
-        run.dataset(np.zeros((2, 1, 3)), np.array(["a", "b"]), name="newer", context="train")
-    assert run.lost
-
-
 def test_of_doubled_runs_the_oldest_stays(uri: str, experiment: str) -> None:
     store = prepare_store(uri, experiment)
     tags = {"tsformer.configuration": experiment}
@@ -84,14 +74,3 @@ def test_of_doubled_runs_the_oldest_stays(uri: str, experiment: str) -> None:
     store.kill_doubled(["a", "b"], tags)
     left = [run.info.run_id for run in store.runs("FINISHED", tags)]
     assert left == [ids["a"][0], ids["b"][0], *ids["other"]]
-
-
-def test_a_run_that_somebody_ended_stays_as_it_is(uri: str, experiment: str) -> None:
-    store = prepare_store(uri, experiment)
-    run = store.start("superseded", kind="fit", key="key")
-    assert not run.ended()
-    store.kill(run.run_id)
-    assert run.ended()
-    with pytest.raises(RunEnded), run:
-        raise RunEnded
-    assert [found.info.status for found in store.runs()] == ["KILLED"]

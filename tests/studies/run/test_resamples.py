@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
-from tsformer.studies import Study, compare
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.resample import stratified_resample
 
@@ -32,18 +28,6 @@ def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name: str) -> 
         expected = np.unique(getattr(official, part), return_counts=True)
         np.testing.assert_array_equal(labels, expected[0])
         np.testing.assert_array_equal(counts, expected[1])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_labels_go_with_their_series(name: str) -> None:
-    official, drawn = Problem.load(name), Problem.load(name, 1)
-    X = [*official.X_train, *official.X_test]
-    y = [*official.y_train, *official.y_test]
-    labels: dict[bytes, set[str]] = {}
-    for one, label in zip(X, y, strict=True):
-        labels.setdefault(np.asarray(one).tobytes(), set()).add(label)
-    for X, y in ((drawn.X_train, drawn.y_train), (drawn.X_test, drawn.y_test)):
-        assert all(b in labels[np.asarray(a).tobytes()] for a, b in zip(X, y, strict=True))
 
 
 def test_the_same_number_is_the_same_split_and_another_another() -> None:
@@ -77,27 +61,3 @@ def test_lists_stay_lists_and_a_class_of_the_test_split_alone_stays_there() -> N
     assert found[1].tolist() == ["a", "a"]
     assert found[3].tolist() == ["b"]
     assert found[2][0] is X_test[0]
-
-
-@pytest.mark.slow
-def test_a_study_over_stems_and_resamples(uri: str, experiment: str, tmp_path: Path) -> None:
-    study = Study(
-        ("ItalyPowerDemand",), ("none",), 1, {"d_model": 8, "n_layers": 1, "max_epochs": 1},
-        vary={"stem": ["linear", "conv"], "stem_params": [None, {}]}, resamples=2,
-    )  # fmt: skip
-    comparison = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    rows = comparison.results
-    assert rows.columns[:6].tolist() == [
-        "dataset", "encoding", "stem", "stem_params", "seed", "resample",
-    ]  # fmt: skip
-    assert rows["stem"].tolist() == ["linear", "linear", "conv", "conv"] * 2
-    assert rows["resample"].tolist() == [0] * 4 + [1] * 4
-    assert rows["configuration"].nunique() == 4
-    assert comparison.summary()["encoding"].nunique() == 4
-    problem = Problem.load("ItalyPowerDemand", 1)
-    by_hand = TSTransformerClassifier(
-        "none", **study.parameters_of("stem=conv, stem_params=None"), random_state=0
-    ).fit(problem.X_train, problem.y_train)
-    assert rows["accuracy"][6] == by_hand.score(problem.X_test, problem.y_test)
-    again = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    pd.testing.assert_frame_equal(again.results, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,26 @@ def test_results_are_replaced_only_if_the_store_knows_all_of_them(
         results.open()
         assert path.read_text().count("\n") == 1, "a header; the fits are those of another study"
         return
-    with pytest.raises(FileExistsError, match=r"has 2 fits, some of which .* does not know"):
+    with pytest.raises(FileExistsError, match=r"has fits that .* does not know"):
         results.open()
     assert path.read_text() == there
 
 
 def test_fits_that_were_not_recorded_are_no_loss(tmp_path: Path) -> None:
     path = earlier(tmp_path, "", "b")
+    with path.open("a") as file:
+        file.write("0.")  # of a row that was cut
     ResultStore(STUDY, Store("b"), path).open()  # type: ignore[arg-type]
     assert path.read_text().count("\n") == 1
+
+
+def test_a_full_disk_is_named_with_the_file_and_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tsformer.studies.run.results.write_atomically", full)
+    path = tmp_path / "results.csv"
+    with pytest.raises(OSError, match=r"free space and run the same again.*results\.csv"):
+        ResultStore(STUDY, Store(), path).open()  # type: ignore[arg-type]

@@ -62,14 +62,6 @@ def test_a_seed_always_draws_the_same_and_another_another() -> None:
     np.testing.assert_array_equal(first, np.sort(first))
 
 
-def test_which_series_of_a_class_are_drawn_is_left_to_chance() -> None:
-    y = labels((10, 10))
-    drawn = np.concatenate([nested_subset(y, "2", seed=seed) for seed in range(400)])
-    times = np.bincount(drawn, minlength=20)
-    assert times.min() > 15
-    assert times.max() < 75
-
-
 @pytest.mark.parametrize(
     ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("12.5%", 5), ("100%", 40)]
 )

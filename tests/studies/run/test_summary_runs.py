@@ -107,14 +107,6 @@ def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -
     assert "2 fits are left out, since some method lacks that draw." in note
 
 
-def test_made_again_they_are_the_same_runs(store: RunStore, tmp_path: Path) -> None:
-    first = summarise(store, results(), tmp_path)
-    second = summarise(store, results(), tmp_path)
-    assert {name: run.info.run_id for name, run in first.items()} == {
-        name: run.info.run_id for name, run in second.items()
-    }
-
-
 def test_the_picture_of_all_data_sets_is_logged_once_for_the_same_results(
     store: RunStore, tmp_path: Path
 ) -> None:

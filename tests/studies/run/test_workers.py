@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -84,26 +85,63 @@ def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(
     assert found == {"unlucky": "", "good": ""}
 
 
+class Answer(NamedTuple):
+    """A future."""
+
+    result: Any
+
+
+class KilledWorker(Exception):
+    """Raised by Dask for a task whose workers were lost."""
+
+
+class Cluster:
+    """A Dask client and its futures: each loses the workers of some methods so many times."""
+
+    def __init__(self, losses: dict[str, int]):
+        self.losses = losses
+        self.futures: deque[Any] = deque()
+
+    def submit(self, run: Any, task: Task, *, pure: bool) -> Any:
+        def result() -> TrialResult:
+            self.losses[task.trial.method] -= 1
+            if self.losses[task.trial.method] >= 0:
+                raise KilledWorker("4 workers were lost")
+            return TrialResult(task.trial, {})
+
+        self.futures.append(Answer(result))
+        return self.futures[-1]
+
+    def as_completed(self, futures: list[Any]) -> Cluster:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.futures:
+            yield self.futures.popleft()
+
+    def add(self, future: Any) -> None:
+        assert future in self.futures
+
+    def wait_for_workers(self, n_workers: int, timeout: float) -> None:
+        assert n_workers == 1
+
+    def cancel(self, futures: list[Any]) -> None:
+        assert futures == []
+
+
 def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(
     ends: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
-    tried: list[str] = []
-
-    def run(task: Task) -> TrialResult:
-        tried.append(task.trial.method)
-        if task.trial.method == "crashes" or tried.count("unlucky") == 1:
-            raise distributed.KilledWorker(task.key, SimpleNamespace(address="tcp://a"), 3)
-        return TrialResult(task.trial, {})
-
-    monkeypatch.setattr(executors, "run_task", run)
-    methods = {name: {"estimator": CRASHES, "how": name} for name in ("unlucky", "crashes")}
-    local = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.Client(**local, set_as_default=False) as client:
-        found = {r.trial.method: r.error for r in on_cluster(tasks(methods=methods), client)}
-    assert sorted(tried) == ["crashes", "crashes", "unlucky", "unlucky"]
-    assert found.pop("crashes").startswith("ProcessLost: the process of crashes ended in 2 att")
-    assert found == {"unlucky": ""}
+    client = Cluster({"unlucky": 1, "crashes": 2, "good": 0})
+    dask = SimpleNamespace(as_completed=client.as_completed, KilledWorker=KilledWorker)
+    monkeypatch.setattr(executors, "require", lambda *args, **options: dask)
+    methods = {name: {"estimator": CRASHES, "how": name} for name in client.losses}
+    found = {r.trial.method: r.error for r in on_cluster(tasks(methods=methods), client)}
+    assert ends == ["unlucky", "crashes", "crashes"]
+    assert found.pop("crashes").startswith(
+        "ProcessLost: the process of crashes ended in 2 attempts (4 workers were lost)"
+    )
+    assert found == {"unlucky": "", "good": ""}
 
 
 def test_methods_of_other_libraries_run_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

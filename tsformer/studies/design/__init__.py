@@ -1,1 +1,1 @@
-"""What a study asks for: its trials, the keys they are found by, and the files that describe it."""
+"""The design of a study: trials, keys and files."""

@@ -20,8 +20,7 @@ _TRANSFORMERS = (
     "tsformer.estimators.TSTransformerClassifier",
     "tsformer.estimators.classifier.TSTransformerClassifier",
 )
-#: What a method that names no estimator cannot be called, or it would be the transformer under the
-#: name of another classifier that readers know.
+#: Names of well-known classifiers: without an estimator such a method would be the transformer.
 _OTHERS = frozenset({
     "adaboost", "catboost", "cnn", "decision-tree", "extra-trees", "fcn", "gradient-boosting",
     "gru", "hc2", "hive-cote", "knn", "lgbm", "lightgbm", "logistic-regression", "lstm", "mamba",
@@ -50,7 +49,7 @@ class Method:
 
     @property
     def random(self) -> bool:
-        """Whether fits may depend on the seed; if not, one is that of every seed."""
+        """Whether the fit depends on the seed. If not, it runs once for all seeds."""
         baseline = find(self.estimator)
         return baseline.random or any(name in self.given for name in baseline.chance)
 
@@ -68,7 +67,7 @@ class Method:
         """Return what can affect a fit: class, library with its version, and parameters."""
         baseline = find(self.estimator)
         path = baseline.path
-        # What of ours is made of others' parts is as old as those.
+        # Our ensembles of other libraries depend on their versions.
         parts = baseline.needs if path.startswith("tsformer.") else ()
         library = ", ".join(library_version(each) for each in (path, *parts))
         return {"estimator": path, "library": library, "parameters": self.parameters}
@@ -78,7 +77,7 @@ class Method:
         return digest(self.configuration())
 
     def check(self) -> None:
-        """Construct the classifier once, so that what it lacks is said before any fit."""
+        """Construct the classifier once, to raise its errors before any fit."""
         if not self.transformer:
             PanelClassifier(self.estimator, self.given, 0).check()
 
@@ -120,7 +119,7 @@ def _by_name(name: str) -> str:
     if name in BASELINES:
         return name
     near = nearest(name, BASELINES)
-    if near and near[0] != "tsformer":  # a slip of the pen must not pass for the transformer
+    if near and near[0] != "tsformer":  # a typo must not select the transformer
         raise ValueError(
             f"method {name!r} names no estimator: did you mean {near[0]!r}? Otherwise say which, "
             'as in estimator = "tsformer"'

@@ -83,13 +83,12 @@ class Study:
         ``estimator``, a name in `tsformer.baselines.BASELINES` or the dotted path of any class that
         follows scikit-learn's contract, as in ``{"rf": {"estimator":
         "sklearn.ensemble.RandomForestClassifier", "n_estimators": 500}}``. Without ``estimator``
-        it is what the name stands for, or `TSTransformerClassifier`.
+        the name selects the classifier, or `TSTransformerClassifier`.
     train_sizes : sequence of int or str
         How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
-        both; by default the whole. Every size is a variant of the study. Under one seed the same
-        stratified subset is drawn for every method, and it is part of the larger ones of that seed:
-        `tsformer.studies.run.subset.nested_order`. ``"100%"`` shares its fits with studies that
-        have no sizes.
+        both; by default the whole. Every size is a variant of the study. A seed draws the same
+        nested stratified subsets for every method: `tsformer.studies.run.subset.nested_order`.
+        ``"100%"`` shares its fits with studies without sizes.
     leave_out : mapping
         Names of encodings or methods, and the data sets on which each is not fitted, as in
         ``{"1nn-dtw": ["PLAID"]}``: where a fit would take too long, say. The report names them, and
@@ -99,10 +98,10 @@ class Study:
         split that the data set comes with: ``tsformer compare --data`` says it here. For the
         report alone; nothing is split by it.
     title : str, optional
-        What people call the study; part of neither its design nor its keys, so that it may change.
+        Shown name of the study. Neither the design nor the keys depend on it.
         `from_toml` takes the name of the file unless the file has a title.
     description : str, optional
-        What it is for, as Markdown; shown by MLflow. As little a part of the design.
+        Purpose of the study, as Markdown for MLflow. The design does not depend on it.
 
     Raises
     ------
@@ -234,7 +233,7 @@ class Study:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The encodings, and after them the methods by name: what is compared."""
+        """The encodings, followed by the names of the methods."""
         return (*self.encodings, *self.methods)
 
     def method(self, name: str) -> Method | None:
@@ -247,7 +246,7 @@ class Study:
         return method is None or method.transformer
 
     def check(self) -> None:
-        """Construct the classifiers of all methods, so that what is missing is said before any fit.
+        """Construct the classifiers of all methods, to raise their errors before any fit.
 
         Raises
         ------
@@ -271,7 +270,7 @@ class Study:
 
     @property
     def variants(self) -> dict[str, dict[str, Any]]:
-        """The combinations of what is varied by name; ``{"": {}}`` if nothing is."""
+        """The combinations of varied values, by name; ``{"": {}}`` without any."""
         found = _combinations(self.varied)
         return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
 
@@ -311,7 +310,7 @@ class Study:
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit of this variant, including the defaults.
 
-        Of a class that is not ours the defaults are those of its library, whose version is there.
+        The defaults of other libraries are represented by the version of the library.
         """
         found = self.method(method)
         if found is None:
@@ -351,7 +350,7 @@ class Study:
 
     @property
     def label(self) -> str:
-        """What to call the study: its title, or else what it compares.
+        """Name of the study: its title, or a description.
 
         Examples
         --------

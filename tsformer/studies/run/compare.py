@@ -53,7 +53,7 @@ class Comparison:
         In a study with methods, `method` is in place of `encoding`, `parts` has the accuracy of
         each part of a `TSEnsembleClassifier` alone, as JSON, and `helped` says whether series were
         ``padded``, ``cut`` or ``interpolated`` because it cannot read them as they are.
-        What a method does not have is NaN: log loss without probabilities, epochs, parameters.
+        Missing values are NaN, such as the log loss of a method without probabilities.
     failures : DataFrame
         One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
         `error`.
@@ -82,9 +82,9 @@ class Comparison:
     ui_command: str
 
     def summary(self) -> pd.DataFrame:
-        """Summarise the results over seeds and resamples, and what was skipped: `summary_table`.
+        """Summarise results and skipped fits over seeds and resamples: `summary_table`.
 
-        If the study varied other parameters, the names are those of encoding and variant.
+        If the study varies parameters, a name has the encoding and the variant.
         """
         return summary_table(
             by_variant(self.results, self.study), by_variant(self.failures, self.study)
@@ -158,8 +158,7 @@ def compare(
     StudyBusyError
         If another call runs this study in the same store.
     ImportError
-        If mlflow or matplotlib is missing, distributed if a scheduler is given, or what a method
-        needs.
+        If mlflow, matplotlib, distributed (with a scheduler) or a library of a method is missing.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     jobs = _check_jobs(jobs, scheduler)
@@ -168,11 +167,11 @@ def compare(
     modules = _modules(study, elsewhere=elsewhere)
     study.check()
     for name in study.datasets:
-        Problem.load(name, study.resamples - 1)  # the last: a problem with folds has only so many
+        Problem.load(name, study.resamples - 1)  # folds limit the resamples
         for number, size in itertools.product(range(study.resamples), study.train_sizes):
             n_train(name, number, size)
     folder = Path(out)
-    if not (folder / "results.csv").exists():  # ResultStore judges what is there
+    if not (folder / "results.csv").exists():  # ResultStore checks an existing file
         names = ("study.json", "summary.md", "failures.csv", "comparison.png")
         check_folder(folder, names, sign="study.json", text='"datasets"')
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a study leaves behind: table, figure, report, and the MLflow runs that summarise it."""
+"""Write table, figure, report and summary runs of a study."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 def finalize(
     store: ResultStore, folder: Path, parent: TrackedRun
 ) -> tuple[Path | None, Path | None]:
-    """Write the table, the figure and the report, and log what the study's run is to show."""
+    """Write table, figure and report, and log them in the study's run."""
     results, failures = store.results(), store.failures()
     failed = folder / "failures.csv"
     if failures.empty:
@@ -89,7 +89,7 @@ def _log_curves(results: pd.DataFrame, study: Study, parent: TrackedRun) -> None
 
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return the results with the variant's label added to the names of what is compared."""
+    """Return the results with the variant in the names of encodings or methods."""
     return _labelled(results, study, study.varied)
 
 

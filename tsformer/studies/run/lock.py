@@ -36,7 +36,7 @@ STUDY_TAG = "tsformer.started_by"
 DRIVER_TAG = "tsformer.driver"
 
 
-class StudyBusyError(RuntimeError):
+class StudyBusyError(BlockingIOError):
     """Another comparison runs the study."""
 
 

@@ -35,7 +35,7 @@ class OwnProblem(NamedTuple):
     new: bool
 
     def discard(self) -> None:
-        """Delete what `own_problem` wrote, and its folder if nothing else is there."""
+        """Delete the problem if this call wrote it, and an empty folder around it."""
         if self.new:
             shutil.rmtree(self.home)
             if not any(self.home.parent.iterdir()):
@@ -52,8 +52,7 @@ def own_problem(
 ) -> OwnProblem:
     """Write series as a problem in a folder that `load_dataset` searches.
 
-    The problem's name ends in a hash of its series: a study finds its fits by the names of data
-    sets, and fits of other data must not be taken for those of these.
+    The name ends in a hash of the series: a study finds its fits by the name of the data set.
     """
     X, labels = to_arrays(train.X), _labels(train)
     classes = np.unique(labels)
@@ -65,7 +64,7 @@ def own_problem(
     folds: npt.NDArray[np.int64] | None = None
     order: npt.NDArray[np.intp] | None = None
     if test is not None and n_folds:
-        raise ValueError("there is either a test part or cross-validation, which has none")
+        raise ValueError("pass either a test part or n_folds, not both")
     if train.groups is not None and test is None and not n_folds:
         raise ValueError("series with groups are split by cross-validation, or have a test part")
     if test is None:
@@ -101,7 +100,7 @@ def own_problem(
     if not problem.new:
         return problem
     folder.mkdir(parents=True, exist_ok=True)
-    # In the target folder, so that the move is a rename: the problem is there as a whole or not.
+    # In the target folder, so that the move is an atomic rename.
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
         unfinished = Path(temporary) / name
         unfinished.mkdir()
@@ -112,7 +111,7 @@ def own_problem(
         try:
             unfinished.rename(home)
         except OSError:
-            if not home.is_dir():  # else another process was faster, and wrote the same
+            if not home.is_dir():  # else another process wrote the same
                 raise
     return problem
 
@@ -159,8 +158,8 @@ def _refuse_shared_groups(train: Source, test: Source) -> None:
     shared = sorted({*train.groups.tolist()} & {*test.groups.tolist()})
     if shared:
         raise ValueError(
-            f"{len(shared)} groups have series to train on and series to test on, which a model "
-            f"may tell by what else it knows of them: {shared[:10]}. Leave them out of one part"
+            f"{len(shared)} groups have series to train on and series to test on, so that a model "
+            f"may recognise them: {shared[:10]}. Leave them out of one part"
         )
 
 

@@ -1,4 +1,4 @@
-"""Problem: a data set with one of its splits, loaded once per process."""
+"""Problem: a data set and a split, loaded once per process."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Problem:
     def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Problem:
         """Load by name: the official split for 0, else the stratified resample of that number.
 
-        Of a problem with folds, `resample` is the one that is tested on. If `train_size` is not the
-        whole, the train split is the subset of that size and `seed`.
+        If the problem has folds, `resample` is the test fold. A `train_size` other than the whole
+        draws a subset of the train split with `seed`.
         """
         split, table = _official(name), _split_table(name)
         folds, groups = table.get("fold"), table.get("group")
@@ -143,7 +143,7 @@ def series_digest(name: str) -> str:
 @lru_cache(maxsize=_KEPT)
 def _official(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
     split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
-    for part in split:  # which all fits of a process share
+    for part in split:  # all fits of a process share the arrays
         for array in part if isinstance(part, list) else [part]:
             array.flags.writeable = False
     return split

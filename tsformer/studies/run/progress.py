@@ -23,8 +23,7 @@ class Progress:
     event : {"start", "fit-start", "epoch", "fit-end", "end"}
         What happened. Fits in other processes report no epochs, and with several of them no start.
     total, done, skipped, failed : int
-        Number of fits in the study; of those that ended, successfully or not; that were already
-        finished before; that raised.
+        Number of fits in the study, ended fits, fits of earlier calls, and fits that raised.
     running : int
         Number of fits under way: the smaller of workers and remaining fits.
     trial : Trial or None
@@ -147,7 +146,7 @@ class ProgressReporter(Callback):
         elapsed = perf_counter() - self._begun
         if not self._seconds:
             return self._seconds_left_of_first_fits(part, elapsed)
-        if self._all_left is None:  # once a fit: an epoch may take less time than the sum
+        if self._all_left is None:  # once a fit: an epoch may be faster than the sum
             usual = fmean(s for seconds in self._seconds.values() for s in seconds)
             means = {dataset: fmean(seconds) for dataset, seconds in self._seconds.items()}
             self._all_left = sum(means.get(trial.dataset, usual) for trial in self._waiting)

@@ -1,4 +1,4 @@
-"""Stratified resamples, the same as those of sktime and aeon; a first split; folds by group."""
+"""Stratified resamples (as in sktime and aeon), a first split, and folds by group."""
 
 from __future__ import annotations
 
@@ -26,15 +26,6 @@ def stratified_resample(
     All series, train before test, are shuffled within each class. The same seed gives the same
     split as the functions of this name in sktime and aeon, so that published results of numbered
     resamples refer to these splits.
-
-    Parameters
-    ----------
-    X_train, X_test : array (B, C, L) or sequence of arrays (C, L)
-        The official split. Lists give lists, and so do arrays of different lengths.
-    y_train, y_test : array (B,)
-        The labels.
-    seed : int
-        Number of the resample.
 
     Examples
     --------
@@ -65,15 +56,6 @@ def stratified_split(
     Series are taken to be independent. Where several come from one person or machine, a model may
     recognise it by the others: split such data by person or machine instead.
 
-    Parameters
-    ----------
-    y : array (B,)
-        The labels.
-    test_share : float
-        Share of the series of each class to test on, rounded, at least one and never all.
-    seed : int
-        Seed of the draw.
-
     Examples
     --------
     >>> y = np.array(list("aaabbbbbbb"))
@@ -102,26 +84,10 @@ def cross_validation_folds(
     n_folds: int = 5,
     seed: int = 0,
 ) -> npt.NDArray[np.int64]:
-    """Divide series into folds, each of which is tested on after training on the others.
+    """Divide series into folds for cross-validation.
 
     Each fold has about the same share of each class. All series of a group are in one fold, so
     that no model is tested on a patient or machine that it was trained on.
-
-    Parameters
-    ----------
-    y : array (B,)
-        The labels.
-    groups : array (B,), optional
-        What series have in common; by default each is a group of its own.
-    n_folds : int, default=5
-        Number of folds, at least 2.
-    seed : int, default=0
-        Seed of the draw.
-
-    Returns
-    -------
-    array (B,) of int
-        The number of the fold of each series.
 
     Examples
     --------

@@ -72,7 +72,7 @@ class ResultStore:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
         try:
             recorded = self._in_file()
-        except (ValueError, KeyError) as error:  # not a table, or not one of ours
+        except (ValueError, KeyError) as error:  # not a results table
             raise FileExistsError(
                 f"{self.path} is not a results file of a study and would be overwritten: choose "
                 "another folder with --out, or move the file"
@@ -80,20 +80,19 @@ class ResultStore:
         unknown = recorded - {row["run_id"] for row in self.rows.values()}
         if not all(map(self.store.has, sorted(unknown))):
             raise FileExistsError(
-                f"{self.path} has {len(recorded)} fits, some of which "
-                f"{without_credentials(self.store.uri)} does not know and which would be "
-                "lost: name the store they were recorded in with --tracking-uri, choose another "
+                f"{self.path} has fits that {without_credentials(self.store.uri)} does not know "
+                "and that would be lost: name their store with --tracking-uri, choose another "
                 "folder with --out, or move the file"
             )
 
     def _in_file(self) -> set[str]:
-        """Return the ids in the CSV. A fit that could not be recorded has none, and is repeated."""
+        """Return the run ids in the CSV; unrecorded fits have none."""
         if not self.path.exists() or not self.path.stat().st_size:
             return set()
         return set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
 
     def add(self, result: TrialResult) -> list[Trial]:
-        """Add the result of a trial; return all trials of which it is the result."""
+        """Add a result; return all trials that share the fit."""
         same = self._keys[self.study.key(*result.trial)]
         for trial in same:
             if result.row is None:
@@ -137,7 +136,7 @@ class ResultStore:
         return pd.DataFrame(rows, columns=self._names())
 
     def waiting(self) -> Iterable[Trial]:
-        """Return the trials without a row so far, of those that are the same fit the first."""
+        """Return one trial of each fit without a row."""
         return [first for first, *_ in self._keys.values() if first not in self.rows]
 
     def _tags(self) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What the MLflow run of a study shows of all its fits: ranks, pairs, every fit."""
+"""The MLflow run of a study: tags, description, ranks and figures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def study_note(study: Study, store: RunStore) -> str:
         f"[{variant or side_by_side}]({_view(study, variant, store)})" for variant in study.variants
     )
     views = f"{side_by_side}: {links}" if study.varied else links
-    lines = (  # the links first: MLflow covers what comes after some lines
+    lines = (  # links first: MLflow folds long descriptions
         f"{views}; the artifacts have the report, ranks and figures.",
         study.description.strip(),
         f"{design or 'one fit'}: {len(study.trials())} fits.",

@@ -1,4 +1,4 @@
-"""Stratified subsets of a train split, each contained in the larger ones."""
+"""Nested stratified subsets of a train split."""
 
 from __future__ import annotations
 
@@ -16,13 +16,6 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
     """Return the number of series that a size stands for.
 
     A percentage is rounded, and is at least one series of each class.
-
-    Parameters
-    ----------
-    y : array (B,)
-        The labels of the train split.
-    size : str
-        As `tsformer.studies.design.train_sizes.train_sizes` returns it.
 
     Examples
     --------
@@ -48,23 +41,11 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
 
 
 def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
-    """Return an order of series of which every beginning is stratified.
+    """Return an order of series in which every prefix is stratified.
 
-    Series are shuffled within their classes. One of each class comes first; the rest follow as
-    Sainte-Lague's method gives seats to parties: of all beginnings with one series of each class,
-    that of each length has the least sum over classes of ``(drawn - due) ** 2 / due``, with the
-    number that is `due` in proportion.
-
-    Parameters
-    ----------
-    y : array (B,)
-        The labels.
-    seed : int
-        Seed of the shuffling, and of the order of classes that are due at once.
-
-    Returns
-    -------
-    array of int (B,)
+    Series are shuffled within their classes. The order starts with one series of each class and
+    continues by the Sainte-Lague method: each prefix minimises the sum over classes of
+    ``(drawn - due) ** 2 / due``, where `due` is the proportional number.
 
     References
     ----------
@@ -87,15 +68,6 @@ def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
 
 
 def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[np.intp]:
-    """Return a stratified subset, contained in the larger ones of the same seed.
-
-    Parameters
-    ----------
-    y : array (B,)
-        The labels of the train split.
-    size : str
-        As `subset_size` takes it.
-    seed : int
-        Seed of the draw.
+    """Return a stratified subset; subsets of the same seed are nested.
     """
     return np.sort(nested_order(y, seed=seed)[: subset_size(y, size)])

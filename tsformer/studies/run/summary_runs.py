@@ -1,4 +1,4 @@
-"""One MLflow run per encoding or method that summarises its fits, so that MLflow compares them."""
+"""MLflow runs that summarise the fits of an encoding or a method."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def summary_runs(
         ranks = mean_ranks(mean_scores(part.used))
         places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
         for name in study.names:
-            # One that is the row of every seed is one, and has no spread.
+            # A fit that all seeds share has no spread.
             fits = distinct_fits(part.used[part.used["method"] == name], "dataset")
             if fits.empty:  # all its fits failed
                 continue

@@ -80,7 +80,7 @@ COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 _PART = "test/part_accuracy/"
 # Tag of a run: how the series were made readable.
 _HELPED = "tsformer.helped"
-# Of these a fit is only made to compile what it needs.
+# Size of the fit that lets a method compile.
 _FEW_CLASSES, _FEW_SERIES = 4, 3
 
 # Minimum time between checks whether somebody ended the run: each takes some milliseconds.
@@ -96,18 +96,18 @@ def columns(study: Study) -> list[str]:
 
 
 def name_column(study: Study) -> str:
-    """Return the column with the names of what is compared."""
+    """Return the column with the names of encodings or methods."""
     return "method" if study.methods else "encoding"
 
 
 def other_series(trial: Trial, run: Any, store: RunStore) -> str:
-    """Return how the series of a finished fit differ from those of today; empty if not at all."""
+    """Return the error of a fit whose data set has changed since, or an empty string."""
     if run.data.tags.get(SERIES) == series_digest(trial.dataset):
         return ""
     return (
-        f"the series of {trial.dataset} here are not those that {trial} was fitted with in run "
-        f"{run.info.run_id} of {without_credentials(store.uri)}, whose score is not one of these "
-        "series: give the data set another name, or compare in another --experiment"
+        f"{trial.dataset} has changed since run {run.info.run_id} of "
+        f"{without_credentials(store.uri)} fitted {trial}: give the data set another name, or "
+        "compare in another --experiment"
     )
 
 
@@ -208,14 +208,14 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
 
 
 def _cpu_seconds() -> float:
-    """Return the processor time of this process and of those it has waited for."""
+    """Return the processor time of this process and its ended children."""
     return sum(os.times()[:4])
 
 
 def _interrupted(estimator: Any) -> bool:
-    """Return whether Ctrl-C ended a fit: ours keep what they have, which is no result."""
+    """Return whether Ctrl-C ended a fit: our estimators keep an incomplete model."""
     if not any(each.__module__.startswith("tsformer.") for each in type(estimator).__mro__):
-        return False  # whatever attributes others have of these names
+        return False  # other libraries use these names too
     part = getattr(estimator, "transformer_", estimator)  # of an ensemble
     if part is None:
         return estimator.time_limit is None
@@ -231,7 +231,7 @@ def _finish_transformer(
     tracker: MLflowTracker,
     cost: dict[str, float],
 ) -> dict[str, Any]:
-    """Score the fitted classifier, log what else its fit cost, and return its row."""
+    """Score the fitted classifier, log its costs, and return its row."""
     if classifier.history_.interrupted:
         raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
     run.metrics(cost)
@@ -298,10 +298,7 @@ def _device(method: Method) -> torch.device:
 
 
 def warm_up_method(method: Method, problem: Problem) -> None:
-    """Fit on a few series and discard it, so that the time of a fit is not that of a compiler.
-
-    A warning says if that failed; the fit itself may work all the same.
-    """
+    """Fit on a few series, so that compilation does not count as fit time; warn if it fails."""
     y = problem.y_train
     some = np.unique(y)[:_FEW_CLASSES]
     few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
@@ -310,7 +307,7 @@ def warm_up_method(method: Method, problem: Problem) -> None:
     try:
         with unobserved():
             PanelClassifier(method.estimator, parameters, 0).fit(X, y[few]).predict(X)
-    except Exception as error:  # what the fit of all series raises is its own error
+    except Exception as error:  # the fit on all series may succeed
         warnings.warn(
             f"the first fit of {method.name} includes the time of compiling it, since a fit on "
             f"{len(few)} series failed: {type(error).__name__}: {error}",
@@ -319,7 +316,7 @@ def warm_up_method(method: Method, problem: Problem) -> None:
 
 
 def warm_up(problem: Problem) -> None:
-    """Fit once and discard it: a process's first fit pays for what later ones find loaded."""
+    """Fit once before the timed fits of a process."""
     TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(
         problem.X_train, problem.y_train
     )
@@ -383,7 +380,7 @@ def _score(
 def _probabilities(
     classifier: TSTransformerClassifier | PanelClassifier, X: Any
 ) -> npt.NDArray[np.float64] | None:
-    """Return the probabilities of a classifier; None if it has none, as some know only now."""
+    """Return the probabilities of a classifier, or None without any."""
     if isinstance(classifier, TSTransformerClassifier):
         return classifier.predict_proba(X)
     if not classifier.has_probabilities_:
@@ -419,7 +416,7 @@ def plain(value: Any) -> Any:
 
 
 class _StopWithRun(Callback):
-    """Stops training when somebody ended its run: a driver that was stopped or restarted."""
+    """Stop training when a resumed comparison ended its run."""
 
     def __init__(self, run: TrackedRun):
         self.run = run
