@@ -277,14 +277,13 @@ def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparis
                 show(progress)
 
             return compare(study, on_progress=on_progress, **options)
-    except Exception:
-        if own is not None and not started:
-            own.discard()
-        raise
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)
         raise
+    finally:
+        if own is not None and not started:
+            own.discard()
 
 
 def finish(comparison: Comparison) -> None:

@@ -179,7 +179,6 @@ def compare(
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
         stack.enter_context(exclusive(store, study.name))
-        folder.mkdir(parents=True, exist_ok=True)
         result_store = ResultStore(study, store, folder / "results.csv")
         result_store.open()
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")

@@ -91,10 +91,11 @@ class Workers:
                 try:
                     result = future.result()
                 except BrokenProcessPool as error:
+                    timed_out = worker.timed_out()
                     worker.stop()
                     _end_left_over(task)
                     losses[task.key] += 1
-                    if worker.timed_out():
+                    if timed_out:
                         limit = (
                             f"{task.trial.method} had not ended after {self.time_limit:g} seconds"
                         )
@@ -140,6 +141,7 @@ class _Worker:
         if self._executor is not None:
             self._executor.shutdown(kill_workers=True)
             self._executor = None
+            self.log.unlink(missing_ok=True)
 
 
 def _prepare(driver: int, threads: int) -> None:

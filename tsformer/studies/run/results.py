@@ -39,6 +39,7 @@ class ResultStore:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
         self._refuse_to_lose()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
 
     def release(self) -> None:

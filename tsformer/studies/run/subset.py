@@ -68,6 +68,5 @@ def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
 
 
 def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[np.intp]:
-    """Return a stratified subset; subsets of the same seed are nested.
-    """
+    """Return a stratified subset; subsets of the same seed are nested."""
     return np.sort(nested_order(y, seed=seed)[: subset_size(y, size)])
