@@ -31,7 +31,7 @@ def test_a_study_without_methods_says_nothing_of_them() -> None:
     plain = Study(("A",), ("none",))
     assert plain == Study(("A",), ("none",), methods={})
     assert "methods" not in plain.as_dict()
-    # The name that the study has had since before there were methods.
+
     fixed = Study(("A",), ("none",), parameters={"d_model": 32})
     assert fixed.key("A", "none", 0) == f"A/none/0/{fixed.hash_of()}"
     assert fixed.hashes() == [fixed.hash_of()]
@@ -52,7 +52,7 @@ def test_the_transformer_shares_its_fits_with_its_encoding() -> None:
 
 @pytest.mark.parametrize("compile", ["auto", False])
 def test_steps_in_cuda_graphs_are_the_same_fits(compile):
-    """They are what fits with the default of then, False, are called now."""
+
     study = Study(("A",), ("lspe",), parameters={"compile": compile})
     assert study.hash_of() == Study(("A",), ("lspe",)).hash_of()
     assert study.hash_of() != Study(("A",), ("lspe",), parameters={"compile": True}).hash_of()

@@ -109,7 +109,7 @@ def test_variants_and_resamples_are_trials_with_keys_of_their_own() -> None:
     )  # fmt: skip
     trials = study.trials()
     assert len(trials) == len({study.key(*trial) for trial in trials}) == 16
-    assert [trial.encoding for trial in trials[:2]] == ["none", "lspe"]
+    assert [trial.method for trial in trials[:2]] == ["none", "lspe"]
     assert trials[0] == Trial("A", "none", 0, "stem=linear, dropout=0.0", 0)
     assert trials[8].resample == 1
     assert study.key(*trials[8]) == f"{study.key(*trials[0])}/resample-1"

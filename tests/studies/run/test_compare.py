@@ -191,6 +191,6 @@ def test_a_larger_study_adds_only_what_is_new(done: Done, tmp_path: Path) -> Non
     comparison = compare(
         larger, out=tmp_path, tracking_uri=done.uri, experiment="done", on_progress=events.append
     )
-    assert [e.trial.encoding for e in events if e.event == "fit-end" and e.trial] == ["rope"]
+    assert [e.trial.method for e in events if e.event == "fit-end" and e.trial] == ["rope"]
     assert comparison.results.encoding.tolist() == ["none", "rope"]
     assert comparison.results.run_id[0] == done.comparison.results.run_id[0]

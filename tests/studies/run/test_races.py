@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -64,13 +65,15 @@ def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
     assert MlflowClient(uri).get_run(second.run_id).data.params["encoding"] == "none"
 
 
-def test_of_doubled_runs_the_oldest_stays(uri: str, experiment: str) -> None:
+def test_of_doubled_runs_the_first_to_end_stays(uri: str, experiment: str) -> None:
     store = prepare_store(uri, experiment)
     tags = {"tsformer.configuration": experiment}
-    ids = {}
-    for key in ("a", "b", "a", "other", "other"):
-        with store.start(key, kind="fit", key=key, tags=tags) as run:
-            ids.setdefault(key, []).append(run.run_id)
+    slow, fast, other, outside = (
+        store.start(key, kind="fit", key=key, tags=tags) for key in ("a", "a", "other", "b")
+    )
+    for run in (other, fast, slow, outside):
+        run.end("FINISHED")
+        time.sleep(0.002)
     store.kill_doubled(["a", "b"], tags)
-    left = [run.info.run_id for run in store.runs("FINISHED", tags)]
-    assert left == [ids["a"][0], ids["b"][0], *ids["other"]]
+    left = {run.info.run_id for run in store.runs("FINISHED", tags)}
+    assert left == {fast.run_id, other.run_id, outside.run_id}

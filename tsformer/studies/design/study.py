@@ -41,11 +41,6 @@ class Trial(NamedTuple):
     variant: str = ""
     resample: int = 0
 
-    @property
-    def encoding(self) -> str:
-        """The method by its name before there were others than encodings."""
-        return self.method
-
     def __str__(self) -> str:
         words = [self.dataset, self.method, str(self.seed)]
         words += [self.variant] if self.variant else []
