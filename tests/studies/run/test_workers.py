@@ -98,6 +98,8 @@ class KilledWorker(Exception):
 class Cluster:
     """A Dask client and its futures: each loses the workers of some methods so many times."""
 
+    loop = None
+
     def __init__(self, losses: dict[str, int]):
         self.losses = losses
         self.futures: deque[Any] = deque()
@@ -112,7 +114,7 @@ class Cluster:
         self.futures.append(Answer(result))
         return self.futures[-1]
 
-    def as_completed(self, futures: list[Any]) -> Cluster:
+    def as_completed(self, futures: list[Any], loop: None) -> Cluster:
         return self
 
     def __iter__(self) -> Iterator[Any]:

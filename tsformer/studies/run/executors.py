@@ -202,7 +202,7 @@ def on_cluster(tasks: Sequence[Task], client: Any) -> Iterator[TrialResult]:
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
     client.wait_for_workers(1, timeout=_SECONDS_FOR_WORKERS)
     running = {client.submit(run_task, task, pure=False): task for task in tasks}
-    completed = distributed.as_completed(list(running))
+    completed = distributed.as_completed(list(running), loop=client.loop)
     losses = Counter[str]()
     try:
         for future in completed:
