@@ -124,7 +124,7 @@ def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
     if file is None or not file.is_file():
         return {}
     table = pd.read_csv(file, dtype={"fold": np.int64, "group": str}, keep_default_na=False)
-    return {column: table[column].to_numpy() for column in table}
+    return {str(column): table[column].to_numpy() for column in table}
 
 
 @cache
