@@ -20,7 +20,7 @@ pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 psutil = pytest.importorskip("psutil")
 
 # Long enough to be met in the middle.
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 120}
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 60}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
 DRIVER = f"""
 import os
