@@ -1,1 +1,1 @@
-"""Scripts that measure the package, and the results they gave; no part of what is installed."""
+"""Scripts that measure the package, and their results; not installed."""

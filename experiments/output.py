@@ -57,10 +57,9 @@ def fit_missing(
     fit: Callable[..., dict[str, Any]],
     jobs: int,
 ) -> pd.DataFrame:
-    """Call `fit` on those cells, values of `keys`, that the CSV lacks; return the whole CSV.
+    """Call `fit` on the cells, values of `keys`, that the CSV lacks; return the whole CSV.
 
-    Each row is appended, and printed, as soon as its fit ends, so that a run that was stopped
-    resumes where it was.
+    Each row is appended and printed when its fit ends, so an interrupted run resumes.
     """
     rows = joblib.Parallel(jobs, return_as="generator_unordered")(
         joblib.delayed(fit)(*cell) for cell in missing(path, keys, cells)
@@ -74,7 +73,7 @@ def fit_missing(
 def missing(
     path: Path, keys: Sequence[str], cells: Iterable[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
-    """Return those cells, values of `keys`, of which the CSV has no row, in their order."""
+    """Return the cells, values of `keys`, without a row in the CSV."""
     done = set()
     if path.exists():
         done = set(pd.read_csv(path)[list(keys)].itertuples(index=False, name=None))
@@ -88,7 +87,7 @@ def append_rows(new: pd.DataFrame, path: Path) -> None:
 
 
 def replace_rows(new: pd.DataFrame, path: Path, keys: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of the CSV, those with the same `keys` as new ones left out, then the new."""
+    """Return the rows of the CSV with new rows in place of those of equal `keys`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         return new

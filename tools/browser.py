@@ -2,7 +2,7 @@
 
     python tools/browser.py
 
-prints the path of Chromium, or says that there is none and exits with 1.
+prints the path of Chromium, or exits with 1.
 """
 
 from __future__ import annotations

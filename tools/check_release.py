@@ -25,7 +25,7 @@ def disagreements(tag: str, root: Path = ROOT) -> list[str]:
     released = _found(root / "CITATION.cff", r"^date-released: (.*)$")
     found = []
     if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version):
-        found.append(f"tsformer.__version__ is {version}, which is not that of a release")
+        found.append(f"tsformer.__version__ is {version}, not the version of a release")
     if tag != f"v{version}":
         found.append(f"the tag is {tag}, and tsformer.__version__ is {version}")
     dated = re.fullmatch(rf"{re.escape(version)} - ({_DATE})", newest)

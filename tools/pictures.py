@@ -51,7 +51,7 @@ def write_png(png: bytes, path: Path) -> None:
 # Encodings
 
 POSITIONS, D_MODEL, N_HEADS = 128, 64, 4
-#: The kinds in the order of the figure: what they do, and how to read their tiles.
+#: The kinds in the order of the figure: title, and how to read their tiles.
 KINDS = {
     "embed": (
         "embed: added to the tokens",
@@ -207,7 +207,7 @@ KINDS_OF_SERIES = {
 
 
 def batches() -> dict[str, Batch]:
-    """Return, for each column, the series to be augmented and one that it can be mixed with."""
+    """Return for each column the series to augment, and one to mix it with."""
     with seeded(SEED, torch.device("cpu")):
         jumps = 0.3 + 2.5 * torch.rand(46)
         codes = torch.randint(1, 5, (2, 12)).repeat_interleave(5, dim=1)[..., None]

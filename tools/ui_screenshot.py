@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[1]
-#: The comparison that the guide shows, and the one of its fits whose pages it shows.
+#: The comparison in the guide, and the fit with its pages there.
 EXPERIMENT = "six_encodings"
 COMPARISON = (
     *("compare", "--name", EXPERIMENT, "--experiment", EXPERIMENT),
@@ -110,7 +110,7 @@ def _prefer_model_training(page: Page, server: str) -> None:
 
 def _open(page: Page, address: str, *, height: int) -> None:
     page.set_viewport_size({"width": _WIDTH, "height": height})
-    page.goto("about:blank")  # otherwise only what follows the # changes, and nothing is loaded
+    page.goto("about:blank")  # a change after the # alone loads nothing
     page.goto(address)
     page.get_by_role("heading", level=2).first.wait_for()
     page.wait_for_timeout(3000)

@@ -172,7 +172,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def written(page: str) -> str:
-    """Return the text of a page with its generated parts written anew."""
+    """Return the text of a page with its generated parts updated."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for name, make in PARTS[page].items():
         text = filled(text, name, make())

@@ -4,7 +4,7 @@
 
 Time: all encodings take turns in one process, round after round; a ratio is the time of one
 encoding's step over that of `none` in the same round, and a row holds the median over rounds with
-its quartiles. Memory: the most that the tensors of one step hold beyond what was allocated before
+its quartiles. Memory: the peak of the tensors of one step beyond the allocation before
 it. The rows of a length are written to encoding_cost.csv as soon as it is measured, in place of
 earlier ones for the same device and length; encoding_cost.png is drawn at the end.
 """
@@ -78,21 +78,21 @@ def time_ratios(encodings: list[str], length: int, device: str, seconds: float) 
 
 
 def peak_memory(encoding: str, length: int, device: str) -> float:
-    """Return the most MiB that one step holds beyond what was allocated before it."""
+    """Return the peak MiB of a step beyond the allocation before it."""
     step = training_step(encoding, length, device)
-    step()  # warm-up: libraries allocate what they keep
-    gc.collect()  # what is collected during the step would count as freed by it
+    step()  # warm-up: libraries allocate their caches
+    gc.collect()  # garbage freed during the step would lower its peak
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         step()
         return (torch.cuda.max_memory_allocated() - before) / MIB
-    # What others leave behind and is freed during a step counts as freed by it: the most of three.
+    # Garbage freed during a step lowers its peak: the maximum of three.
     return max(_peak_of(step) for _ in range(3)) / MIB
 
 
 def _peak_of(step: Callable[[], object]) -> int:
-    """Return the most bytes that a step on a CPU holds beyond what was allocated before it."""
+    """Return the peak bytes of a step on a CPU beyond the allocation before it."""
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profile:
         step()

@@ -25,17 +25,17 @@ from tsformer import TSTransformerClassifier
 from tsformer.data import make_window_task
 from tsformer.explain import METHODS
 
-#: What is decisive in each.
+#: The decisive values of each problem.
 PROBLEMS = {
     "window": "a sine that begins upwards or downwards, anywhere in the first of three channels",
     "twice": "the same, and once more in the second channel: either alone is enough",
-    "absent": "a sine, or nothing; of the series without, whose decisive values are none",
+    "absent": "a sine, or nothing; the explained series have no sine, so no value is decisive",
     "strided": "the first problem of twice the length, by a stem that skips every second step",
     "default": "the first problem, by a model of the default size",
 }
 N_TRAIN, N_TEST = 200, 100
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 30, "learning_rate": 0.01}
-SMALL |= {"scaling": "channel"}  # what is deleted becomes the mean of its channel
+SMALL |= {"scaling": "channel"}  # a deleted value becomes the mean of its channel
 
 
 def draw(problem: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ def solved(problem: str, seed: int) -> TSTransformerClassifier:
     torch.set_num_threads(1)
     X, y, _ = draw(problem, N_TRAIN, 100 + seed)
     if problem == "default":
-        # What is deleted becomes the mean of its channel.
+        # A deleted value becomes the mean of its channel.
         return TSTransformerClassifier(scaling="channel", random_state=seed).fit(X, y)
     strides = (2, 1) if problem == "strided" else (1, 1)
     params = {"strides": strides, "downsampling": "stride"}

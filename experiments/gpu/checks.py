@@ -1,7 +1,7 @@
 """What must hold on a GPU, each as a function of the device.
 
 The tests marked `cuda` call these, and so does `run.py`, also where there is no pytest. On the CPU
-they rehearse: what a CPU has no counterpart of is simulated, or raises `NotHere`. Sizes are small,
+they rehearse: CUDA features are simulated, or raise `NotHere`. Sizes are small,
 and each takes about a second on a GPU.
 """
 
@@ -45,7 +45,7 @@ from tsformer.training.step import TrainingStep
 
 __all__ = ["CHECKS", "NotHere"]
 
-#: Largest difference from float64 on the CPU, relative to the norm of what is compared. By default
+#: Largest difference from float64 on the CPU, relative to the norm. By default
 #: cuDNN convolves float32 in TF32, which has as many bits as float16.
 TOLERANCE = {"float32": 1e-2, "bfloat16": 1e-1}
 CPU = torch.device("cpu")
@@ -140,7 +140,7 @@ def gradients(
 
 
 def encoding_agrees(device: torch.device, *, encoding: str, precision: str) -> str:
-    """Forward and backward, with padding and irregular times, are those of float64 on the CPU."""
+    """Forward and backward match float64 on the CPU, with padding and irregular times."""
     model = model_of(encoding, d_model=32, n_heads=4, max_len=40).double().eval()
     generator = torch.Generator().manual_seed(1)
     lengths = torch.tensor([40, 25, 31, 40, 7, 12])
@@ -254,7 +254,7 @@ def graphs_draw_anew(device: torch.device, *, dropout: float, augmentation: str)
         device,
         n_epochs=8,
         batch_size=20,  # one step an epoch, on the same series
-        learning_rate=1e-12,  # the weights stay, so that what is drawn makes all the difference
+        learning_rate=1e-12,  # the weights stay: losses differ by the draws alone
         weight_decay=0.0,
         compile="cuda-graphs",
         bfloat16=True,
@@ -330,9 +330,9 @@ def limited(device: torch.device, n_bytes: float) -> Iterator[None]:
 
 
 def peak_of(device: torch.device, call: Callable[[], object]) -> tuple[float, float]:
-    """Return the bytes that are reserved before a call, and what it needs in addition at most.
+    """Return the bytes reserved before a call, and the peak it adds.
 
-    A limit counts what is reserved: of a block of which a part is in use, all.
+    A limit counts reserved memory, including unused parts of blocks.
     """
     gc.collect()
     torch.cuda.empty_cache()
@@ -362,7 +362,7 @@ def runs_out_once(kind: type, method: str, too_many: Callable[..., bool]) -> Any
 
 
 def wide_model(seed: int = 0) -> TSTransformer:
-    """Return a model of which the blocks need most of the memory."""
+    """Return a model with most of its memory in the blocks."""
     sizes = {"max_len": 512, "d_model": 64, "n_heads": 4, "n_layers": 4, "head_norm": None}
     return model_of("tape", seed, stem="linear", **sizes)
 
@@ -468,7 +468,7 @@ def attention_holds_no_matrix_of_scores(device: torch.device) -> str:
 
 @contextmanager
 def graphs_are_used() -> Iterator[None]:
-    """Make plain steps in place of captured ones an error: they would pass the same checks."""
+    """Fail if plain steps replace captured steps, which would pass the same checks."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*not captured in CUDA graphs", UserWarning)
         yield
@@ -536,7 +536,7 @@ def data_on_the_host_train_alike(device: torch.device) -> str:
 
 
 def series_in_a_file_train_alike(device: torch.device) -> str:
-    """Series that are read batch by batch from a file give the model of those in memory."""
+    """Series read from a file in batches give the same model as in memory."""
     X, y = series_of()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "X.npy"
@@ -696,5 +696,5 @@ def _checks() -> dict[str, Callable[[torch.device], str]]:
     return checks
 
 
-#: Name -> the check, the most important ones first; each returns a note, or raises.
+#: Name -> check, the most important first; a check returns a note or raises.
 CHECKS = _checks()

@@ -42,7 +42,7 @@ class Case:
 
 
 class Method(Protocol):
-    """What is measured; `predict_proba` returns one row per series."""
+    """A classifier; `predict_proba` returns one row per series."""
 
     def fit(self, X: Values, y: npt.NDArray[np.int64]) -> Any: ...
 

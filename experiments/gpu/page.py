@@ -15,7 +15,7 @@ SHARE, WIDE = 0.25, "a whole step, width 256, 896 steps"
 PLAIN = "plain loop"
 HEAD = """# On a GPU
 
-For readers who train on a GPU: what was checked on one, and how fast it is.
+For readers who train on a GPU: checks, and speed beside a plain training loop.
 
 """
 OUTCOMES = {

@@ -1,6 +1,6 @@
 """Which share of a GPU's measured peak of matrix multiplication a wide block reaches.
 
-Operations are those of the matrix products alone, once forward and twice that backward; what the
+Operations count matrix products alone, once forward and twice backward; what the
 backward pass recomputes, and all other operations, count as time but not as work.
 """
 

@@ -33,7 +33,7 @@ ONE, PLAIN = "one model", "one model, without CUDA graphs"
 
 
 def problem_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
-    """Yield the accuracy and the seconds of each fit, or why there are none."""
+    """Yield the accuracy and seconds of each fit, or its error."""
     names = ("BasicMotions",) if tiny else PROBLEMS
     ways: list[tuple[str, torch.device, dict[str, Any]]] = [(ONE, device, {})]
     if device.type == "cuda":
@@ -45,7 +45,7 @@ def problem_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
             row: Row = {"dataset": name, "device": where.type, "fit": how}
             try:
                 row |= fit_and_score(name, where, params | ({"max_epochs": 2} if tiny else {}))
-            except Exception as error:  # the others are measured all the same
+            except Exception as error:  # measure the others
                 lines = str(error).splitlines() or [""]
                 row["error"] = f"{type(error).__name__}: {lines[0]}"
             yield row

@@ -27,8 +27,7 @@ from experiments.output import COMMITTED, add_output_options
 
 Row = dict[str, Any]
 
-#: Part -> the most seconds it may take, the most important ones first. What one leaves, the next
-#: may use.
+#: Part -> its limit in seconds, the most important first. Unused seconds pass to the next part.
 PARTS = {
     "machine": 40,
     "checks": 240,
@@ -36,7 +35,7 @@ PARTS = {
     "matmul": 40,
     "problems": 120,
 }
-#: Exit status of a process whose device answers no more; what is left goes on in a new one.
+#: Exit status of a process with a failed device; a new process continues.
 POISONED = 75
 #: Seconds at the end in which the page is written.
 _RESERVE = 5
@@ -46,7 +45,7 @@ _RESERVE = 5
 
 
 def machine_rows(device: Any) -> Iterator[Row]:
-    """Yield what was measured on: device, driver, versions, and which extras are missing."""
+    """Yield device, driver, versions and missing extras."""
     import importlib.util
     import platform
     from datetime import date
@@ -84,7 +83,7 @@ def _driver() -> str:
 
 
 def check_rows(device: Any, done: set[str], only: str) -> Iterator[Row]:
-    """Yield the outcome of each check that has none yet; before it, that it has begun."""
+    """Yield for each check without an outcome that it began, then its outcome."""
     from experiments.gpu.checks import CHECKS, NotHere
 
     for name, check in CHECKS.items():
@@ -139,7 +138,7 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
 
 
 def run_part(part: str, options: argparse.Namespace) -> None:
-    """Write the rows of a part one by one, as long as there is somebody to run them for."""
+    """Append the rows of a part while the parent process lives."""
     parent = os.getppid()
     path = options.folder / f"{part}.jsonl"
     done = {row["check"] for row in read_rows(path)} if part == "checks" else set()
@@ -210,7 +209,7 @@ class Run:
         while (left := most - (time.monotonic() - start)) > 0:
             n_before = self.n_rows(part)
             status = self.one_process(part, left)
-            # A process that a check has spoilt or ended goes on with the next in a new one.
+            # After a crash, a new process continues with the next check.
             if part != "checks" or status in (0, None) or self.n_rows(part) == n_before:
                 break
         state["seconds"] = round(time.monotonic() - start, 1)
@@ -243,7 +242,7 @@ class Run:
             return None
 
     def arguments_of(self, part: str) -> list[str]:
-        """Return what the process of a part has on its command line."""
+        """Return the command line of a part."""
         options = self.options
         committed = options.out == COMMITTED
         own = ["--part", part, "--device", options.device, "--checks", options.checks]
@@ -287,7 +286,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add_output_options(parser, "gpu")
     options = parser.parse_args(argv)
     if options.out == COMMITTED and (options.tiny or options.device == "cpu"):
-        parser.error("what is committed is measured on a GPU, in full; leave out --commit")
+        parser.error(
+            "--commit: committed results are measured on a GPU, in full; leave out --commit"
+        )
     options.folder = COMMITTED / "gpu" if options.out == COMMITTED else options.out
     return options
 
@@ -308,7 +309,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run.run_all()
     except Killed:
-        print(f"killed; what was measured is in {options.folder}", flush=True)
+        print(f"killed; the rows so far are in {options.folder}", flush=True)
         return 1
     print(f"written to {options.folder}; see README.md there", flush=True)
     return 0 if run.succeeded() else 1

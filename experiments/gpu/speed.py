@@ -1,6 +1,6 @@
 """How fast training is on a GPU: by method, length and precision.
 
-All of it runs in one process, since to start one takes longer than most of what is measured. The
+All of it runs in one process, since starting one takes longer than most measurements. The
 seconds of an epoch are the median over those after the first few, in which libraries load and
 CUDA graphs are captured; an epoch ends when its loss has been read, and so has all of its work.
 """
@@ -43,7 +43,7 @@ PLAIN = "plain loop"
 
 
 def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return what is measured: name -> method, and its parameters."""
+    """Return the methods by name, with their parameters."""
     found: dict[str, tuple[str, dict[str, Any]]] = {PLAIN: (PLAIN, {})}
     for stem, base in (("conv", "tsformer"), ("linear", "tsformer, linear stem")):
         for precision in ("bfloat16", "float32"):
@@ -139,7 +139,7 @@ def _cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor
 
 
 def _or_error(measure: Callable[[], Row]) -> Row:
-    """Return what is measured, or the error that ended it: the others are measured all the same."""
+    """Return a measurement, or the error that ended it."""
     try:
         return measure()
     except Exception as error:

@@ -39,7 +39,7 @@ from tsformer.training import Callback, TrainingPlan, TrainingState, train
 from tsformer.training.plan import resolve_device
 from tsformer.training.seeds import seeded
 
-#: Settings that must agree for a row of the CSV to be a result of the fit that is asked for.
+#: Settings that identify a fit in the CSV.
 SETTINGS = (
     *("d_model", "n_layers", "n_heads", "dropout", "batch_size", "length", "epochs"),
     *("learning_rate", "tokens", "min_count"),

@@ -181,13 +181,13 @@ def measure(
 
     torch.set_num_threads(1)
     options: dict[str, Any] = TINY if tiny else {}
-    # What is cut off may as well take several epochs of the sample.
+    # A fit with a time limit may take several epochs of the sample.
     epochs = 1 if seconds is None else 1000
     classifier = TSTransformerClassifier(
         max_epochs=1, early_stopping=False, random_state=0, **options
     )
     warm_up = np.random.default_rng(0).standard_normal((64, 1, 64))
-    classifier.fit(warm_up, labels(64)).predict(warm_up)  # libraries load what they need
+    classifier.fit(warm_up, labels(64)).predict(warm_up)  # libraries load
     classifier.set_params(max_epochs=epochs)
     X = opened(path, kept)
     few = np.array(np.load(path, mmap_mode="r")[:64])
@@ -205,7 +205,7 @@ def measure(
     }
     row: dict[str, Any] = {}
     for what, call in todo.items():
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         clock.start(training=what == "fit")
         with suppress(_Cut):
             call()
@@ -291,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def write(path: Path, table: pd.DataFrame) -> None:
-    """Add rows to those of other models and sizes; those of the same are replaced."""
+    """Add rows, in place of earlier rows of the same model and size."""
     keys = ["model", "n", "channels", "length", "kept"]
     if path.exists():
         table = pd.concat([pd.read_csv(path), table]).drop_duplicates(keys, keep="last")

@@ -140,7 +140,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path):
 def test_a_rehearsal_is_not_committed(arguments, capsys):
     with pytest.raises(SystemExit):
         run.main([*arguments, "--commit"])
-    assert "what is committed is measured on a GPU, in full" in capsys.readouterr().err
+    assert "committed results are measured on a GPU, in full" in capsys.readouterr().err
 
 
 def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
