@@ -358,6 +358,15 @@ def test_what_is_wrong_is_said(read, text, columns, message):
         read(text, **columns)
 
 
+def test_fields_without_a_name_are_refused_where_warnings_are_ignored(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("id,t,a,y\n1,2,1,5,x\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="rows have more fields than the first line"):
+            read_table(path, TableSchema(**LONG), labelled=True)
+
+
 def test_text_that_is_not_utf_8(read):
     for encoding in ("latin-1", "utf-16"):
         with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it as CSV in UTF-8"):
