@@ -1,4 +1,4 @@
-"""The check of the numbers that users pass as options of a part."""
+"""The check of numbers that users pass, as parameters of estimators and options of parts."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ from typing import Any
 
 from tsformer._names import shortened
 
-__all__ = ["check_number"]
+__all__ = ["check_number", "is_one_of"]
+
+
+def is_one_of(value: Any, choices: tuple[Any, ...]) -> bool:
+    """Whether a value is among some choices; arrays are not."""
+    plain = isinstance(value, str) or not hasattr(value, "__len__")
+    return any(value is choice or (plain and bool(value == choice)) for choice in choices)
 
 
 def check_number(
-    what: str,
+    name: str,
     value: Any,
     low: float,
     high: float = inf,
     *,
     whole: bool = False,
     excluded: bool = False,
+    also: tuple[Any, ...] = (),
 ) -> None:
-    """Raise ValueError if an option is no finite number from `low` to `high`."""
-    number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    if number and (low < value < high if excluded else low <= value <= high and value < inf):
+    """Raise TypeError or ValueError unless a value is a finite number in range, or in `also`."""
+    if is_one_of(value, also):
         return
-    if excluded:
-        allowed = f" above {low:.15g}" if high == inf else f" between {low:.15g} and {high:.15g}"
-    else:
-        allowed = f", at least {low:.15g}" if high == inf else f", from {low:.15g} to {high:.15g}"
-    noun = "a whole number" if whole else "a finite number"
-    raise ValueError(f"{what} must be {noun}{allowed}; got {shortened(value)}")
+    kind, (above, below) = ("an int" if whole else "a float"), ("><" if excluded else (">=", "<="))
+    allowed = f"{kind} {above} {low:.15g}"
+    if high != inf:
+        allowed += f" and {below} {high:.15g}"
+    if also:
+        allowed += f", or {', '.join(map(repr, also))}"
+    given = shortened(value)
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        raise TypeError(f"{name} must be {allowed}; got {given} of type {type(value).__name__}")
+    number: Any = value
+    within = low < number < high if excluded else low <= number <= high
+    if not within or number == inf:
+        raise ValueError(f"{name} must be {allowed}; got {given}")

@@ -70,12 +70,12 @@ def test_codes_are_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"p": -1}, "p of jitter must be a finite number, from 0 to 1; got -1"),
-        ({"sigma": -0.1}, r"sigma of jitter must be a finite number, at least 0; got -0\.1"),
-        ({"sigma": float("inf")}, "sigma of jitter must be a finite number, .* got inf"),
-        ({"sigma": True}, "sigma of jitter must be a finite number, .* got True"),
+        ({"p": -1}, "p of jitter must be a float >= 0 and <= 1; got -1"),
+        ({"sigma": -0.1}, r"sigma of jitter must be a float >= 0; got -0\.1"),
+        ({"sigma": float("inf")}, "sigma of jitter must be a float .* got inf"),
+        ({"sigma": True}, "sigma of jitter must be a float .* got True"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Jitter(**options)

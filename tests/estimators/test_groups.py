@@ -17,8 +17,8 @@ from tsformer import (
 )
 from tsformer.data.panel import Padded
 from tsformer.estimators import base
-from tsformer.estimators.base import AUTO_EARLY_STOPPING_CASES
 from tsformer.estimators.label_preservation import agreement_kept
+from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES
 from tsformer.estimators.scaling_choice import suited_scaling
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "stem": "linear"}

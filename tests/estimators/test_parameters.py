@@ -120,7 +120,12 @@ WRONG = [
     ("compile", 3, ValueError, "unknown compile 3"),
     ("compile", "cuda-graphs", ValueError, "needs a CUDA device"),
     ("checkpoint_dir", 3, TypeError, "checkpoint_dir must be a path or None; got 3"),
-    ("checkpoint_minutes", -1, ValueError, "checkpoint_minutes must be a float > 0, or 0; got -1"),
+    (
+        "checkpoint_minutes",
+        -1,
+        ValueError,
+        "checkpoint_minutes must be a float > 0, or 0, inf; got -1",
+    ),
     ("resume", True, ValueError, "same training run; set checkpoint_dir"),
     ("resume", "yes", ValueError, "unknown resume 'yes'"),
     ("random_state", "zero", ValueError, "'zero' cannot be used to seed"),

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from tsformer import TSEnsembleClassifier, TSTransformerClassifier, load
-from tsformer.estimators.classifier import MIXED_TEMPERATURE
+from tsformer.estimators.recipe import MIXED_TEMPERATURE
 from tsformer.export import graph
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.estimators import base
-from tsformer.estimators.base import AUTO_EARLY_STOPPING_CASES
+from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES
 from tsformer.training import Validation
 
 

@@ -259,7 +259,7 @@ def _trained(
     for folder in (out, estimator.checkpoint_dir):
         if folder is not None:
             check_output(Path(folder), inputs, replaces=folder is out)
-    check_parameters(estimator.get_params(deep=False))  # `fit` does so when there is a run already
+    check_parameters(estimator)  # `fit` does so when there is a run already
     for part in str(estimator.encoding).split("+"):
         find(part.strip())
     # Fails before training rather than after it, if no model can be saved there.

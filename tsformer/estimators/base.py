@@ -1,19 +1,18 @@
-"""Base of the estimators: read series, train models, predict, save and load."""
+"""Base of the transformers: parameters, the steps of `fit`, predicting and saving."""
 
-from __future__ import annotations
-
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -23,17 +22,23 @@ from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.augmentation import find as find_augmentation
 from tsformer.augmentation import names as augmentation_names
 from tsformer.data.ids import check_ids
-from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
+from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
 from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec, PositionalEncoding, names
 from tsformer.encodings.registry import find
+from tsformer.estimators import recipe
 from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import (
     check_parameters,
     make_augmentation,
-    resolve_recipe,
+    one_of,
+    options,
+    real,
+    whole,
+    with_parameters,
 )
 from tsformer.estimators.pretrained import (
     fitted_source,
@@ -50,9 +55,12 @@ from tsformer.estimators.saved import (
     load_checked,
     made_as_saved,
 )
-from tsformer.estimators.series import SeriesEstimator, Targets, drawn_seed
-from tsformer.estimators.targets import Groups, check_length, read_groups
+from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
+from tsformer.estimators.targets import Targets
 from tsformer.model import ModelConfig, TSTransformer
+from tsformer.model.norms import HEAD_NORMS
+from tsformer.model.pooling import POOLINGS
+from tsformer.model.stems import STEMS
 from tsformer.training import (
     Callback,
     History,
@@ -62,40 +70,21 @@ from tsformer.training import (
     Validation,
 )
 from tsformer.training.ensemble import train_ensemble
-from tsformer.training.memory import MANY_SERIES, batch_for
-from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
+from tsformer.training.plan import PRECISIONS, resolve_device, resolve_precision
 from tsformer.training.pretrained import Pretrained
 from tsformer.training.seeds import seeded
 
-__all__ = ["CONV_PARAMS", "TrainingJob", "TransformerEstimator", "automatic_epochs"]
+__all__ = ["HeadNorm", "Scaling", "TrainingJob", "TransformerEstimator"]
 
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
 #: Tells the seed of what is pretrained in a fit from those of further members.
 _PRETRAINING = 2**20
-#: ``max_epochs="auto"``: this many passes over the data...
-AUTO_EPOCHS = 60
-#: ...but no fewer optimizer steps and no more than these...
-AUTO_STEPS = (1000, 2500)
-#: ...except that the data are passed over at least this often.
-AUTO_MIN_EPOCHS = 20
-#: From `MANY_SERIES` on: this many passes, but no more series, with repetition, and no fewer passes
-#: than these.
-AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
-#: Options of the conv stem, of classifier and encoder alike, so that weights of one fit the other.
-CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
-#: ``early_stopping="auto"``: from this many series on, holding out a part of them pays off.
-AUTO_EARLY_STOPPING_CASES = 5000
 
-
-def automatic_epochs(n_cases: int, batch_size: int) -> int:
-    """Return the number of epochs that ``max_epochs="auto"`` stands for."""
-    if n_cases >= MANY_SERIES:
-        most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
-        return max(most, AUTO_MIN_EPOCHS_OF_MANY)
-    fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
-    return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
+HeadNorm = Annotated[str | None, one_of(*HEAD_NORMS, None)]
+Scaling = Annotated[str | None, one_of("auto", *SCALINGS)]
+_Flag = one_of(True, False)
 
 
 @dataclass
@@ -112,12 +101,56 @@ class TrainingJob:
     histories: list[History]
 
 
-class TransformerEstimator(SeriesEstimator):
-    """Base class of the estimators; subclasses define what targets are."""
+@with_parameters
+class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator):
+    """Base class of the transformers; subclasses define what targets are."""
 
-    models_: list[TSTransformer]
-    histories_: list[History]
-    augmentation_: Augmentation | None
+    encoding: EncodingSpec = field(default="lspe", kw_only=False)
+    encoding_params: Annotated[Mapping[str, Any] | None, options] = None
+    stem: Annotated[str, one_of(*STEMS)] = "conv"
+    stem_params: Annotated[Mapping[str, Any] | None, options] = None
+    d_model: Annotated[int, whole(1)] = 64
+    n_heads: Annotated[int, whole(1)] = 4
+    n_layers: Annotated[int, whole(0)] = 2
+    d_ff: Annotated[int | None, whole(1, None)] = None
+    dropout: Annotated[float, real(0, 1, also=(0,))] = 0.1
+    norm_first: Annotated[bool, _Flag] = True
+    pooling: Annotated[str, one_of(*POOLINGS)] = "mean"
+    head_norm: HeadNorm = "batch"
+    scaling: Scaling = "auto"
+    views: str = "auto"
+    view_params: Annotated[Mapping[str, Any] | None, options] = None
+    timestamps: Annotated[str | None, one_of(None, "index")] = None
+    augmentation: AugmentationSpec | None = "auto"
+    augmentation_params: Annotated[Mapping[str, Any] | None, options] = None
+    init_from: Any = None
+    freeze: Annotated[str | None, one_of(None, "backbone")] = None
+    n_epochs_frozen: Annotated[int, whole(0)] = 0
+    pretrained_lr_scale: Annotated[float, real(0)] = 1.0
+    max_epochs: Annotated[int | str, whole(1, "auto")] = "auto"
+    batch_size: Annotated[int | str, whole(1, "auto")] = "auto"
+    learning_rate: Annotated[float, real(0)] = 0.002
+    weight_decay: Annotated[float, real(0, also=(0,))] = 0.05
+    early_stopping: Annotated[bool | str, one_of("auto", True, False)] = "auto"
+    validation_fraction: Annotated[float, real(0, 1)] = 0.1
+    n_iter_no_change: Annotated[int, whole(1)] = 20
+    n_estimators: Annotated[int, whole(1)] = 1
+    n_jobs: Annotated[int | None, whole(1, -1, None)] = 1
+    n_threads: Annotated[int | str, whole(1, "auto")] = "auto"
+    callbacks: Sequence[Callback] | None = None
+    warm_start: Annotated[bool, _Flag] = False
+    device: str | torch.device = "auto"
+    precision: Annotated[str, one_of(*PRECISIONS)] = "auto"
+    compile: Annotated[bool | str, one_of("auto", True, False, "cuda-graphs")] = "auto"
+    checkpoint_dir: str | Path | None = None
+    checkpoint_minutes: Annotated[float, real(0, also=(0, np.inf))] = 10.0
+    resume: Annotated[bool, _Flag] = False
+    random_state: int | np.random.RandomState | None = None
+    verbose: Annotated[int, whole(0, False, True)] = 0
+
+    models_: list[TSTransformer] = field(init=False)
+    histories_: list[History] = field(init=False)
+    augmentation_: Augmentation | None = field(init=False)
 
     #: Options of the conv stem in which the default of an estimator differs from that of the stem.
     _conv_params: ClassVar[dict[str, Any]] = {}
@@ -130,50 +163,6 @@ class TransformerEstimator(SeriesEstimator):
         "checkpoint_dir": None,
         "resume": False,
     }
-
-    # The constructor parameters, which the subclasses assign.
-    encoding: EncodingSpec
-    encoding_params: Any
-    stem: str
-    stem_params: Any
-    d_model: int
-    n_heads: int
-    n_layers: int
-    d_ff: int | None
-    dropout: float
-    norm_first: bool
-    pooling: str
-    head_norm: str | None
-    scaling: str | None
-    views: str
-    view_params: Any
-    timestamps: str | None
-    augmentation: AugmentationSpec | None
-    augmentation_params: Any
-    init_from: Any
-    freeze: str | None
-    n_epochs_frozen: int
-    pretrained_lr_scale: float
-    max_epochs: int | str
-    batch_size: int | str
-    learning_rate: float
-    weight_decay: float
-    early_stopping: bool | str
-    validation_fraction: float
-    n_iter_no_change: int
-    n_estimators: int
-    n_jobs: int | None
-    n_threads: int | str
-    callbacks: Sequence[Callback] | None
-    warm_start: bool
-    device: str | torch.device
-    precision: str
-    compile: bool | str
-    checkpoint_dir: str | Path | None
-    checkpoint_minutes: float
-    resume: bool
-    random_state: Any
-    verbose: int
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy with the same `init_from`: a fitted one stays fitted."""
@@ -210,11 +199,47 @@ class TransformerEstimator(SeriesEstimator):
             )
         return super().set_params(**params)
 
-    # What a subclass defines: its targets and outputs.
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        views_in(recipe.views_for(self.views, self.stem))
+        make_difference(self.view_params)
+        augmentation = self._specified_augmentation()
+        if augmentation is not None:
+            augmentation.check(symbolic=self.stem == "embedding")
+        if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
+            raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
+        self._check_frozen()
+        if self.checkpoint_dir is not None and not isinstance(self.checkpoint_dir, (str, Path)):
+            raise TypeError(f"checkpoint_dir must be a path or None; got {self.checkpoint_dir!r}")
+        if self.resume and (self.checkpoint_dir is None or self.random_state is None):
+            missing = "checkpoint_dir" if self.checkpoint_dir is None else "random_state, an int"
+            raise ValueError(
+                f"resume=True continues from the checkpoint of the same training run; set {missing}"
+            )
+        for callback in self.callbacks or ():
+            if not isinstance(callback, Callback):
+                raise TypeError(
+                    f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
+                )
 
-    @abstractmethod
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        """Check and encode `y`, called `name` in errors; with `reset`, learn the encoding."""
+    def _check_frozen(self) -> None:
+        """Raise ValueError if the parameters of freezing contradict each other."""
+        given = f"n_epochs_frozen={self.n_epochs_frozen}"
+        if self.freeze is not None and self.n_epochs_frozen:
+            raise ValueError(
+                f"freeze={self.freeze!r} freezes for all epochs, and {given} for the first ones; "
+                "set one of them"
+            )
+        given = given if self.n_epochs_frozen else f"freeze={self.freeze!r}"
+        freezes = self.freeze is not None or bool(self.n_epochs_frozen)
+        if freezes and self.init_from is None and not self._may_pretrain():
+            raise ValueError(f"{given} freezes what init_from brings, but init_from is None")
+
+    def _may_pretrain(self) -> bool:
+        """Whether `fit` pretrains without an `init_from` if some series have no target."""
+        return False
+
+    # What a subclass defines: its targets and outputs.
 
     @abstractmethod
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
@@ -321,139 +346,177 @@ class TransformerEstimator(SeriesEstimator):
         times_val: Any = None,
         groups: Any = None,
     ) -> TrainingJob:
-        """Do all of `fit` except training: check, read, encode, hold out, make the models."""
-        check_parameters(self.get_params(deep=False))
-        self._check_given("y", y)
-        check_ids(X, y, "y")
-        check_ids(X, sample_weight, "sample_weight")
+        """Do all of `fit` except training."""
+        check_parameters(self)
         reset = not (self.warm_start and hasattr(self, "models_"))
         source = source_of(self.init_from, TransformerEstimator) if reset else None
-
-        series = self._source(X, times, reset=reset)
-        targets = self._targets_of(series, y, "y", reset=reset)
-        groups = read_groups(groups, X, len(series))
-        labelled = self._labelled(targets)
-        unlabelled: SeriesSource | None = None
-        unlabelled_groups: Any = None
-        if not labelled.all():
-            unlabelled, series = series.take(~labelled), series.take(labelled)
-            targets, sample_weight = targets[labelled], _of(sample_weight, labelled)
-            unlabelled_groups, groups = _of(groups, ~labelled), _of(groups, labelled)
-        weights = self._weights(sample_weight, targets)
         seeds = self._seeds()
 
-        held_out = self._given_validation(X_val, y_val, times_val)
-        val_weights = None if held_out is None else self._weights(None, held_out[1])
-        if held_out is None and self._stops_early(len(targets), given=False):
-            # The same series for all members, so that their scores are comparable and an
-            # ensemble can be judged by data that none of its members was trained on.
-            strata = self._strata(targets)
-            chosen = hold_out(strata, self.validation_fraction, seeds[0][2], groups)
-            held_out = series.take(chosen), targets[chosen]
-            series, targets = series.take(~chosen), targets[~chosen]
-            if weights is not None:
-                weights, val_weights = weights[~chosen], weights[chosen]
-            if groups is not None and unlabelled is not None:
-                apart = ~np.isin(unlabelled_groups, groups[chosen])
-                unlabelled, unlabelled_groups = unlabelled.take(apart), unlabelled_groups[apart]
-            groups = _of(groups, ~chosen)
-
+        data = self._read_training(X, y, sample_weight, groups, times, reset=reset)
+        self._check_model(data.series)
+        data, unlabelled = self._split_unlabelled(data)
+        data.weights = self._weights(data.weights, data.targets)
+        given = self._read_validation(X_val, y_val, times_val)
+        data, unlabelled, held_out = self._hold_out(data, unlabelled, given, seeds[0][2])
         if reset:
-            seen = series if unlabelled is None else series.joined(unlabelled)
-            scaling = self._suited_scaling(source, series, targets, weights, groups)
-            if unlabelled is not None and source is None:
-                source = self._pretraining(scaling)
-            self._warn_if_nothing_is_pretrained(source)
-            self.preprocessor_ = self._make_preprocessor(scaling).fit(seen)
-            max_len = int(seen.lengths.max())
-            config = self._model_config(max_len)
-            models = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
-            histories = [History() for _ in models]
-            both = [each for each in (groups, unlabelled_groups) if each is not None]
-            seen_groups = np.concatenate(both) if both else None
-            pretrained = self._initialise(models, source, seen, seeds[0][0], seen_groups)
-            self._warn_if_blind(models[0])
+            names = self._make_models(data, unlabelled, source, seeds)
         else:
-            self._check_same_shape()
-            models = list(self.models_)
-            histories = [History(earlier) for earlier in self.histories_]
-            pretrained = [frozenset()] * len(models)
-
-        plan = self._training_plan(
-            n_cases=len(series),
-            n_tokens=models[0].max_tokens,
-            validated=held_out is not None and self._stops_early(len(series), given=True),
-            seed=seeds[0][1],
-        )
-        if any(pretrained) and self.n_epochs_frozen >= plan.n_epochs:
-            warn_caller(
-                f"n_epochs_frozen={self.n_epochs_frozen} are all of the {plan.n_epochs} epochs, so "
-                'that what was pretrained is never trained; use fewer, or say freeze="backbone"'
-            )
-        counted = np.ones(len(series), dtype=bool) if weights is None else weights > 0
-        augmentation = self._make_augmentation(
-            series.take(counted), targets[counted], _of(groups, counted)
-        )
-        plans = [
-            replace(
-                plan,
-                seed=training_seed,
-                augmentation=augmentation,
-                pretrained=self._pretrained(names, plan.n_epochs),
-            )
-            for names, (_, training_seed, _) in zip(pretrained, seeds, strict=True)
-        ]
-        validation = None
-        if held_out is not None:
-            validation = self._validation(*held_out, val_weights, plan.device)
-        self.models_, self.device_, self.histories_ = models, plan.device, histories
-        self.augmentation_ = augmentation
-        self._set_temperatures()
+            names = self._continue_models()
+        plans = self._make_plans(data, held_out is not None, names, seeds)
         return TrainingJob(
-            models=models,
-            panel=self.preprocessor_.panel(series),
-            targets=torch.from_numpy(targets),
+            models=self.models_,
+            panel=self.preprocessor_.panel(data.series),
+            targets=torch.from_numpy(data.targets),
             plans=plans,
-            weights=_normalised(weights),
-            validation=validation,
+            weights=_normalised(data.weights),
+            validation=None if held_out is None else self._validation(held_out),
             callbacks=self._member_callbacks(),
-            histories=histories,
+            histories=self.histories_,
         )
 
-    def _set_temperatures(self) -> None:
-        """Set what outputs are divided by, of which a classifier alone has any."""
+    def _check_model(self, series: SeriesSource) -> None:
+        """Make a model for the series as read, so that wrong options fail before any fit."""
+        device = resolve_device(self.device)
+        resolve_precision(self.precision, device)
+        if self.compile == "cuda-graphs" and device.type != "cuda":
+            raise ValueError(
+                f"compile='cuda-graphs' needs a CUDA device; got {device}; choose "
+                "'auto', True or False"
+            )
+        codes = {"n_codes": 1} if self.stem == "embedding" else {}
+        config = self._model_config(
+            int(series.lengths.max()), n_channels=series.n_channels, n_outputs=1, stem_params=codes
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # issued again for the model that is trained
+            self._drawn_model(config, 0)
 
-    def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
-        """Return which series have a target to train on; the others are pretrained on."""
-        return np.ones(len(targets), dtype=bool)
+    def _split_unlabelled(self, data: TrainingData) -> tuple[TrainingData, TrainingData | None]:
+        """Separate the series without a target, which are pretrained on."""
+        labelled = self._labelled(data.targets)
+        if labelled.all():
+            return data, None
+        return data.part(labelled), data.part(~labelled)
 
-    def _pretraining(self, scaling: str | None) -> Any:
-        """Return what is fitted first if series without targets are there and no source is."""
-        raise NotImplementedError  # only a classifier has series without targets
-
-    def _initialise(
+    def _hold_out(
         self,
-        models: list[TSTransformer],
-        source: Any,
-        series: SeriesSource,
+        data: TrainingData,
+        unlabelled: TrainingData | None,
+        given: TrainingData | None,
         seed: int,
-        groups: Groups | None,
+    ) -> tuple[TrainingData, TrainingData | None, TrainingData | None]:
+        """Return the series to train on, those without targets, and those for validation."""
+        stops_early = recipe.stops_early(self.early_stopping, len(data), validated=False)
+        if given is not None or not stops_early:
+            return data, unlabelled, given
+        # The same series for all members, so that their scores are comparable and an
+        # ensemble can be judged by data that none of its members was trained on.
+        strata = self._strata(data.targets)
+        chosen = hold_out(strata, self.validation_fraction, seed, data.groups)
+        if data.groups is not None and unlabelled is not None:
+            assert unlabelled.groups is not None
+            unlabelled = unlabelled.part(~np.isin(unlabelled.groups, data.groups[chosen]))
+        return data.part(~chosen), unlabelled, data.part(chosen)
+
+    def _make_models(
+        self,
+        data: TrainingData,
+        unlabelled: TrainingData | None,
+        source: Any,
+        seeds: list[MemberSeeds],
     ) -> list[frozenset[str]]:
-        """Take over the weights of a source, if there is one; return the names of those taken."""
-        if source is None:
-            return [frozenset()] * len(models)
-        fitted = fitted_source(source, series, _derived(seed, _PRETRAINING), groups)
+        """Fit the preprocessor and make the models; return the pretrained weights of each."""
+        scaling = self._choose_scaling(source, data)
+        if unlabelled is not None and source is None:
+            source = self._pretraining(scaling)
+        self._warn_if_nothing_is_pretrained(source)
+        series, groups = data.series, data.groups
+        if unlabelled is not None:
+            series = series.joined(unlabelled.series)
+            if groups is not None and unlabelled.groups is not None:
+                groups = np.concatenate([groups, unlabelled.groups])
+        self.preprocessor_ = self._make_preprocessor(scaling).fit(series)
+        config = self._model_config(int(series.lengths.max()))
+        self.models_ = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
+        self.histories_ = [History() for _ in self.models_]
+        pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
+        if source is not None:
+            seed = _derived(seeds[0][0], _PRETRAINING)
+            pretrained = self._take_over(fitted_source(source, series, seed, groups))
+        self._warn_if_blind(self.models_[0])
+        return pretrained
+
+    def _continue_models(self) -> list[frozenset[str]]:
+        """Go on with the fitted models and copies of their histories."""
+        self._check_same_shape()
+        self.models_ = list(self.models_)
+        self.histories_ = [History(earlier) for earlier in self.histories_]
+        return [frozenset()] * len(self.models_)
+
+    def _take_over(self, source: Any) -> list[frozenset[str]]:
+        """Copy the weights of a fitted source; return the names of the copied ones."""
         taken = [
             take_over(
                 model,
                 self.preprocessor_,
-                fitted.models_[member % len(fitted.models_)],
-                fitted.preprocessor_,
+                source.models_[member % len(source.models_)],
+                source.preprocessor_,
             )
-            for member, model in enumerate(models)
+            for member, model in enumerate(self.models_)
         ]
         warn_of((message for _, messages in taken for message in messages))
         return [names for names, _ in taken]
+
+    def _make_plans(
+        self,
+        data: TrainingData,
+        validated: bool,
+        pretrained: list[frozenset[str]],
+        seeds: list[MemberSeeds],
+    ) -> list[TrainingPlan]:
+        """Resolve budget, device and augmentation; return the plan of each member."""
+        n_cases, n_tokens = len(data), self.models_[0].max_tokens
+        batch_size = recipe.batch_size_for(self.batch_size, n_tokens, n_cases)
+        n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size)
+        stops = validated and recipe.stops_early(self.early_stopping, n_cases, validated=True)
+        if any(pretrained) and self.n_epochs_frozen >= n_epochs:
+            warn_caller(
+                f"n_epochs_frozen={self.n_epochs_frozen} covers all {n_epochs} epochs: the "
+                'pretrained layers are never trained; use fewer, or say freeze="backbone"'
+            )
+        self.device_ = resolve_device(self.device)
+        self.augmentation_ = self._fit_augmentation(data)
+        self._set_temperatures()
+        return [
+            TrainingPlan(
+                n_epochs=n_epochs,
+                batch_size=batch_size,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                augmentation=self.augmentation_,
+                pretrained=self._pretrained(names, n_epochs),
+                n_iter_no_change=self.n_iter_no_change if stops else None,
+                device=self.device_,
+                bfloat16=resolve_precision(self.precision, self.device_),
+                compile=self.compile,
+                seed=training_seed,
+                checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
+                checkpoint_minutes=float(self.checkpoint_minutes),
+                resume=bool(self.resume),
+            )
+            for names, (_, training_seed, _) in zip(pretrained, seeds, strict=True)
+        ]
+
+    def _set_temperatures(self) -> None:
+        """Set the divisors of the outputs, which only a classifier has."""
+
+    def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
+        """Return whether each series has a target."""
+        return np.ones(len(targets), dtype=bool)
+
+    def _pretraining(self, scaling: str | None) -> Any:
+        """Return the unfitted source of weights for series without targets."""
+        raise NotImplementedError  # only a classifier has series without targets
 
     def _pretrained(self, names: frozenset[str], n_epochs: int) -> Pretrained | None:
         """Return how the parameters of these names are trained."""
@@ -463,7 +526,7 @@ class TransformerEstimator(SeriesEstimator):
         return Pretrained(names, float(self.pretrained_lr_scale), frozen)
 
     def _train(self, job: TrainingJob) -> None:
-        """Do the rest of `fit`: train what `_prepare` returned."""
+        """Train the models of a job, and drop members that were not trained."""
         try:
             train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
         finally:
@@ -480,9 +543,8 @@ class TransformerEstimator(SeriesEstimator):
     def _learned_before(self, error: BaseException) -> bool:
         return isinstance(error, NonFiniteLossError) or any(self.histories_)
 
-    def _given_validation(
-        self, X_val: Any, y_val: Any, times_val: Any
-    ) -> tuple[SeriesSource, Targets] | None:
+    def _read_validation(self, X_val: Any, y_val: Any, times_val: Any) -> TrainingData | None:
+        """Read the validation data, if any."""
         if X_val is None:
             if y_val is not None:
                 raise ValueError("X_val and y_val go together; X_val is missing")
@@ -492,111 +554,63 @@ class TransformerEstimator(SeriesEstimator):
         self._check_given("y_val", y_val)
         check_ids(X_val, y_val, "y_val", of="X_val")
         series = self._source(X_val, times_val, reset=False)
-        return series, self._targets_of(series, y_val, "y_val", of="X_val", reset=False)
+        targets = self._targets_of(series, y_val, "y_val", of="X_val", reset=False)
+        return TrainingData(series, targets, self._weights(None, targets))
 
-    def _check_given(self, name: str, y: Any) -> None:
-        """Raise ValueError if targets are missing."""
-        if y is None and name == "y":
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        if y is None:
-            raise ValueError(f"X_val and y_val go together; {name} is missing")
-
-    def _targets_of(
-        self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
-    ) -> Targets:
-        """Return the target of each series; arguments as those of `_targets`."""
-        targets = self._targets(y, name, reset=reset)
-        check_length(len(series), targets, name, of=of)
-        return targets
-
-    def _validation(
-        self, series: SeriesSource, targets: Targets, weights: Targets | None, device: torch.device
-    ) -> Validation:
-        panel = self.preprocessor_.panel(series).to(device)
+    def _validation(self, data: TrainingData) -> Validation:
+        panel = self.preprocessor_.panel(data.series).to(self.device_)
         # The validation loss is weighted like the training loss.
-        loss_weights = _normalised(weights)
-        if loss_weights is not None:
-            loss_weights = loss_weights.to(device)
+        weights = _normalised(data.weights)
         return Validation(
-            panel, torch.from_numpy(targets).to(device), self._val_score, loss_weights
+            panel,
+            torch.from_numpy(data.targets).to(self.device_),
+            self._val_score,
+            None if weights is None else weights.to(self.device_),
         )
 
-    def _stops_early(self, n_cases: int, *, given: bool) -> bool:
-        """Whether validation data, given by the caller or held out, decide when to stop."""
-        if self.early_stopping == "auto":
-            return given or n_cases >= AUTO_EARLY_STOPPING_CASES
-        return bool(self.early_stopping)
-
-    def _suited_scaling(
-        self,
-        source: Any,
-        series: SeriesSource,
-        targets: Targets,
-        weights: Targets | None,
-        groups: Groups | None,
-    ) -> str | None:
-        """Return the scaling, "auto" replaced by its choice for the training series.
-
-        `source` is the estimator that weights are taken from, fitted or not, or None.
-        """
-        if self.scaling != "auto":
-            return self.scaling
-        if source is None:
-            return "channel"
-        # Its weights mean what they mean for series that are scaled as it scales them.
-        if is_fitted(source):
-            found: str | None = source.preprocessor_.describe()["scaling"]
-            return found
-        return "channel" if source.scaling == "auto" else source.scaling
+    def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
+        """Return the scaling; `source` is the estimator that weights come from, or None."""
+        return recipe.scaling_like(source) if self.scaling == "auto" else self.scaling
 
     def _make_preprocessor(self, scaling: str | None) -> Preprocessor:
         if self.stem == "embedding":
             return Vocabulary()
-        views = resolve_recipe(self.get_params(deep=False))["views"]
+        views = recipe.views_for(self.views, self.stem)
         return Scaler(scaling, views=views, view_params=self.view_params)
 
-    def _make_augmentation(
-        self, series: SeriesSource, targets: Targets, groups: Groups | None
-    ) -> Augmentation | None:
-        """Return what members are trained with; "auto" is fitted to the data."""
-        asked, params = self.augmentation, self.augmentation_params
-        recipe = resolve_recipe(self.get_params(deep=False))
-        made = make_augmentation(recipe["augmentation"], params)
-        if made is None:
-            return None
-        made.check(symbolic=self.stem == "embedding")
-        if isinstance(asked, str) and asked == "auto":
-            return self._suited(made, params or {}, series, targets, groups)
-        return made
+    def _specified_augmentation(self) -> Augmentation | None:
+        """Return the augmentation that the parameters specify."""
+        specified = recipe.augmentation_for(self.augmentation, self.stem)
+        return make_augmentation(specified, self.augmentation_params)
 
-    def _suited(
-        self,
-        augmentation: Augmentation,
-        params: Mapping[str, Any],
-        series: SeriesSource,
-        targets: Targets,
-        groups: Groups | None,
-    ) -> Augmentation | None:
-        """Return what is left of an augmentation that was not asked for by name, for these data.
+    def _fit_augmentation(self, data: TrainingData) -> Augmentation | None:
+        """Return the augmentation of the training series; "auto" is adapted to them."""
+        made = self._specified_augmentation()
+        if made is None or not isinstance(self.augmentation, str) or self.augmentation != "auto":
+            return made
+        if data.weights is not None:
+            data = data.part(data.weights > 0)
+        return self._adapt_augmentation(made, data)
 
-        `params` are the options that were asked for.
-        """
+    def _adapt_augmentation(
+        self, augmentation: Augmentation, data: TrainingData
+    ) -> Augmentation | None:
+        """Adapt ``augmentation="auto"`` to the training series."""
         return augmentation
 
-    def _model_config(self, max_len: int) -> ModelConfig:
-        """Return the configuration of models for the output of `preprocessor_`."""
+    def _model_config(self, max_len: int, **sizes: Any) -> ModelConfig:
+        """Return the configuration of models for the output of `preprocessor_`, or for `sizes`."""
+        if not sizes:
+            sizes = {
+                "n_channels": self.preprocessor_.n_inputs,
+                "n_outputs": self._n_outputs(),
+                "stem_params": self.preprocessor_.stem_params(),
+            }
         return ModelConfig(
-            n_channels=self.preprocessor_.n_inputs,
-            n_outputs=self._n_outputs(),
             max_len=max_len,
             encoding=self.encoding,
             encoding_params=dict(self.encoding_params or {}),
             stem=self.stem,
-            stem_params={
-                **(self._conv_params if self.stem == "conv" else {}),
-                **(self.stem_params or {}),
-                **self.preprocessor_.stem_params(),
-            },
             d_model=self.d_model,
             n_heads=self.n_heads,
             n_layers=self.n_layers,
@@ -605,6 +619,14 @@ class TransformerEstimator(SeriesEstimator):
             norm_first=bool(self.norm_first),
             pooling=self.pooling,
             head_norm=self.head_norm,
+            **sizes
+            | {
+                "stem_params": {
+                    **(self._conv_params if self.stem == "conv" else {}),
+                    **(self.stem_params or {}),
+                    **sizes["stem_params"],
+                }
+            },
         )
 
     def _make_model(self, config: ModelConfig) -> TSTransformer:
@@ -614,28 +636,6 @@ class TransformerEstimator(SeriesEstimator):
         """Return a model with initial weights drawn from `seed`."""
         with seeded(seed, torch.device("cpu")):
             return self._make_model(config)
-
-    def _training_plan(
-        self, *, n_cases: int, n_tokens: int, validated: bool, seed: int
-    ) -> TrainingPlan:
-        device = resolve_device(self.device)
-        chosen = self.batch_size
-        batch_size = batch_for(n_tokens, n_cases) if chosen == "auto" else int(chosen)
-        epochs = self.max_epochs
-        return TrainingPlan(
-            n_epochs=automatic_epochs(n_cases, batch_size) if epochs == "auto" else int(epochs),
-            batch_size=batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            n_iter_no_change=self.n_iter_no_change if validated else None,
-            device=device,
-            bfloat16=resolve_precision(self.precision, device),
-            compile=self.compile,
-            seed=seed,
-            checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
-            checkpoint_minutes=float(self.checkpoint_minutes),
-            resume=bool(self.resume),
-        )
 
     def _member_callbacks(self) -> list[list[Callback]]:
         """Return the callbacks of each member; the user's own follow all members in turn."""
@@ -827,17 +827,6 @@ class TransformerEstimator(SeriesEstimator):
         for name, value in preprocessor.stem_params().items():
             if config.stem_params.get(name) != value:
                 raise ValueError(f"model.stem_params.{name} must be {value}, by its codes")
-
-
-def _of(given: npt.ArrayLike | None, chosen: npt.NDArray[np.bool_]) -> Any:
-    """Return the weights or groups of the chosen series."""
-    if given is None:
-        return None
-    weights = np.asarray(given)
-    if weights.ndim == 1:  # what is none is refused where weights are read
-        check_length(len(chosen), weights, "sample_weight")
-        weights = weights[chosen]
-    return weights
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:

@@ -1,11 +1,9 @@
 """TSTransformerClassifier: the transformer as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import exp, log
 from numbers import Integral
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,48 +11,44 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from sklearn.base import clone
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tsformer._numbers import check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
-from tsformer.augmentation import Augmentation, CutMix, Sum
+from tsformer.augmentation import Augmentation
 from tsformer.data.ids import check_ids
 from tsformer.data.panel import Padded
-from tsformer.data.series import SeriesSource
-from tsformer.estimators.base import CONV_PARAMS, TransformerEstimator
+from tsformer.estimators import recipe
+from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.encoder import TSTransformerEncoder
-from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.observers import unobserved
-from tsformer.estimators.parameters import ClassifierParameters, check_number
+from tsformer.estimators.parameters import one_of, real, with_parameters
 from tsformer.estimators.saved import TEMPERATURES, check_fields
-from tsformer.estimators.scaling_choice import suited_scaling
-from tsformer.estimators.series import Targets
-from tsformer.estimators.targets import Groups, check_length, read_groups, split_unlabelled
+from tsformer.estimators.series import TrainingData
+from tsformer.estimators.targets import (
+    Groups,
+    Targets,
+    check_length,
+    read_groups,
+    read_weights,
+    split_unlabelled,
+)
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
 from tsformer.training.run import interruption_unsaid
 
-__all__ = ["MIXED", "MIXED_TEMPERATURE", "MOST_MIXED", "TSTransformerClassifier"]
+__all__ = ["TSTransformerClassifier"]
 
-#: ``augmentation="auto"``: the probability of cutmix times the number of classes is at most this.
-#: Mixing every second series gained on problems of up to ten classes, and lost on the two of 26 and
-#: 37.
-MIXED = 5.0
-#: The same: on average no more series than this are mixed in an epoch. With every second series
-#: mixed, accuracy was up to three points lower on the outlines of 400 and 600 phalanges.
-MOST_MIXED = 100.0
-#: ``temperature="auto"`` of members trained on mixed series: of the temperatures in
-#: ``experiments/results/calibration.csv`` that with nearly the least log loss on the development
-#: problems, and the fewest of them that are worse than at 1.
-MIXED_TEMPERATURE = 0.75
 #: The factors of temperatures among which `calibrate` chooses.
 _FACTORS = (0.05, 20.0)
 
 
-class TSTransformerClassifier(ClassifierParameters, LabelClassifier, TransformerEstimator):
+@with_parameters
+class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
     A stem turns the values of a series into tokens, a positional encoding tells the model where
@@ -162,22 +156,6 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         along a cosine.
     weight_decay : float, default=0.05
         Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
-    label_smoothing : float in [0, 1), default=0.1
-        Share of the target probability that is spread evenly over the classes.
-    temperature : float > 0 or "auto", default="auto"
-        What logits are divided by before the softmax [1]_: below 1, probabilities are more
-        confident. A single model predicts the same classes at any temperature. "auto" is 0.75 for
-        members trained on mixed series, whose targets are less certain than unmixed series are, and
-        1 for others. `calibrate` fits it to data.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
-    unlabelled : {None, "use"}, default=None
-        "use" takes the label -1, as scikit-learn's semi-supervised estimators do, the string "-1",
-        None and NaN for an unknown label: `fit` pretrains on all series, as an unfitted `init_from`
-        would, or with objective "masked" and this classifier's own parameters if there is none, and
-        then trains on the labelled ones. With a fitted `init_from`, which is trained already,
-        unlabelled series only count for the scaling. With None every label is a class, -1 too. If
-        every label is known, nothing is pretrained without an `init_from`, with a warning.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer falls, and restore the best epoch. The
         validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
@@ -227,6 +205,22 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     verbose : int or bool, default=0
         1 shows a progress bar on standard error, or a line every few seconds where there is no
         terminal.
+    label_smoothing : float in [0, 1), default=0.1
+        Share of the target probability that is spread evenly over the classes.
+    temperature : float > 0 or "auto", default="auto"
+        What logits are divided by before the softmax [1]_: below 1, probabilities are more
+        confident. A single model predicts the same classes at any temperature. "auto" is 0.75 for
+        members trained on mixed series, whose targets are less certain than unmixed series are, and
+        1 for others. `calibrate` fits it to data.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    unlabelled : {None, "use"}, default=None
+        "use" takes the label -1, as scikit-learn's semi-supervised estimators do, the string "-1",
+        None and NaN for an unknown label: `fit` pretrains on all series, as an unfitted `init_from`
+        would, or with objective "masked" and this classifier's own parameters if there is none, and
+        then trains on the labelled ones. With a fitted `init_from`, which is trained already,
+        unlabelled series only count for the scaling. With None every label is a class, -1 too. If
+        every label is known, nothing is pretrained without an `init_from`, with a warning.
 
     Attributes
     ----------
@@ -290,31 +284,12 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
     (3, 2)
     """
 
-    _conv_params = CONV_PARAMS
+    label_smoothing: Annotated[float, real(0, 1, also=(0,))] = 0.1
+    temperature: Annotated[float | str, real(0, also=("auto",))] = "auto"
+    class_weight: Mapping[Any, float] | str | None = None
+    unlabelled: Annotated[str | None, one_of(None, "use")] = None
 
-    def _suited(
-        self,
-        augmentation: Augmentation,
-        params: Mapping[str, Any],
-        series: SeriesSource,
-        targets: Targets,
-        groups: Groups | None,
-    ) -> Augmentation | None:
-        parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
-        suited: list[Augmentation] = []
-        for part in parts:
-            if isinstance(part, CutMix):
-                if "p" not in params.get("cutmix", {}):
-                    most = min(MIXED / self._n_outputs(), MOST_MIXED / len(targets))
-                    part = CutMix(p=min(part.p, most), max_share=part.max_share)
-                suited.append(part)
-                continue
-            everywhere = type(part)(**vars(part) | {"p": 1.0})
-            scaling = self.preprocessor_.describe()["scaling"]
-            kept = agreement_kept(everywhere, series, targets, scaling=scaling, groups=groups)
-            if kept >= LEAST_KEPT:
-                suited.append(part)
-        return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
+    _conv_params = recipe.CONV_PARAMS
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         if self.unlabelled is None or name != "y":
@@ -347,18 +322,26 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         labelled: npt.NDArray[np.bool_] = targets >= 0
         return labelled
 
-    def _suited_scaling(
-        self,
-        source: Any,
-        series: SeriesSource,
-        targets: Targets,
-        weights: Targets | None,
-        groups: Groups | None,
-    ) -> str | None:
-        # As with `resolve_recipe`, what was measured behind the conv stem is chosen for it alone.
+    def _may_pretrain(self) -> bool:
+        return self.unlabelled is not None
+
+    def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
         if self.scaling != "auto" or source is not None or self.stem != "conv":
-            return super()._suited_scaling(source, series, targets, weights, groups)
-        return suited_scaling(series, targets, weights, groups)
+            return super()._choose_scaling(source, data)
+        return recipe.suited_scaling(data.series, data.targets, data.weights, data.groups)
+
+    def _adapt_augmentation(
+        self, augmentation: Augmentation, data: TrainingData
+    ) -> Augmentation | None:
+        return recipe.fit_augmentation(
+            augmentation,
+            self.augmentation_params or {},
+            data.series,
+            data.targets,
+            data.groups,
+            n_classes=self._n_outputs(),
+            scaling=self.preprocessor_.describe()["scaling"],
+        )
 
     def _pretraining(self, scaling: str | None) -> TSTransformerEncoder:
         if self.stem == "embedding":
@@ -390,10 +373,8 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         self._set_temperatures()
 
     def _set_temperatures(self) -> None:
-        mixed = self.augmentation_ is not None and self.augmentation_.mixes
-        suited = MIXED_TEMPERATURE if mixed else 1.0
-        asked = suited if self.temperature == "auto" else float(self.temperature)
-        self.temperatures_ = [asked] * len(self.models_)
+        temperature = recipe.temperature_for(self.temperature, self.augmentation_)
+        self.temperatures_ = [temperature] * len(self.models_)
 
     @in_plain_torch
     def calibrate(
@@ -464,7 +445,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         series = self._read(X, times, reset=False)
         targets = self._targets(y, "y", reset=False)
         check_length(len(series), targets, "y")
-        weights = _check_sample_weight(sample_weight, np.empty((len(series), 0)))
+        weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
         labelled = self._labelled(targets)
         scores = (
@@ -730,7 +711,7 @@ class TSTransformerClassifier(ClassifierParameters, LabelClassifier, Transformer
         (3, 2, 4, 30, 30)
         """
         check_is_fitted(self)
-        check_number("member", member, Integral, 0, None, ())
+        check_number("member", member, 0, whole=True)
         if member >= len(self.models_):
             raise ValueError(
                 f"member must be from 0 to {len(self.models_) - 1}, as there are "

@@ -1,10 +1,8 @@
 """TSTransformerEncoder: the transformer pretrained on series without labels."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +14,11 @@ from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
-from tsformer.encodings import EncodingSpec
-from tsformer.estimators.base import CONV_PARAMS, TransformerEstimator
-from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
-from tsformer.estimators.parameters import make_objective
+from tsformer.estimators import recipe
+from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
+from tsformer.estimators.parameters import options, with_parameters
 from tsformer.estimators.saved import PRETEXT, check_fields
-from tsformer.estimators.series import Targets
-from tsformer.estimators.weights import series_weights
+from tsformer.estimators.targets import Targets, series_weights
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.objectives import (
     InputLayout,
@@ -33,14 +29,15 @@ from tsformer.objectives import (
 )
 from tsformer.objectives import find as find_objective
 from tsformer.objectives import names as objective_names
-from tsformer.training import Callback
+from tsformer.objectives import resolve as resolve_objective
 from tsformer.training.memory import batch_for
 from tsformer.training.pretext import pretext_losses
 
 __all__ = ["TSTransformerEncoder"]
 
 
-class TSTransformerEncoder(NamedParameters, TransformerEstimator):
+@with_parameters
+class TSTransformerEncoder(TransformerEstimator):
     """Embeddings of time series, learned without labels.
 
     The model is that of `TSTransformerClassifier` with the head of an objective, which poses tasks
@@ -108,103 +105,22 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
     (24,)
     """
 
-    objective_: Objective
+    head_norm: HeadNorm = None
+    scaling: Scaling = "channel"
+    augmentation: AugmentationSpec | None = None
+    objective: ObjectiveSpec = "masked"
+    objective_params: Annotated[Mapping[str, Any] | None, options] = None
 
-    _conv_params = CONV_PARAMS
+    objective_: Objective = field(init=False)
 
-    @names_its_parameters
-    def __init__(
-        self,
-        encoding: EncodingSpec = "lspe",
-        *,
-        objective: ObjectiveSpec = "masked",
-        objective_params: Mapping[str, Any] | None = None,
-        encoding_params: Mapping[str, Any] | None = None,
-        stem: str = "conv",
-        stem_params: Mapping[str, Any] | None = None,
-        d_model: int = 64,
-        n_heads: int = 4,
-        n_layers: int = 2,
-        d_ff: int | None = None,
-        dropout: float = 0.1,
-        norm_first: bool = True,
-        pooling: str = "mean",
-        head_norm: str | None = None,
-        scaling: str | None = "channel",
-        views: str = "auto",
-        view_params: Mapping[str, Any] | None = None,
-        timestamps: str | None = None,
-        augmentation: AugmentationSpec | None = None,
-        augmentation_params: Mapping[str, Any] | None = None,
-        init_from: Any = None,
-        freeze: str | None = None,
-        n_epochs_frozen: int = 0,
-        pretrained_lr_scale: float = 1.0,
-        max_epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.05,
-        early_stopping: bool | str = "auto",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
-        n_estimators: int = 1,
-        n_jobs: int | None = 1,
-        n_threads: int | str = "auto",
-        callbacks: Sequence[Callback] | None = None,
-        warm_start: bool = False,
-        device: str | torch.device = "auto",
-        precision: str = "auto",
-        compile: bool | str = "auto",
-        checkpoint_dir: str | Path | None = None,
-        checkpoint_minutes: float = 10.0,
-        resume: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self.encoding = encoding
-        self.objective = objective
-        self.objective_params = objective_params
-        self.encoding_params = encoding_params
-        self.stem = stem
-        self.stem_params = stem_params
-        self.d_model = d_model
-        self.n_heads = n_heads
-        self.n_layers = n_layers
-        self.d_ff = d_ff
-        self.dropout = dropout
-        self.norm_first = norm_first
-        self.pooling = pooling
-        self.head_norm = head_norm
-        self.scaling = scaling
-        self.views = views
-        self.view_params = view_params
-        self.timestamps = timestamps
-        self.augmentation = augmentation
-        self.augmentation_params = augmentation_params
-        self.init_from = init_from
-        self.freeze = freeze
-        self.n_epochs_frozen = n_epochs_frozen
-        self.pretrained_lr_scale = pretrained_lr_scale
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_estimators = n_estimators
-        self.n_jobs = n_jobs
-        self.n_threads = n_threads
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_minutes = checkpoint_minutes
-        self.resume = resume
-        self.random_state = random_state
-        self.verbose = verbose
+    _conv_params = recipe.CONV_PARAMS
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._make_objective().check(symbolic=self.stem == "embedding")
+
+    def _make_objective(self) -> Objective:
+        return resolve_objective(self.objective, **(self.objective_params or {}))
 
     @in_plain_torch
     def fit(  # type: ignore[override]  # there are no labels to validate with
@@ -305,8 +221,7 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         if reset:
-            self.objective_ = make_objective(self.objective, self.objective_params)
-            self.objective_.check(symbolic=self.stem == "embedding")
+            self.objective_ = self._make_objective()
         none: Targets = y
         return none
 
@@ -355,9 +270,8 @@ class TSTransformerEncoder(NamedParameters, TransformerEstimator):
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
         check_fields(described.get("objective"), PRETEXT, of="objective")
-        self.objective_ = make_objective(
-            described["objective"]["name"], described["objective"]["params"]
-        )
+        name, params = described["objective"]["name"], described["objective"]["params"]
+        self.objective_ = resolve_objective(name, **params)
 
 
 def _described(objective: Objective) -> tuple[str, dict[str, Any]]:

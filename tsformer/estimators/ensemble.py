@@ -1,16 +1,13 @@
 """TSEnsembleClassifier: random convolutions and transformers, their probabilities averaged."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from math import inf, log
-from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import joblib
 import numpy as np
@@ -26,16 +23,23 @@ from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import SeriesSource
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.observers import observed
-from tsformer.estimators.parameters import check_number, check_parameters
+from tsformer.estimators.parameters import (
+    check_parameters,
+    one_of,
+    options,
+    real,
+    whole,
+    with_parameters,
+)
 from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
-from tsformer.estimators.series import SeriesReader, drawn_seed
+from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.targets import check_length, read_targets
 from tsformer.estimators.time_limit import (
     Deadline,
@@ -46,7 +50,7 @@ from tsformer.estimators.time_limit import (
 from tsformer.training import Callback, NonFiniteLossError
 from tsformer.training.plan import resolve_device
 
-__all__ = ["QUALITIES", "WEIGHTS", "EnsembleParameters", "TSEnsembleClassifier"]
+__all__ = ["QUALITIES", "WEIGHTS", "TSEnsembleClassifier"]
 
 #: Members of the transformer.
 QUALITIES = {"fast": 1, "good": 2, "best": 4}
@@ -72,40 +76,8 @@ _RESERVED = {
 }
 
 
-class EnsembleParameters(NamedParameters):
-    """Stores the constructor's arguments for the ensemble and its adapters; `fit` checks them."""
-
-    @names_its_parameters
-    def __init__(
-        self,
-        quality: str = "fast",
-        *,
-        time_limit: float | None = None,
-        transformer_params: Mapping[str, Any] | None = None,
-        convolution_params: Mapping[str, Any] | None = None,
-        timestamps: str | None = None,
-        class_weight: Mapping[Any, float] | str | None = None,
-        n_jobs: int | None = 1,
-        n_threads: int | str = "auto",
-        device: str | torch.device = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self.quality = quality
-        self.time_limit = time_limit
-        self.transformer_params = transformer_params
-        self.convolution_params = convolution_params
-        self.timestamps = timestamps
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.n_threads = n_threads
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-        super().__init__()
-
-
-class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
+@with_parameters
+class TSEnsembleClassifier(LabelClassifier):
     """Time-series classifier: random convolutions and transformers, whose mistakes differ.
 
     ``p = (p_convolutions + p_transformer) / 2``: the probabilities of a
@@ -202,10 +174,22 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
     ['ensemble', 'random_convolutions', 'transformer']
     """
 
-    random_convolutions_: RandomConvolutionClassifier
-    transformer_: TSTransformerClassifier | None
-    weights_: dict[str, float]
-    seconds_: dict[str, float]
+    quality: Annotated[str, one_of(*QUALITIES)] = field(default="fast", kw_only=False)
+    time_limit: Annotated[float | None, real(0, also=(None, inf))] = None
+    transformer_params: Annotated[Mapping[str, Any] | None, options] = None
+    convolution_params: Annotated[Mapping[str, Any] | None, options] = None
+    timestamps: Annotated[str | None, one_of(None, "index")] = None
+    class_weight: Mapping[Any, float] | str | None = None
+    n_jobs: Annotated[int | None, whole(1, -1, None)] = 1
+    n_threads: Annotated[int | str, whole(1, "auto")] = "auto"
+    device: str | torch.device = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: Annotated[int, whole(0, False, True)] = 0
+
+    random_convolutions_: RandomConvolutionClassifier = field(init=False)
+    transformer_: TSTransformerClassifier | None = field(init=False)
+    weights_: dict[str, float] = field(init=False)
+    seconds_: dict[str, float] = field(init=False)
 
     # Fitting.
 
@@ -253,16 +237,14 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         begun = perf_counter()
         with observed(self, X, y, times=times) as observation, self._refit() as fitted:
             convolutions, transformer = fitted._unfitted()
-            if y is None:
-                raise ValueError("fit requires y to be passed, but the target y is None")
-            check_ids(X, y, "y")
-            check_ids(X, sample_weight, "sample_weight")
-            series = fitted._read(X, times, reset=True)
-            targets = fitted._targets(y, "y", reset=True)
-            check_length(len(series), targets, "y")
-            labels = fitted.classes_[targets]
-            given = {"sample_weight": sample_weight, "groups": groups, "times": times}
-            prepare = partial(_prepared, transformer, X, labels, observation.callbacks, **given)
+            data = fitted._read_training(X, y, sample_weight, groups, times)
+            data.series = series = data.series.padded()
+            transformer._check_model(series)
+            labels = fitted.classes_[data.targets]
+            given = {"sample_weight": data.weights, "groups": data.groups}
+            prepare = partial(
+                _prepared, fitted, transformer, series, labels, observation.callbacks, **given
+            )
             limited = self.time_limit is not None
             # All of its fit but training comes first, for what it refuses; but it takes seconds.
             job = None if limited else prepare()
@@ -270,7 +252,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
                 growing = GrowingConvolutions(
-                    convolutions, partial(_fit_checked, X=X, y=labels, **given)
+                    convolutions, partial(_fit_checked, fitted, X=series, y=labels, **given)
                 )
                 limit = inf if self.time_limit is None else self.time_limit
                 growing.grow(begun + limit / 2)
@@ -370,13 +352,9 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Return both parts; raise ValueError or TypeError for the first invalid parameter."""
-        if self.quality not in tuple(QUALITIES):
-            raise ValueError(unknown("quality", self.quality, QUALITIES))
-        check_number("time_limit", self.time_limit, Real, 0, None, (None,))
-        check_number("n_threads", self.n_threads, Integral, 1, None, ("auto",))
-        check_number("verbose", self.verbose, Integral, 0, None, (False, True))
+        check_parameters(self)
         for name, cls in _OVERRIDES.items():
-            _check_overrides(name, getattr(self, name), cls)
+            _check_overrides(name, getattr(self, name) or {}, cls)
         names = ("timestamps", "class_weight", "device", "n_threads")
         shared = {name: getattr(self, name) for name in names}
         shared["random_state"] = self._state()
@@ -384,8 +362,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         own = {"n_estimators": QUALITIES[self.quality], "n_jobs": self.n_jobs}
         given = self.transformer_params or {}
         transformer = TSTransformerClassifier(**{**shared, **own, **given})
-        convolutions._check_parameters()
-        check_parameters(transformer.get_params(deep=False))
+        check_parameters(convolutions)
+        check_parameters(transformer)
         if transformer.stem == "embedding":
             raise ValueError(
                 "stem='embedding' reads codes, and random convolutions compute with values: for "
@@ -408,7 +386,7 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
     # Predicting.
 
     @property
-    def device_(self) -> torch.device:
+    def device_(self) -> torch.device:  # type: ignore[override]
         """The device of the parts."""
         return self.random_convolutions_.device_
 
@@ -592,12 +570,8 @@ class TSEnsembleClassifier(EnsembleParameters, LabelClassifier, SeriesReader):
         return parameters
 
 
-def _check_overrides(name: str, params: Any, cls: type[Any]) -> None:
+def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> None:
     """Raise for parameters that a part does not have, or that are not to be overridden."""
-    if params is None:
-        return
-    if not isinstance(params, Mapping):
-        raise TypeError(f"{name} must be a dict or None; got {params!r}")
     known = [each for each in inspect.signature(cls).parameters if each not in _RESERVED]
     for each in params:
         if each in _RESERVED:
@@ -613,24 +587,29 @@ def _saved_overrides(params: Mapping[str, Any], cls: type[Any]) -> dict[str, Any
 
 
 def _prepared(
+    ensemble: TSEnsembleClassifier,
     transformer: TSTransformerClassifier,
-    X: Any,
+    series: SeriesSource,
     labels: Any,
     callbacks: list[Callback],
     **given: Any,
 ) -> TrainingJob:
     """Do all of the transformer's fit but training; observers follow each member."""
     with layout_is_checked():
-        job = transformer._prepare(X, labels, **given)
+        job = transformer._prepare(series, labels, **given)
+    transformer._share_input(ensemble)
     for own in job.callbacks:
         own += callbacks
     return job
 
 
-def _fit_checked(part: RandomConvolutionClassifier, **given: Any) -> None:
-    """Fit random convolutions to series whose layout the ensemble has looked at."""
+def _fit_checked(
+    ensemble: TSEnsembleClassifier, part: RandomConvolutionClassifier, **given: Any
+) -> None:
+    """Fit random convolutions to the series that the ensemble has read."""
     with layout_is_checked():
         part.fit(**given)
+    part._share_input(ensemble)
 
 
 def _shortened(

@@ -12,8 +12,7 @@ from tsformer.data.panel import Floats, Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.holdout import group_folds
-from tsformer.estimators.series import Targets
-from tsformer.estimators.targets import Groups
+from tsformer.estimators.targets import Groups, Targets
 from tsformer.features.random_convolutions import RandomConvolutions
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward

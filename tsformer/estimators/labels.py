@@ -18,16 +18,15 @@ from tsformer.data.ids import check_ids
 from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators.saved import described_labels, restored_labels
-from tsformer.estimators.series import SeriesReader, Targets
-from tsformer.estimators.targets import check_length, read_targets
-from tsformer.estimators.weights import series_weights
+from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights
 from tsformer.explain.methods import Occlusion
 from tsformer.explain.relevance import make_method, occlusion
 
 __all__ = ["LabelClassifier"]
 
 
-class LabelClassifier(ClassifierMixin, SeriesReader):
+class LabelClassifier(ClassifierMixin, SeriesEstimator):
     """Base of the classifiers; in their bases it precedes `SeriesEstimator`."""
 
     classes_: npt.NDArray[Any]

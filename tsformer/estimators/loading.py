@@ -7,33 +7,22 @@ from pathlib import Path
 
 import torch
 
+import tsformer
 from tsformer._names import unknown
 from tsformer._torch_state import in_plain_torch
-from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.encoder import TSTransformerEncoder
-from tsformer.estimators.ensemble import TSEnsembleClassifier
-from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.regressor import TSTransformerRegressor
-from tsformer.estimators.series import SeriesReader
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.persistence import read_folder
 from tsformer.training.plan import resolve_device
 
 __all__ = ["load"]
 
-_CLASSES: dict[str, type[SeriesReader]] = {
-    cls.__name__: cls
-    for cls in (
-        TSTransformerClassifier,
-        TSTransformerRegressor,
-        TSTransformerEncoder,
-        RandomConvolutionClassifier,
-        TSEnsembleClassifier,
-    )
-}
+_LOADABLE = [
+    name for name in tsformer.__all__ if name.endswith(("Classifier", "Regressor", "Encoder"))
+]
 
 
 @in_plain_torch
-def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesReader:
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesEstimator:
     """Load an estimator written by its `save`; it predicts the same as before.
 
     Parameters
@@ -71,9 +60,11 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     state, tensors = read_folder(path)
     name = state.get("class")
     try:
-        if not isinstance(name, str) or name not in _CLASSES:
-            raise ValueError(unknown("class", name, _CLASSES))
-        return _CLASSES[name]._from_fitted_state(state, tensors, device)
+        if name in tsformer.__all__:
+            getattr(tsformer, name)  # imported on first use, which registers the class
+        if not isinstance(name, str) or name not in SeriesEstimator.classes:
+            raise ValueError(unknown("class", name, _LOADABLE))
+        return SeriesEstimator.classes[name]._from_fitted_state(state, tensors, device)
     except Exception as error:
         # Of any kind: options that an encoding or a stem cannot take may fail there in any way.
         raise ValueError(f"{Path(path)} is corrupted: {error}") from error

@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
+from tsformer.estimators.loading import load
 from tsformer.estimators.observers import unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
@@ -43,8 +44,6 @@ def is_fitted(estimator: Any) -> bool:
 def source_of(init_from: Any, kind: type[Any]) -> Any:
     """Return the estimator that `init_from` asks for, fitted or not; None for None."""
     if isinstance(init_from, (str, os.PathLike)):
-        from tsformer.estimators.loading import load  # which imports all estimators
-
         found: Any = load(init_from, device="cpu")
         if not isinstance(found, kind):
             raise ValueError(

@@ -1,71 +1,41 @@
 """RandomConvolutionClassifier: MiniRocket and Hydra features with a ridge, in scikit-learn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from numbers import Integral
-from typing import Any, Self
+from dataclasses import field
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from torch import Tensor
 
-from tsformer._names import unknown
 from tsformer._torch_state import in_plain_torch
-from tsformer.data.ids import check_ids
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
 from tsformer.estimators.observers import observed
-from tsformer.estimators.parameters import check_number
+from tsformer.estimators.parameters import check_parameters, one_of, whole, with_parameters
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
-from tsformer.estimators.series import SeriesEstimator, drawn_seed
-from tsformer.estimators.targets import check_length, read_groups
+from tsformer.estimators.series import drawn_seed
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.plan import resolve_device
 
-__all__ = ["FEWEST", "RandomConvolutionClassifier", "RandomConvolutionParameters"]
+__all__ = ["FEWEST", "RandomConvolutionClassifier"]
 
-_SCALINGS = ("auto", "series", "channel", None)
 #: ``scaling="auto"``: this share of the features is enough to tell which scaling is better.
 _SHARE_OF_TRIAL = 1 / 8
 #: The fewest features and groups that a share of them can have.
 FEWEST = (168, 2)
 
 
-class RandomConvolutionParameters(NamedParameters):
-    """Stores the constructor's arguments for the classifier and its adapters; `fit` checks them."""
-
-    @names_its_parameters
-    def __init__(
-        self,
-        n_features: int = 10_000,
-        *,
-        n_groups: int = 64,
-        scaling: str | None = "auto",
-        timestamps: str | None = None,
-        class_weight: Mapping[Any, float] | str | None = None,
-        device: str | torch.device = "auto",
-        n_threads: int | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.n_features = n_features
-        self.n_groups = n_groups
-        self.scaling = scaling
-        self.timestamps = timestamps
-        self.class_weight = class_weight
-        self.device = device
-        self.n_threads = n_threads
-        self.random_state = random_state
-        super().__init__()
-
-
-class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, SeriesEstimator):
+@with_parameters
+class RandomConvolutionClassifier(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, LabelClassifier
+):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
     Features of its values and of its first differences are computed
@@ -142,7 +112,16 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
     (3, 2)
     """
 
-    models_: list[ConvolutionClassifier]
+    n_features: Annotated[int, whole(168, 0)] = field(default=10_000, kw_only=False)
+    n_groups: Annotated[int, whole(2, 0)] = 64
+    scaling: Annotated[str | None, one_of("auto", "series", "channel", None)] = "auto"
+    timestamps: Annotated[str | None, one_of(None, "index")] = None
+    class_weight: Mapping[Any, float] | str | None = None
+    device: str | torch.device = "auto"
+    n_threads: Annotated[int | str, whole(1, "auto")] = "auto"
+    random_state: int | np.random.RandomState | None = None
+
+    models_: list[ConvolutionClassifier] = field(init=False)
 
     @in_plain_torch
     def fit(
@@ -192,21 +171,18 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any, groups: Any
     ) -> None:
         """Do all of `fit`."""
-        self._check_parameters()
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        check_ids(X, y, "y")
-        check_ids(X, sample_weight, "sample_weight")
+        check_parameters(self)
         self.device_ = resolve_device(self.device)
-        series = self._read(X, times, reset=True)
-        targets = self._targets(y, "y", reset=True)
-        check_length(len(series), targets, "y")
-        groups = read_groups(groups, X, len(series))
-        weights = self._weights(sample_weight, targets)
-        if weights is not None:
-            kept = weights > 0
-            series, targets, weights = series.take(kept), targets[kept], weights[kept]
-            groups = None if groups is None else groups[kept]
+        data = self._read_training(X, y, sample_weight, groups, times)
+        data.weights = self._weights(data.weights, data.targets)
+        if data.weights is not None:
+            data = data.part(data.weights > 0)
+        series, targets, weights, groups = (
+            data.series.padded(),
+            data.targets,
+            data.weights,
+            data.groups,
+        )
 
         seed = drawn_seed(self.random_state)
 
@@ -237,18 +213,11 @@ class RandomConvolutionClassifier(RandomConvolutionParameters, LabelClassifier, 
         return regular(preprocessor.transform(series))
 
     def _check_parameters(self) -> None:
-        """Raise ValueError or TypeError for the first invalid parameter."""
-        check_number("n_features", self.n_features, Integral, 168, None, (0,))
-        check_number("n_groups", self.n_groups, Integral, 2, None, (0,))
-        check_number("n_threads", self.n_threads, Integral, 1, None, ("auto",))
+        super()._check_parameters()
         if not self.n_features and not self.n_groups:
             raise ValueError("n_features and n_groups are both 0, which leaves no features")
         if self.n_groups % 2:
             raise ValueError(f"n_groups must be even; got {self.n_groups}")
-        if self.scaling not in _SCALINGS:
-            raise ValueError(unknown("scaling", self.scaling, _SCALINGS))
-        if self.timestamps not in (None, "index"):
-            raise ValueError(unknown("timestamps", self.timestamps, (None, "index")))
 
     @property
     def model_(self) -> ConvolutionClassifier:

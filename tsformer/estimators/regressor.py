@@ -1,9 +1,5 @@
 """TSTransformerRegressor: the transformer as a scikit-learn regressor."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +13,16 @@ from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.ids import check_ids
 from tsformer.data.moments import ROUNDING, summarise
-from tsformer.encodings import EncodingSpec
-from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.named_parameters import NamedParameters, names_its_parameters
+from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
+from tsformer.estimators.parameters import with_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
-from tsformer.estimators.series import Targets
-from tsformer.estimators.targets import check_length, read_targets
-from tsformer.estimators.weights import series_weights
-from tsformer.training import Callback
+from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights
 
 __all__ = ["TSTransformerRegressor"]
 
 
-class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimator):
+@with_parameters
+class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     """Time-series extrinsic regression: predict one number from each series.
 
     The model is that of `TSTransformerClassifier` with a single output. It minimises the squared
@@ -75,95 +68,10 @@ class TSTransformerRegressor(NamedParameters, RegressorMixin, TransformerEstimat
     (3,)
     """
 
-    @names_its_parameters
-    def __init__(
-        self,
-        encoding: EncodingSpec = "lspe",
-        *,
-        encoding_params: Mapping[str, Any] | None = None,
-        stem: str = "conv",
-        stem_params: Mapping[str, Any] | None = None,
-        d_model: int = 64,
-        n_heads: int = 4,
-        n_layers: int = 2,
-        d_ff: int | None = None,
-        dropout: float = 0.1,
-        norm_first: bool = True,
-        pooling: str = "mean",
-        head_norm: str | None = None,
-        scaling: str | None = "channel",
-        views: str = "values",
-        view_params: Mapping[str, Any] | None = None,
-        timestamps: str | None = None,
-        augmentation: AugmentationSpec | None = None,
-        augmentation_params: Mapping[str, Any] | None = None,
-        init_from: Any = None,
-        freeze: str | None = None,
-        n_epochs_frozen: int = 0,
-        pretrained_lr_scale: float = 1.0,
-        max_epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.05,
-        early_stopping: bool | str = "auto",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
-        n_estimators: int = 1,
-        n_jobs: int | None = 1,
-        n_threads: int | str = "auto",
-        callbacks: Sequence[Callback] | None = None,
-        warm_start: bool = False,
-        device: str | torch.device = "auto",
-        precision: str = "auto",
-        compile: bool | str = "auto",
-        checkpoint_dir: str | Path | None = None,
-        checkpoint_minutes: float = 10.0,
-        resume: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self.encoding = encoding
-        self.encoding_params = encoding_params
-        self.stem = stem
-        self.stem_params = stem_params
-        self.d_model = d_model
-        self.n_heads = n_heads
-        self.n_layers = n_layers
-        self.d_ff = d_ff
-        self.dropout = dropout
-        self.norm_first = norm_first
-        self.pooling = pooling
-        self.head_norm = head_norm
-        self.scaling = scaling
-        self.views = views
-        self.view_params = view_params
-        self.timestamps = timestamps
-        self.augmentation = augmentation
-        self.augmentation_params = augmentation_params
-        self.init_from = init_from
-        self.freeze = freeze
-        self.n_epochs_frozen = n_epochs_frozen
-        self.pretrained_lr_scale = pretrained_lr_scale
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_estimators = n_estimators
-        self.n_jobs = n_jobs
-        self.n_threads = n_threads
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_minutes = checkpoint_minutes
-        self.resume = resume
-        self.random_state = random_state
-        self.verbose = verbose
+    head_norm: HeadNorm = None
+    scaling: Scaling = "channel"
+    views: str = "values"
+    augmentation: AugmentationSpec | None = None
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:

@@ -13,8 +13,7 @@ from tsformer._threads import threads
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.series import Targets
-from tsformer.estimators.targets import Groups
+from tsformer.estimators.targets import Groups, Targets
 from tsformer.features.classifier import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward

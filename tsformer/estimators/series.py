@@ -1,4 +1,4 @@
-"""Bases of the estimators: read series of any container, save, load, pickle, place on a device."""
+"""Base of the estimators: read series of any container, predict, save, move to a device."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -30,6 +31,7 @@ from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import SeriesError, SeriesSource, numbered
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
+from tsformer.estimators.parameters import check_fields_of, check_new_values
 from tsformer.estimators.saved import (
     ESTIMATOR,
     MEMBERS,
@@ -41,23 +43,50 @@ from tsformer.estimators.saved import (
     restored_parameters,
     restored_weights,
 )
+from tsformer.estimators.targets import Groups, Targets, check_length, part_of, read_groups
 from tsformer.training.inference import forward
 from tsformer.training.memory import place
 from tsformer.training.plan import resolve_device
 
-__all__ = ["SeriesEstimator", "SeriesReader", "Targets", "drawn_seed"]
+__all__ = ["SeriesEstimator", "TrainingData", "drawn_seed"]
 
-#: One number per series [n]: the index of its class, or the target of a regression.
-Targets = npt.NDArray[Any]
 #: Series whose outputs are in memory at a time.
 _CHUNK = 2**16
 
 _Result = TypeVar("_Result")
 
 
-class SeriesReader(BaseEstimator):
-    """Base class of all estimators: everything around series and files, nothing about models."""
+@dataclass
+class TrainingData:
+    """Series, and the target, weight and group of each."""
 
+    series: SeriesSource
+    targets: Targets
+    weights: Any = None
+    groups: Groups | None = None
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def part(self, chosen: npt.NDArray[np.bool_]) -> TrainingData:
+        """Return the series that a mask ``[n]`` selects."""
+        return TrainingData(
+            self.series.take(chosen),
+            self.targets[chosen],
+            part_of(self.weights, chosen),
+            part_of(self.groups, chosen),
+        )
+
+
+class SeriesEstimator(BaseEstimator):
+    """Base class of all estimators: everything around series, modules and files."""
+
+    #: The estimators by name, for `tsformer.load`.
+    classes: ClassVar[dict[str, type[SeriesEstimator]]] = {}
+
+    preprocessor_: Preprocessor
+    models_: list[Any]
+    device_: torch.device
     n_channels_: int
     n_features_in_: int
     #: The columns of the table that it was fitted on, if whoever read it says so after `fit`;
@@ -78,6 +107,39 @@ class SeriesReader(BaseEstimator):
     #: Parameters that make sense in the running program only, with the values saved instead.
     _not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
 
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("tsformer."):
+            SeriesEstimator.classes[cls.__name__] = cls
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the constructor.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, as in all of scikit-learn. Nothing is set then.
+        """
+        check_new_values(self, params)
+        return super().set_params(**params)
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError for the first invalid parameter."""
+        check_fields_of(self)
+
+    @abstractmethod
+    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
+        """Check and encode `y`, called `name` in errors; with `reset`, learn the encoding."""
+
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
         """Return what `fit` learned of the targets, ready for JSON."""
@@ -85,17 +147,6 @@ class SeriesReader(BaseEstimator):
     @abstractmethod
     def _restore_targets(self, described: dict[str, Any]) -> None:
         """Restore what `_describe_targets` returned."""
-
-    @abstractmethod
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the fitted state: a description, ready for JSON, and named tensors."""
-
-    @classmethod
-    @abstractmethod
-    def _from_fitted_state(
-        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
-    ) -> Self:
-        """Make an estimator from what `_fitted_state` returned."""
 
     # Fitting.
 
@@ -130,6 +181,39 @@ class SeriesReader(BaseEstimator):
         return False
 
     # Reading.
+
+    def _read_training(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None,
+        groups: Any,
+        times: Any,
+        *,
+        reset: bool = True,
+    ) -> TrainingData:
+        """Check and read the arguments of `fit`; weights are read later, with those of classes."""
+        self._check_given("y", y)
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
+        series = self._source(X, times, reset=reset)
+        targets = self._targets_of(series, y, "y", reset=reset)
+        return TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))
+
+    def _check_given(self, name: str, y: Any) -> None:
+        """Raise ValueError if targets are missing."""
+        if y is None and name == "y":
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        if y is None:
+            raise ValueError(f"X_val and y_val go together; {name} is missing")
+
+    def _targets_of(
+        self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
+    ) -> Targets:
+        """Return the target of each series; arguments as those of `_targets`."""
+        targets = self._targets(y, name, reset=reset)
+        check_length(len(series), targets, name, of=of)
+        return targets
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
         """Check `X` and read all of it into memory; see `_source`."""
@@ -192,6 +276,14 @@ class SeriesReader(BaseEstimator):
             self._check_channel_names(series.channels, reset=reset)
         return series
 
+    def _share_input(self, whole: SeriesEstimator) -> None:
+        """Expect the container that an ensemble was fitted with, of which this is a part."""
+        self._columns_are_steps = whole._columns_are_steps
+        self.n_features_in_ = whole.n_features_in_
+        names: npt.NDArray[Any] | None = getattr(whole, "feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
+
     def _refuse_single_series(self, X: Any, array: Any) -> None:
         """Raise ValueError for one series, or steps in columns of another number."""
         in_lists = isinstance(X, (list, tuple))
@@ -244,7 +336,50 @@ class SeriesReader(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = True
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+    # Predicting.
+
+    def _outputs(
+        self, X: Any, times: Any = None, function: str = "forward"
+    ) -> npt.NDArray[np.float32]:
+        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
+        check_is_fitted(self)
+        series = self._source(X, times, reset=False)
+        panel = place(self._panel(self.preprocessor_, series), self.device_)
+        outputs = np.stack(
+            [
+                forward(
+                    model,
+                    panel,
+                    bfloat16=self._autocast(),
+                    function=getattr(model, function),
+                    device=self.device_,
+                ).numpy()
+                for model in self.models_
+            ]
+        )
+        finite = np.isfinite(outputs).all(axis=(0, 2))
+        if not finite.all():
+            case = int(np.flatnonzero(~finite)[0])
+            read = panel.part(torch.tensor([case])).values
+            raise SeriesError(
+                case,
+                "the model's outputs for series {case} are not finite: after scaling, its values "
+                f"reach {float(read.abs().max()):.3g}, far beyond the training data; "
+                "check X for wrong units and for numbers that mark missing values",
+            )
+        return outputs
+
+    def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> AnyPanel:
+        """Return the input of the modules, on the CPU."""
+        return preprocessor.panel(series)
+
+    def _autocast(self) -> bool:
+        """Whether the modules run in bf16 autocast."""
+        return False
 
     # Saving.
 
@@ -350,14 +485,6 @@ class SeriesReader(BaseEstimator):
         """Return the parameters that a saved estimator has in place of these."""
         return cls._not_saved
 
-
-class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesReader):
-    """Base class of the estimators with models of their own: what is common to all of these."""
-
-    preprocessor_: Preprocessor
-    models_: list[Any]
-    device_: torch.device
-
     @abstractmethod
     def _describe_models(self) -> dict[str, Any]:
         """Return what is needed to make the modules, ready for JSON."""
@@ -367,55 +494,6 @@ class SeriesEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesR
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> list[Any]:
         """Make the modules that `_describe_models` described, of tensors of one member each."""
-
-    # Predicting.
-
-    def _outputs(
-        self, X: Any, times: Any = None, function: str = "forward"
-    ) -> npt.NDArray[np.float32]:
-        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
-        check_is_fitted(self)
-        series = self._source(X, times, reset=False)
-        panel = place(self._panel(self.preprocessor_, series), self.device_)
-        outputs = np.stack(
-            [
-                forward(
-                    model,
-                    panel,
-                    bfloat16=self._autocast(),
-                    function=getattr(model, function),
-                    device=self.device_,
-                ).numpy()
-                for model in self.models_
-            ]
-        )
-        finite = np.isfinite(outputs).all(axis=(0, 2))
-        if not finite.all():
-            case = int(np.flatnonzero(~finite)[0])
-            read = panel.part(torch.tensor([case])).values
-            raise SeriesError(
-                case,
-                "the model's outputs for series {case} are not finite: after scaling, its values "
-                f"reach {float(read.abs().max()):.3g}, far beyond the training data; "
-                "check X for wrong units and for numbers that mark missing values",
-            )
-        return outputs
-
-    def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> AnyPanel:
-        """Return the input of the modules, on the CPU."""
-        return preprocessor.panel(series)
-
-    def _autocast(self) -> bool:
-        """Whether the modules run in bf16 autocast."""
-        return False
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # What `transform` returns is float32, whatever the dtype of X.
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags
-
-    # Saving, pickling, moving.
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         description = {

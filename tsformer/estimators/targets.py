@@ -1,7 +1,10 @@
-"""Targets as they come in: one value for each series, and where one is missing."""
+"""Targets, groups and weights: one value for each series."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from numbers import Real
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -9,13 +12,26 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from pandas.api.extensions import ExtensionDtype
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from tsformer._names import shortened
+from tsformer._names import shortened, unknown
 from tsformer.data.ids import check_ids, refuse_nul
 
-__all__ = ["Groups", "check_length", "read_groups", "read_targets", "split_unlabelled"]
+__all__ = [
+    "Groups",
+    "Targets",
+    "check_length",
+    "part_of",
+    "read_groups",
+    "read_targets",
+    "read_weights",
+    "series_weights",
+    "split_unlabelled",
+]
 
+#: One number per series [n]: the index of its class, or the target of a regression.
+Targets = npt.NDArray[Any]
 #: The number of the group of each series.
 Groups = npt.NDArray[np.int64]
 
@@ -180,3 +196,90 @@ def _refuse_sets(y: Any, name: str, several: str) -> None:
                 f"{shortened(value, 40)}. Several labels become columns by "
                 f"sklearn.preprocessing.MultiLabelBinarizer().fit_transform({name}); {several}"
             )
+
+
+def series_weights(
+    sample_weight: npt.ArrayLike | None,
+    class_weight: Mapping[Any, float] | str | None,
+    targets: npt.NDArray[np.int64],
+    classes: npt.NDArray[Any],
+) -> npt.NDArray[np.float64] | None:
+    """Return the weight of each series, or None if all are equal.
+
+    Parameters
+    ----------
+    sample_weight : array-like (n,), optional
+        Weight of each series.
+    class_weight : dict, "balanced" or None
+        Weight of each label; labels missing from a dict have weight 1.
+    targets : ndarray (n,)
+        Class index of each series.
+    classes : ndarray (n_classes,)
+        The class labels.
+    """
+    if sample_weight is None and class_weight is None:
+        return None
+    weights = read_weights(sample_weight, len(targets))
+    if isinstance(class_weight, Mapping):
+        weights = weights * _by_label(class_weight, classes.tolist())[targets]
+    elif isinstance(class_weight, str) and class_weight != "balanced":
+        raise ValueError(unknown("class_weight", class_weight, ["balanced", None]))
+    elif not isinstance(class_weight, (str, NoneType)):
+        raise TypeError(
+            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
+            f"{shortened(class_weight)}"
+        )
+    else:
+        weights = weights * compute_sample_weight(class_weight, targets)
+    if weights.sum() <= 0:
+        raise ValueError(
+            "all weights are zero; sample_weight and class_weight must leave some series with a "
+            "positive weight"
+        )
+    return weights
+
+
+def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDArray[np.float64]:
+    """Return the weight of each series, 1 without any."""
+    if isinstance(sample_weight, (Mapping, set, frozenset, str)):
+        given = shortened(sample_weight, 40)
+        raise TypeError(
+            f"sample_weight must have one number for each of the {n_series} series; got {given} of "
+            f"type {type(sample_weight).__name__}; for weights of classes pass "
+            "[weights[label] for label in y]"
+        )
+    if np.ndim(sample_weight) == 1:  # type: ignore[arg-type]
+        check_length(n_series, np.asarray(sample_weight), "sample_weight")
+    weights: npt.NDArray[np.float64] = _check_sample_weight(
+        sample_weight, np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
+    )
+    return weights
+
+
+def part_of(values: Any, chosen: npt.NDArray[np.bool_]) -> Any:
+    """Return the weights or groups of the chosen series."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.ndim != 1:  # `read_weights` rejects other shapes
+        return values
+    check_length(len(chosen), array, "sample_weight")
+    return array[chosen]
+
+
+def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
+    """Return the weight of each label; scikit-learn's look-up would match "1" with the int 1."""
+    strange = [key for key in given if key not in labels]
+    missing = [label for label in labels if label not in given]
+    if strange and missing:  # unknown keys alone may be classes missing from a subset
+        raise ValueError(
+            f"class_weight has keys that are not labels, {strange[:10]}, and lacks the labels "
+            f"{missing[:10]}; its keys must be labels, of the same type"
+        )
+    for label, weight in given.items():
+        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+            raise ValueError(
+                f"class_weight must have finite weights of at least 0; got {shortened(weight, 40)} "
+                f"for {label!r}"
+            )
+    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)

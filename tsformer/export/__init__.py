@@ -32,7 +32,7 @@ from torch.export import ExportedProgram
 import tsformer
 from tsformer._optional import require
 from tsformer._torch_state import in_plain_torch
-from tsformer.estimators.series import SeriesReader
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.export.graph import Graph, graph_of
 from tsformer.export.operators import InOnnx
 
@@ -41,7 +41,7 @@ __all__ = ["to_onnx", "to_torch_export"]
 
 @in_plain_torch
 def to_torch_export(
-    estimator: SeriesReader, path: str | os.PathLike[str] | None = None
+    estimator: SeriesEstimator, path: str | os.PathLike[str] | None = None
 ) -> ExportedProgram:
     """Export a fitted estimator with `torch.export`, on the CPU.
 
@@ -83,7 +83,7 @@ def to_torch_export(
 
 
 @in_plain_torch
-def to_onnx(estimator: SeriesReader, path: str | os.PathLike[str]) -> Path:
+def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 
     The values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON.
@@ -134,7 +134,7 @@ def to_onnx(estimator: SeriesReader, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _described(estimator: SeriesReader, graph: Graph) -> dict[str, str]:
+def _described(estimator: SeriesEstimator, graph: Graph) -> dict[str, str]:
     described = {
         "tsformer": tsformer.__version__,
         "torch": torch.__version__,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._names import unknown
+from tsformer._numbers import check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
 from tsformer.data.panel import Floats, Padded
-from tsformer.estimators.parameters import check_number
-from tsformer.estimators.series import SeriesReader
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import check_length, read_targets
 
 __all__ = ["permutation_importance"]
@@ -98,8 +97,8 @@ def permutation_importance(
     if by not in GROUPS:
         raise ValueError(unknown("group to permute", by, GROUPS))
     for name, number in (("n_windows", n_windows), ("n_repeats", n_repeats)):
-        check_number(name, number, Integral, 1, None, ())
-    if not isinstance(estimator, SeriesReader):
+        check_number(name, number, 1, whole=True)
+    if not isinstance(estimator, SeriesEstimator):
         raise TypeError(
             "estimator must be a fitted estimator of this package; got "
             f"{type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"

@@ -25,7 +25,7 @@ from tsformer.tracking.store import RunStore
 if TYPE_CHECKING:
     import torch
 
-    from tsformer.estimators.series import SeriesReader
+    from tsformer.estimators.series import SeriesEstimator
 
 __all__ = ["load_registered", "register", "write_model"]
 
@@ -34,7 +34,7 @@ _PACKAGES = ("torch", "numpy", "pandas", "scikit-learn")
 
 
 def write_model(
-    estimator: SeriesReader,
+    estimator: SeriesEstimator,
     path: str | os.PathLike[str],
     *,
     output: str = "table",
@@ -77,7 +77,7 @@ def write_model(
 
 
 def register(
-    estimator: SeriesReader,
+    estimator: SeriesEstimator,
     name: str,
     store: RunStore,
     *,
@@ -141,7 +141,7 @@ def load_registered(
     store: RunStore | None = None,
     *,
     device: str | torch.device = "auto",
-) -> SeriesReader:
+) -> SeriesEstimator:
     """Load an estimator that `register` stored, without running code stored with it.
 
     MLflow's own loaders obey the model's ``MLmodel``, which may request pickle. `load_registered`

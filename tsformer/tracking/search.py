@@ -22,7 +22,7 @@ from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 
 from tsformer.estimators.frameworks import FrameworkClassifier
-from tsformer.estimators.series import SeriesReader
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.plots import encoding_color
 from tsformer.tracking.context import (
     Enclosing,
@@ -192,7 +192,7 @@ def _settings_for(estimator: Any) -> Settings | None:
 
 def _ours(value: Any) -> list[Any]:
     """Return the estimators of this package in an estimator or a collection."""
-    if isinstance(value, (SeriesReader, FrameworkClassifier)):
+    if isinstance(value, (SeriesEstimator, FrameworkClassifier)):
         return [value]
     if isinstance(value, BaseEstimator) and not isinstance(value, type):
         value = value.get_params(deep=False)

@@ -12,7 +12,7 @@ import pandas as pd
 from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer.data.times import ordered_times
-from tsformer.estimators.series import SeriesReader
+from tsformer.estimators.series import SeriesEstimator
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -30,7 +30,7 @@ _KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetim
 class ServedModel:
     """A fitted estimator as MLflow's ``python_function``: a table in, a table out."""
 
-    def __init__(self, estimator: SeriesReader, output: str = "table"):
+    def __init__(self, estimator: SeriesEstimator, output: str = "table"):
         if output not in OUTPUTS:
             raise ValueError(unknown("output", output, OUTPUTS))
         if output != "table" and not hasattr(estimator, output):
@@ -73,7 +73,7 @@ class ServedModel:
         return table
 
 
-def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
+def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     """Return MLflow's signature of the model, for one of `OUTPUTS`.
 
     The type of ``series`` is "any": MLflow's arrays refuse integers, its tensors unequal lengths.
@@ -98,7 +98,7 @@ def signature_of(estimator: SeriesReader, output: str) -> ModelSignature:
     return signature
 
 
-def example_table(estimator: SeriesReader, X: Any) -> pd.DataFrame | None:
+def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
     """Return series as a JSON table; None if columns are missing."""
     table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
     if not set(_columns(estimator)) <= set(table):
@@ -114,7 +114,7 @@ def _as_json(values: npt.NDArray[np.float64]) -> Any:
     return plain.tolist()
 
 
-def describe_input(estimator: SeriesReader) -> str:
+def describe_input(estimator: SeriesEstimator) -> str:
     """Describe the columns of the input."""
     text = (
         f"`{_SERIES}`: one series per row, {_lists(estimator.n_channels_)}; series may differ in "
@@ -131,7 +131,7 @@ def _lists(n_channels: int) -> str:
     return f"{n_channels} lists of numbers, one for each channel, all of one length"
 
 
-def _columns(estimator: SeriesReader) -> list[str]:
+def _columns(estimator: SeriesEstimator) -> list[str]:
     return [_SERIES] if estimator._clock is None else [_SERIES, _TIMES]
 
 

@@ -1,5 +1,6 @@
 """Adapters of the classifiers to sktime and aeon, each imported on first use."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,13 +10,10 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.ensemble import EnsembleParameters, TSEnsembleClassifier
-from tsformer.estimators.parameters import ClassifierParameters
+from tsformer.estimators.ensemble import TSEnsembleClassifier
+from tsformer.estimators.parameters import check_arguments, check_new_values
 from tsformer.estimators.pretrained import is_fitted
-from tsformer.estimators.random_convolution import (
-    RandomConvolutionClassifier,
-    RandomConvolutionParameters,
-)
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 
 # Public name -> the module that holds it and imports the framework, resolved on first use.
 _PUBLIC = {
@@ -67,25 +65,19 @@ TAGS: dict[str, Any] = {
     "python_dependencies": ["torch>=2.9"],
 }
 
-#: Parameter sets for the frameworks' own checks, which call `fit` hundreds of times.
-TEST_PARAMS: list[dict[str, Any]] = [
+_TRANSFORMER_PARAMS: list[dict[str, Any]] = [
     {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2},
     {"encoding": "tape+erpe", "stem": "linear", "d_model": 8, "n_heads": 2, "max_epochs": 2},
 ]
-
-
-#: The same for random convolutions.
-CONVOLUTION_TEST_PARAMS: list[dict[str, Any]] = [
+_CONVOLUTION_PARAMS: list[dict[str, Any]] = [
     {"n_features": 168, "n_groups": 2},
     {"n_features": 168, "n_groups": 0, "scaling": "channel"},
 ]
-
-#: The same for ensembles.
-ENSEMBLE_TEST_PARAMS: list[dict[str, Any]] = [
+_ENSEMBLE_PARAMS: list[dict[str, Any]] = [
     {
         "quality": quality,
-        "transformer_params": {**TEST_PARAMS[0], "stem": "linear"},
-        "convolution_params": CONVOLUTION_TEST_PARAMS[0],
+        "transformer_params": {**_TRANSFORMER_PARAMS[0], "stem": "linear"},
+        "convolution_params": _CONVOLUTION_PARAMS[0],
     }
     for quality in ("fast", "good")
 ]
@@ -94,14 +86,47 @@ ENSEMBLE_TEST_PARAMS: list[dict[str, Any]] = [
 class FrameworkClassifier:
     """Base of the adapters: each delegates to a classifier of scikit-learn's kind.
 
-    In the bases of a class it must precede the framework's own base, whose hooks it implements.
+    An adapter has the constructor of the classifier in its statement
+    ``class Adapter(FrameworkClassifier, delegate=Classifier)``. In the bases of a class it must
+    precede the framework's own base, whose hooks it implements.
     """
 
-    #: The classifier, with the constructor of the adapter.
     _delegate: ClassVar[type[Any]]
+    #: Parameter sets for the frameworks' own checks, which call `fit` hundreds of times.
+    _test_params: ClassVar[list[dict[str, Any]]]
 
     classifier_: Any
     get_params: Callable[..., dict[str, Any]]
+
+    def __init_subclass__(cls, *, delegate: type[Any] | None = None, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if delegate is None:
+            return
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            check_arguments(type(self).__name__, __init__, args, kwargs)
+            vars(self).update(delegate(*args, **kwargs).get_params(deep=False))
+            super(cls, self).__init__()
+
+        __init__.__signature__ = inspect.signature(delegate.__init__)  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[method-assign]
+        cls._delegate = delegate
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; an unknown one is named with the nearest that exists."""
+        check_new_values(self, params)
+        super().set_params(**params)  # type: ignore[misc]
+        return self
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
+        return [dict(parameters) for parameters in cls._test_params]
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return parameter sets for aeon's checks."""
+        return cls.get_test_params()
 
     def _fit(self, X: Any, y: Any) -> Self:
         self.classifier_ = self._delegate(**self.get_params(deep=False)).fit(X, y)
@@ -116,11 +141,14 @@ class FrameworkClassifier:
         return proba
 
 
-class FrameworkTransformer(ClassifierParameters, FrameworkClassifier):
+class FrameworkTransformer(FrameworkClassifier, delegate=TSTransformerClassifier):
     """Base of the adapters of `TSTransformerClassifier`."""
 
-    _delegate = TSTransformerClassifier
+    _test_params = _TRANSFORMER_PARAMS
+
     classifier_: TSTransformerClassifier
+    init_from: Any
+    warm_start: bool
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         self.init_from = _frozen(self.init_from)
@@ -135,18 +163,21 @@ class FrameworkTransformer(ClassifierParameters, FrameworkClassifier):
         return super()._fit(X, y)
 
 
-class FrameworkConvolutions(RandomConvolutionParameters, FrameworkClassifier):
+class FrameworkConvolutions(FrameworkClassifier, delegate=RandomConvolutionClassifier):
     """Base of the adapters of `RandomConvolutionClassifier`."""
 
-    _delegate = RandomConvolutionClassifier
+    _test_params = _CONVOLUTION_PARAMS
+
     classifier_: RandomConvolutionClassifier
 
 
-class FrameworkEnsemble(EnsembleParameters, FrameworkClassifier):
+class FrameworkEnsemble(FrameworkClassifier, delegate=TSEnsembleClassifier):
     """Base of the adapters of `TSEnsembleClassifier`."""
 
-    _delegate = TSEnsembleClassifier
+    _test_params = _ENSEMBLE_PARAMS
+
     classifier_: TSEnsembleClassifier
+    transformer_params: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         given = self.transformer_params

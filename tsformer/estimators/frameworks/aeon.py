@@ -8,10 +8,7 @@ import joblib
 
 from tsformer._optional import require
 from tsformer.estimators.frameworks import (
-    CONVOLUTION_TEST_PARAMS,
-    ENSEMBLE_TEST_PARAMS,
     TAGS,
-    TEST_PARAMS,
     FrameworkClassifier,
     FrameworkConvolutions,
     FrameworkEnsemble,
@@ -76,11 +73,6 @@ class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifi
         "capability:multithreading": True,
     }
 
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
-        return [dict(parameters) for parameters in TEST_PARAMS]
-
 
 class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     """Time-series classifier with random convolutions and a ridge, as a native one of aeon.
@@ -113,11 +105,6 @@ class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
         **_INNER_TYPES,
         "algorithm_type": "convolution",
     }
-
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
-        return [dict(parameters) for parameters in CONVOLUTION_TEST_PARAMS]
 
 
 class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
@@ -153,8 +140,3 @@ class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
         "algorithm_type": "hybrid",
         "capability:multithreading": True,
     }
-
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for aeon's checks, whatever `parameter_set` is."""
-        return [dict(parameters) for parameters in ENSEMBLE_TEST_PARAMS]

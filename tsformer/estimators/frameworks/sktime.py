@@ -6,10 +6,7 @@ from typing import Any, ClassVar
 
 from tsformer._optional import require
 from tsformer.estimators.frameworks import (
-    CONVOLUTION_TEST_PARAMS,
-    ENSEMBLE_TEST_PARAMS,
     TAGS,
-    TEST_PARAMS,
     FrameworkConvolutions,
     FrameworkEnsemble,
     FrameworkTransformer,
@@ -73,11 +70,6 @@ class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
 
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
-        return [dict(parameters) for parameters in TEST_PARAMS]
-
 
 class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     """Time-series classifier with random convolutions and a ridge, as a native one of sktime.
@@ -108,11 +100,6 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
-        return [dict(parameters) for parameters in CONVOLUTION_TEST_PARAMS]
 
 
 class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
@@ -145,8 +132,3 @@ class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
-        return [dict(parameters) for parameters in ENSEMBLE_TEST_PARAMS]

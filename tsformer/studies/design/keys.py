@@ -51,7 +51,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
                 f"parameters of a study are stored as JSON; {name}={value!r} cannot be ({error})"
             ) from error
     # Fail now rather than in every fit.
-    check_estimator_parameters(TSTransformerClassifier(**parameters).get_params(deep=False))
+    check_estimator_parameters(TSTransformerClassifier(**parameters))
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""The recipe: the meaning of every ``"auto"``, in terms of the stem and the training series.
+
+Views and augmentation were chosen behind the conv stem, and apply to it alone. The other stems are
+for comparisons, which leave order to the encoding, and for codes. ``device``, ``precision``,
+``compile`` and ``n_threads`` depend on the machine instead: see `tsformer.training.plan` and
+`tsformer._threads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from tsformer.augmentation import Augmentation, AugmentationSpec, CutMix, Sum
+from tsformer.data.series import SeriesSource
+from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
+from tsformer.estimators.scaling_choice import suited_scaling
+from tsformer.estimators.targets import Groups, Targets
+from tsformer.training.memory import MANY_SERIES, batch_for
+from tsformer.training.plan import epochs_for
+
+__all__ = [
+    "AUTO_EARLY_STOPPING_CASES",
+    "AUTO_EPOCHS",
+    "AUTO_EPOCHS_OF_MANY",
+    "AUTO_MIN_EPOCHS",
+    "AUTO_MIN_EPOCHS_OF_MANY",
+    "AUTO_SERIES",
+    "AUTO_STEPS",
+    "CONV_PARAMS",
+    "MIXED",
+    "MIXED_TEMPERATURE",
+    "MOST_MIXED",
+    "augmentation_for",
+    "automatic_epochs",
+    "batch_size_for",
+    "epochs_of",
+    "fit_augmentation",
+    "scaling_like",
+    "stops_early",
+    "suited_scaling",
+    "temperature_for",
+    "views_for",
+]
+
+#: Passes over the data, between the fewest and the most optimizer steps, but at least the minimum.
+AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
+#: From `MANY_SERIES` on: passes over the data, most series with repetition, and fewest passes.
+AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
+#: From this many series on, holding out a part of them pays off.
+AUTO_EARLY_STOPPING_CASES = 5000
+#: Options of the conv stem, of classifier and encoder alike, so that weights of one fit the other.
+CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
+#: The probability of cutmix times the number of classes is at most this. Mixing every second series
+#: gained on problems of up to ten classes, and lost on the two of 26 and 37.
+MIXED = 5.0
+#: Most series that are mixed in an epoch, on average. With every second series mixed, accuracy was
+#: up to three points lower on the outlines of 400 and 600 phalanges.
+MOST_MIXED = 100.0
+#: Temperature of members trained on mixed series: nearly the least log loss on the development
+#: problems in ``experiments/results/calibration.csv``.
+MIXED_TEMPERATURE = 0.75
+
+
+def views_for(views: str, stem: str) -> str:
+    """Return the views that the model reads of each channel."""
+    if isinstance(views, str) and views == "auto":
+        return "values+difference" if stem == "conv" else "values"
+    return views
+
+
+def augmentation_for(augmentation: AugmentationSpec | None, stem: str) -> AugmentationSpec | None:
+    """Return the augmentation before `fit_augmentation` adapts it."""
+    if isinstance(augmentation, str) and augmentation == "auto":
+        return "warp+cutmix" if stem == "conv" else None
+    return augmentation
+
+
+def fit_augmentation(
+    augmentation: Augmentation,
+    params: Mapping[str, Any],
+    series: SeriesSource,
+    targets: Targets,
+    groups: Groups | None,
+    *,
+    n_classes: int,
+    scaling: str | None,
+) -> Augmentation | None:
+    """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
+    parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
+    suited: list[Augmentation] = []
+    for part in parts:
+        if isinstance(part, CutMix):
+            if "p" not in params.get("cutmix", {}):
+                most = min(MIXED / n_classes, MOST_MIXED / len(targets))
+                part = CutMix(p=min(part.p, most), max_share=part.max_share)
+            suited.append(part)
+            continue
+        everywhere = type(part)(**vars(part) | {"p": 1.0})
+        kept = agreement_kept(everywhere, series, targets, scaling=scaling, groups=groups)
+        if kept >= LEAST_KEPT:
+            suited.append(part)
+    return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
+
+
+def scaling_like(source: Any) -> str | None:
+    """Return the scaling of an estimator that weights come from: their meaning depends on it."""
+    if hasattr(source, "preprocessor_"):
+        scaling: str | None = source.preprocessor_.describe()["scaling"]
+        return scaling
+    return "channel" if source is None or source.scaling == "auto" else source.scaling
+
+
+def stops_early(early_stopping: bool | str, n_cases: int, *, validated: bool) -> bool:
+    """Whether validation data decide when to stop; "auto" asks for them or for many series."""
+    if early_stopping == "auto":
+        return validated or n_cases >= AUTO_EARLY_STOPPING_CASES
+    return bool(early_stopping)
+
+
+def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int) -> int:
+    """Return the number of series per optimizer step."""
+    return batch_for(n_tokens, n_cases) if batch_size == "auto" else int(batch_size)
+
+
+def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int) -> int:
+    """Return the number of epochs."""
+    return automatic_epochs(n_cases, batch_size) if max_epochs == "auto" else int(max_epochs)
+
+
+def automatic_epochs(n_cases: int, batch_size: int) -> int:
+    """Return the number of epochs that ``max_epochs="auto"`` stands for."""
+    if n_cases >= MANY_SERIES:
+        most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
+        return max(most, AUTO_MIN_EPOCHS_OF_MANY)
+    fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
+    return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
+
+
+def temperature_for(temperature: float | str, augmentation: Augmentation | None) -> float:
+    """Return the divisor of the logits before calibration."""
+    if temperature != "auto":
+        return float(temperature)
+    return MIXED_TEMPERATURE if augmentation is not None and augmentation.mixes else 1.0
