@@ -200,7 +200,11 @@ def test_weights_go_to_both_parts():
     [
         ({"quality": "god"}, ValueError, "unknown quality 'god': did you mean 'good'"),
         ({"time_limit": 0}, ValueError, "time_limit must be a float > 0"),
-        ({"time_limit": "1 h"}, TypeError, "time_limit must be a float > 0, or None; got '1 h'"),
+        (
+            {"time_limit": "1 h"},
+            TypeError,
+            "time_limit must be a float > 0, or None, inf; got '1 h'",
+        ),
         ({"verbose": None}, TypeError, "verbose must be an int >= 0"),
         ({"timestamps": "idx"}, ValueError, "unknown timestamps 'idx'"),
         ({"device": "gpu"}, ValueError, "device 'gpu' cannot be used here"),

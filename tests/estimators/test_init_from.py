@@ -345,7 +345,7 @@ def test_warnings_point_at_the_line_that_fits(cls, encoder, data):
 def test_freezing_for_all_epochs_is_said(encoder, data):
     params = SMALL | {"max_epochs": 2, "init_from": encoder}
     frozen = TSTransformerClassifier(**params, n_epochs_frozen=2)
-    with pytest.warns(UserWarning, match="n_epochs_frozen=2 are all of the 2 epochs") as caught:
+    with pytest.warns(UserWarning, match="n_epochs_frozen=2 covers all 2 epochs") as caught:
         frozen.fit(*data)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
-from tsformer.estimators.base import _PRETRAINING, _derived
+from tsformer.estimators import base
+from tsformer.estimators.pretrained import fitted_source
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
 KNOWN = np.arange(24) % 3 == 0
@@ -66,7 +67,7 @@ def test_every_way_to_say_unknown(hide, X):
     assert set(clf.predict(X).astype(int)) <= {0, 1}
 
 
-def test_it_is_pretraining_on_all_and_training_on_the_labelled(X):
+def test_it_is_pretraining_on_all_and_training_on_the_labelled(X, monkeypatch):
     """The same by hand: an encoder fitted to all series, and a classifier to the labelled ones."""
     y = np.arange(24) // 3 % 2
     clf = semi(freeze="backbone", scaling="channel").fit(X, np.where(KNOWN, y, -1))
@@ -75,17 +76,16 @@ def test_it_is_pretraining_on_all_and_training_on_the_labelled(X):
     order = np.concatenate([np.flatnonzero(KNOWN), np.flatnonzero(~KNOWN)])
     source = clone(clf)._pretraining("channel")
     assert source.objective == "masked"
-    seed = clone(clf)
     captured = {}
 
-    def keep(models, source, series, weights_seed, groups):
-        captured["series"], captured["seed"] = series, weights_seed
-        return [frozenset()] * len(models)
+    def keep(source, series, seed, groups):
+        captured["series"], captured["seed"] = series, seed
+        return fitted_source(source, series, seed, groups)
 
-    seed._initialise = keep
-    seed._prepare(X, np.where(KNOWN, y, -1))
+    monkeypatch.setattr(base, "fitted_source", keep)
+    clone(clf)._prepare(X, np.where(KNOWN, y, -1))
     np.testing.assert_allclose(captured["series"].padded().values, X[order].swapaxes(1, 2))
-    source.set_params(random_state=_derived(captured["seed"], _PRETRAINING)).fit(X[order])
+    source.set_params(random_state=captured["seed"]).fit(X[order])
     np.testing.assert_array_equal(clf.transform(X), source.transform(X))
 
 
