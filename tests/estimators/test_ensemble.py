@@ -203,7 +203,7 @@ def test_weights_go_to_both_parts():
         (
             {"time_limit": "1 h"},
             TypeError,
-            "time_limit must be a float > 0, or None, inf; got '1 h'",
+            "time_limit must be a float > 0, or None, inf; got",
         ),
         ({"verbose": None}, TypeError, "verbose must be an int >= 0"),
         ({"timestamps": "idx"}, ValueError, "unknown timestamps 'idx'"),
