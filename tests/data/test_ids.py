@@ -131,3 +131,14 @@ def test_y_of_xarray_has_ids_too():
     with pytest.raises(ValueError, match="the same ids in another order"):
         check_ids(wide(IDS[::-1]), targets, "y")
     check_ids(wide(), targets.drop_vars("case"), "y")
+
+
+def test_dates_and_their_iso_text_are_the_same_ids():
+    dates = pd.date_range("2020-01-01", periods=4)
+    X = pd.DataFrame(np.zeros((4, 3)), index=dates)
+    y = pd.Series(range(4), index=dates.strftime("%Y-%m-%d"))
+    check_ids(X, y, "y")
+    with pytest.raises(ValueError, match=r"another order.*pass y.set_axis") as caught:
+        check_ids(X, y[::-1], "y")
+    advice = str(caught.value).partition("pass ")[2].partition(", or if")[0]
+    check_ids(X, eval(advice, {"X": X, "y": y[::-1], "pd": pd}), "y")

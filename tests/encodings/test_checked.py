@@ -47,7 +47,34 @@ class MixesNothing(Base):
         return 0.0
 
 
+class MasksAll(Base):
+    def bias(self, q, k, t):
+        return torch.full((1, 1, q.shape[2], q.shape[2]), -torch.inf)
+
+
+class OneArgument(Base):
+    def embed(self, x):
+        return x
+
+
+class EarlyParameter(PositionalEncoding):
+    def __init__(self, *, d_model, n_heads, max_len):
+        self.scale = torch.nn.Parameter(torch.ones(d_model))
+        super().__init__()
+
+
 WRONG = [
+    (MasksAll, ValueError, "bias of MasksAll must leave each token a key .* -inf for all keys"),
+    (
+        OneArgument,
+        TypeError,
+        r"embed of OneArgument must take \(self, x, t\); it takes \(self, x",
+    ),
+    (
+        EarlyParameter,
+        TypeError,
+        r"of EarlyParameter must call super\(\).__init__\(\) before it",
+    ),
     (Embeds, ValueError, r"embed of Embeds must return shape \[B, N, D\], here \[3, 5, 8\]; it re"),
     (Rotates, ValueError, r"rotate of Rotates must return two tensors of one shape; it returned"),
     (RotatesOne, TypeError, "rotate of RotatesOne must return two tensors.*it returned Tensor"),

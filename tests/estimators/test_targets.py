@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +20,7 @@ from tsformer import (
     TSTransformerRegressor,
 )
 from tsformer.data import from_long
+from tsformer.estimators import recipe
 from tsformer.estimators.targets import read_targets, split_unlabelled
 from tsformer.inspection import permutation_importance
 
@@ -286,3 +289,25 @@ def test_labels_that_differ_after_a_nul_are_refused(container, labels):
 def test_every_classifier_refuses_labels_that_differ_after_a_nul(estimator):
     with pytest.raises(ValueError, match="NUL character"):
         clone(estimator).fit(X, ["a\0", "a"] * 6)
+
+
+def test_weights_as_a_dict_are_refused_by_name():
+    X, y = np.random.default_rng(0).normal(size=(6, 12)), [0, 1] * 3
+    classifier = RandomConvolutionClassifier(168, n_groups=2)
+    with pytest.raises(TypeError, match="sample_weight must have one number for each of the 6"):
+        classifier.fit(X, y, sample_weight={0: 1.0, 1: 2.0})
+
+
+def test_groups_in_one_column_give_no_warning_about_y():
+    X, y = np.random.default_rng(0).normal(size=(6, 12)), [0, 1] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RandomConvolutionClassifier(168, n_groups=2).fit(X, y, groups=np.arange(6)[:, None] // 2)
+
+
+def test_a_wrong_option_fails_before_the_scaling_is_chosen(monkeypatch):
+    X, y = np.random.default_rng(0).normal(size=(24, 1, 30)), [0, 1] * 12
+    monkeypatch.setattr(recipe, "suited_scaling", lambda *data: pytest.fail("scaling was chosen"))
+    for wrong in ({"encoding": "lsp"}, {"n_heads": 3}, {"compile": "cuda-graphs"}):
+        with pytest.raises(ValueError, match=r"lspe|n_heads|CUDA"):
+            TSTransformerClassifier(**wrong, device="cpu").fit(X, y)

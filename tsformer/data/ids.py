@@ -52,7 +52,8 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
     if ids is None or others is None or len(ids) != len(others) or ids.equals(others):
         return  # another length is an error of its own
-    spelled, spelled_others = _spelled(ids), _spelled(others)
+    read, others_read = _as_dates(ids, others), _as_dates(others, ids)
+    spelled, spelled_others = _spelled(read), _spelled(others_read)
     if spelled == spelled_others:
         return
     if isinstance(X, (list, tuple, np.ndarray)):
@@ -62,11 +63,15 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     else:
         index = f"{of}.indexes[{ids.name!r}]"
     shown, shown_others = _shown(ids), _shown(others)
+    matched = (
+        f"{name}.set_axis(pd.to_datetime({name}.index))" if others_read is not others else name
+    )
+    index = f"pd.to_datetime({index})" if read is not ids else index
     by_position = f"if they match by position, pass {name}.to_numpy()"
     if Counter(spelled) == Counter(spelled_others):
         raise ValueError(
             f"{of} and {name} have the same ids in another order: {of} has {shown}, {name} has "
-            f"{shown_others}; pass {name}.loc[{index}], or {by_position}"
+            f"{shown_others}; pass {matched}.loc[{index}], or {by_position}"
         )
     default = [str(i) for i in range(len(ids))]
     whole, others_whole = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
@@ -74,7 +79,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
         return
     raise ValueError(
         f"{of} and {name} have different ids: {of} has {shown}, {name} has {shown_others}; pass "
-        f"{name}.loc[{index}], which takes the values of these series, or {by_position}"
+        f"{matched}.loc[{index}], which takes the values of these series, or {by_position}"
     )
 
 
@@ -101,6 +106,14 @@ def refuse_nul(values: Any, name: str) -> None:
 def _is_pandas(value: Any) -> bool:
     """Whether a value has an index of pandas."""
     return isinstance(value, (pd.DataFrame, pd.Series))
+
+
+def _as_dates(ids: pd.Index, others: pd.Index) -> pd.Index:
+    """Parse text beside dates, where all of it is dates."""
+    if not isinstance(others, pd.DatetimeIndex) or not all(isinstance(i, str) for i in ids):
+        return ids
+    dates = pd.to_datetime(ids, errors="coerce", format="ISO8601")
+    return ids if dates.hasnans else dates
 
 
 def _spelled(ids: pd.Index) -> list[str]:

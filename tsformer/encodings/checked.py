@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from tsformer.encodings.base import Hooks, PositionalEncoding
+from tsformer.encodings.base import HOOKS, Hooks, PositionalEncoding
 
-__all__ = ["CheckedHooks", "hooks_of"]
+__all__ = ["CheckedHooks", "check_signatures", "hooks_of"]
 
 #: The package, whose own encodings are tested.
 _PACKAGE = __name__.rpartition(".")[0] + "."
@@ -19,6 +20,22 @@ _PACKAGE = __name__.rpartition(".")[0] + "."
 def hooks_of(part: PositionalEncoding) -> Hooks:
     """Return the hooks of a part, checked if its class is a user's."""
     return part if type(part).__module__.startswith(_PACKAGE) else CheckedHooks(part)
+
+
+def check_signatures(part: PositionalEncoding) -> None:
+    """Raise TypeError for a hook of a user's class with other arguments than the base class."""
+    for hook in HOOKS:
+        own, base = (getattr(cls, hook) for cls in (type(part), PositionalEncoding))
+        if own is base or type(part).__module__.startswith(_PACKAGE):
+            continue
+        arguments = list(inspect.signature(base).parameters)
+        try:
+            inspect.signature(own).bind(*arguments)
+        except TypeError as error:
+            raise TypeError(
+                f"the hook {hook} of {type(part).__qualname__} must take "
+                f"({', '.join(arguments)}); it takes {inspect.signature(own)}"
+            ) from error
 
 
 class CheckedHooks:
@@ -48,6 +65,11 @@ class CheckedHooks:
         if found is not None:
             B, H, N = q.shape[:3]
             self._check("bias", found, "[1 | B, 1 | H, N, N]", [{1, B}, {1, H}, {N}, {N}])
+            if not _traced() and bool((found == float("-inf")).all(dim=-1).any()):
+                raise ValueError(
+                    f"the hook bias of {type(self.part).__qualname__} must leave each token a key "
+                    "to attend to; it returned -inf for all keys of a token"
+                )
         return found
 
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None:
@@ -79,5 +101,6 @@ class CheckedHooks:
 
 
 def _traced() -> bool:
-    """Whether torch traces the program."""
-    return torch.compiler.is_compiling()
+    """Whether torch traces the program, or records it in a CUDA graph."""
+    capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return torch.compiler.is_compiling() or capturing

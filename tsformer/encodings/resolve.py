@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tsformer._sums import check_options, part_names, share_out
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
-from tsformer.encodings.checked import hooks_of
+from tsformer.encodings.checked import check_signatures, hooks_of
 from tsformer.encodings.registry import find
 
 __all__ = ["EncodingSpec", "EncodingStack", "resolve"]
@@ -174,12 +174,22 @@ def _make(
         label = factory.name or factory.__name__
         check_options(label, _options(factory), params, argument="encoding_params")
     _check_sizes(factory)
-    made = factory(**sizes, **params)
+    try:
+        made = factory(**sizes, **params)
+    except AttributeError as error:
+        if "__init__() call" not in str(error):
+            raise
+        name = getattr(factory, "__qualname__", repr(factory))
+        raise TypeError(
+            f"the constructor of {name} must call super().__init__() before it assigns parameters "
+            f"or modules: {error}"
+        ) from error
     if not isinstance(made, PositionalEncoding):
         raise TypeError(
             f"the encoding factory {factory!r} returned {type(made).__name__}; "
             "it must return a PositionalEncoding"
         )
+    check_signatures(made)
     return made
 
 

@@ -60,7 +60,7 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         # Before NumPy sees it, which makes the label "nan" of a NaN among strings.
         _refuse_missing(pd.Series(y, dtype=object), name)
     _refuse_columns(y, name)
-    column: npt.NDArray[Any] = column_or_1d(y, warn=True)
+    column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
     _refuse_missing(column, name)
     if column.dtype == object:  # as in a column of a table that also has other columns
         column = pd.Series(column).infer_objects().to_numpy()
