@@ -3,11 +3,9 @@
     TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/recipe_study.py \
         [--variants VARIANT ...] [--seeds 0 1] [--jobs 2]
 
-A fit sees the official train split and is scored on the test split: the problems are those on which
-recipes may be chosen by their test splits, and their scores are no estimate of the accuracy on
-others. Writes one row per fit to recipe_study.csv as soon as the fit ends, and, unless committed,
-the probabilities of the test series to a folder beside it, so that averages of several models need
-no further fits; running the script again resumes with the fits that are missing.
+Fits see the train split and are scored on the test split: these problems serve to choose recipes.
+Appends each fit to recipe_study.csv and resumes from it; a trial run also keeps the probabilities
+of the test series, for averages of several models.
 
 A variant is adopted if it gains at least half a point on average over two seeds, no more than a
 third of the problems are worse, and none by more than five points without a reason that is named.
