@@ -179,6 +179,7 @@ def main(folder: Path) -> float:
 '''
 
 
+@pytest.mark.exhaustive  # `make lint` checks the package
 def test_a_program_of_a_user_passes_strict_mypy(installed, tmp_path):
     pytest.importorskip("mypy", reason='needs the extra "dev"')
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")

@@ -17,14 +17,10 @@ from tsformer import (
 )
 
 pytest.importorskip("sktime", reason='needs the extra "data"')
-from sktime.classification.compose import ColumnEnsembleClassifier
-from sktime.classification.distance_based import KNeighborsTimeSeriesClassifier
-from sktime.classification.ensemble import BaggingClassifier
 from sktime.classification.model_evaluation import evaluate
 from sktime.classification.model_selection import TSCGridSearchCV
 from sktime.datatypes import convert
 from sktime.transformations.colconcat import ColumnConcatenator
-from sktime.transformations.impute import Imputer
 from sktime.transformations.padder import PaddingTransformer
 
 from tsformer.estimators.frameworks import (
@@ -78,14 +74,6 @@ def make():
     return make_classifier
 
 
-def with_gaps(X: np.ndarray) -> np.ndarray:
-    """Return a copy without a tenth of its values, and without any in some steps."""
-    X = X.copy()
-    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    X[::3, :, 5:8] = np.nan
-    return X
-
-
 @pytest.mark.slow
 def test_evaluate(make, motions):
     X, y = motions[0]
@@ -98,36 +86,21 @@ def test_evaluate(make, motions):
 
 
 @pytest.mark.slow
-def test_evaluate_unequal_length(make, vowels):
-    X, y = vowels[0]
-    scores = evaluate(make(), cv=PLAIN_FOLDS, X=X, y=y, scoring=accuracy_score, error_score="raise")
-    assert scores["test_accuracy_score"].mean() > 0.5  # of nine classes
-
-
-@pytest.mark.slow
 def test_grid_search_over_the_encoding(make, italy):
     (X, y), (X_test, y_test) = italy
-    grid = {"encoding": ["none", "lspe", "tape+erpe"], "random_state": [0, 1]}
+    grid = {"encoding": ["none", "lspe"]}
     search = TSCGridSearchCV(make(), grid, cv=FOLDS, error_score="raise").fit(X, y)
-    assert len(search.cv_results_["params"]) == 6
+    assert len(search.cv_results_["params"]) == 2
     assert search.best_params_["encoding"] in grid["encoding"]
     assert search.best_estimator_.encoding == search.best_params_["encoding"]
     assert np.mean(search.predict(X_test) == y_test) > 0.8
 
 
 @pytest.mark.slow
-def test_padding_before_it_and_none(make, vowels):
+def test_padding_before_it(make, vowels):
     (X, y), (X_test, y_test) = vowels
-    for classifier in (make(), PaddingTransformer(pad_length=30) * make()):
-        assert classifier.fit(X, y).score(X_test, y_test) > 0.5
-
-
-@pytest.mark.slow
-def test_imputing_before_it_and_nothing(make, motions):
-    (X, y), (X_test, y_test) = motions
-    X, X_test = with_gaps(X), with_gaps(X_test)
-    for classifier in (make(), Imputer("linear") * make(), Imputer("mean") * make()):
-        assert classifier.fit(X, y).score(X_test, y_test) > 0.6
+    classifier = PaddingTransformer(pad_length=30) * make()
+    assert classifier.fit(X, y).score(X_test, y_test) > 0.5
 
 
 @pytest.mark.slow
@@ -136,30 +109,6 @@ def test_channels_end_to_end(make, motions):
     joined = ColumnConcatenator() * make()
     assert joined.fit(X, y).score(X_test, y_test) > 0.5
     assert joined.classifier_.classifier_.n_channels_ == 1
-
-
-@pytest.mark.slow
-def test_ensemble_of_channels(make, motions):
-    (X, y), (X_test, y_test) = (
-        (convert(X, "numpy3D", "nested_univ", "Panel"), y) for X, y in motions
-    )
-    ensemble = ColumnEnsembleClassifier(
-        [
-            ("accelerometer", make(), [0, 1, 2]),
-            ("gyroscope", make("tape+erpe"), [3, 4, 5]),
-            ("neighbours", KNeighborsTimeSeriesClassifier(distance="euclidean"), [0]),
-        ]
-    )
-    ensemble.fit(X, y)
-    assert ensemble.predict_proba(X_test).sum(axis=1) == pytest.approx(1)
-    assert ensemble.score(X_test, y_test) > 0.6
-
-
-@pytest.mark.slow
-def test_bagging(make, motions):
-    (X, y), (X_test, y_test) = motions
-    bagged = BaggingClassifier(make(), n_estimators=3, n_samples=0.8, random_state=0)
-    assert bagged.fit(X, y).score(X_test, y_test) > 0.6
 
 
 def test_a_fitted_source_stays_fitted_in_every_clone(motions, make):

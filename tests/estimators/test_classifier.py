@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-import random
-
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from sklearn.exceptions import NotFittedError
 
-from tsformer import TSTransformerClassifier, load_dataset
-
-METHODS = ["predict", "predict_proba", "decision_function", "transform"]
+from tsformer import load_dataset
 
 
 @pytest.mark.parametrize("problem", ["italy", "motions", "vowels"])
@@ -68,23 +59,6 @@ def test_class_sorted_series_of_unequal_length_are_learned_like_shuffled_ones(ma
     assert abs(scores[0] - scores[1]) < 0.06
 
 
-def test_one_channel_in_two_or_three_dimensions_is_the_same(make, italy):
-    X, y = italy
-    flat, deep = make().fit(X[:, 0], y), make().fit(X, y)
-    for a in (flat, deep):
-        for b in (X[:, 0], X, list(X), [x[0] for x in X]):
-            np.testing.assert_array_equal(a.predict_proba(b), flat.predict_proba(X[:, 0]))
-    assert (flat.n_features_in_, flat.n_channels_) == (24, 1)
-    assert (deep.n_features_in_, deep.n_channels_) == (1, 1)
-
-
-def test_a_list_of_equal_lengths_is_the_array(make, motions):
-    X, y = motions
-    np.testing.assert_array_equal(
-        make().fit(list(X), y).predict_proba(X), make().fit(X, y).predict_proba(list(X))
-    )
-
-
 def test_a_frame_gives_its_column_names(make, italy):
     X, y = italy
     frame = pd.DataFrame(X[:, 0], columns=[f"hour {i}" for i in range(24)])
@@ -109,72 +83,6 @@ def test_predicting_series_of_other_lengths(make, vowels, italy):
     assert flat.predict(italy[0][:3, :, :10]).shape == (3,)
     with pytest.raises(ValueError, match=r"X has 10 features, but .* is expecting 24 features"):
         flat.predict(italy[0][:3, 0, :10])
-
-
-@pytest.mark.parametrize("problem", ["motions", "vowels"])
-def test_predictions_do_not_depend_on_company(problem, make, request):
-    X, y = request.getfixturevalue(problem)
-    clf = make().fit(X, y)
-    together = clf.predict_proba(X)
-    alone = np.concatenate([clf.predict_proba(X[i : i + 1]) for i in range(len(X))])
-    np.testing.assert_allclose(alone, together, atol=1e-6)
-    np.testing.assert_allclose(clf.predict_proba(X[::-1])[::-1], together, atol=1e-6)
-
-
-@pytest.mark.parametrize("problem", ["motions", "vowels"])
-def test_same_seed_same_predictions_bit_for_bit(problem, make, request):
-    X, y = request.getfixturevalue(problem)
-    probas = []
-    for _ in range(2):
-        torch.randn(1), np.random.rand(1)  # the global generators must not matter  # noqa: NPY002
-        probas.append(make(early_stopping=True).fit(X, y).predict_proba(X))
-    np.testing.assert_array_equal(*probas)
-    other = make(random_state=1).fit(X, y).predict_proba(X)
-    assert not np.array_equal(other, probas[0])
-
-
-@pytest.mark.slow
-def test_random_state_may_be_a_generator_or_none(make, italy):
-    X, y = italy
-    one, two = (
-        make(random_state=np.random.RandomState(3)).fit(X, y).predict_proba(X) for _ in range(2)
-    )
-    np.testing.assert_array_equal(one, two)
-    one, two = (make(random_state=None).fit(X, y).predict_proba(X) for _ in range(2))
-    assert not np.array_equal(one, two)
-
-
-@pytest.mark.parametrize("seed", [0, None])
-def test_global_generators_are_left_alone(seed, make, italy):
-    X, y = italy
-
-    def states():
-        numpy = np.random.get_state()  # noqa: NPY002
-        return torch.random.get_rng_state().tolist(), numpy[1].tolist(), numpy[2], random.getstate()
-
-    before = states()
-    clf = make(random_state=seed, early_stopping=True).fit(X, y)
-    assert states() == before
-    clf.predict(X), clf.transform(X), pickle.dumps(clf)
-    assert states() == before
-
-
-@pytest.mark.parametrize("problem", ["italy", "vowels"])
-def test_the_callers_data_are_unchanged(problem, make, request):
-    X, y = request.getfixturevalue(problem)
-    kept = copy.deepcopy((list(X), y))
-    arrays = [X] if isinstance(X, np.ndarray) else X
-    for array in arrays:
-        array.setflags(write=False)
-    try:
-        make(scaling="series").fit(X, y).predict(X)
-        make(scaling=None).fit(X, y).predict(X)
-    finally:
-        for array in arrays:
-            array.setflags(write=True)
-    np.testing.assert_array_equal(y, kept[1])
-    for x, before in zip(X, kept[0], strict=True):
-        np.testing.assert_array_equal(x, before)
 
 
 @pytest.mark.parametrize(
@@ -203,38 +111,3 @@ def test_labels_of_any_type(labels, make, italy):
     assert set(clf.predict(X)) == set(given)
     assert clf.score(X, np.asarray(given, dtype=clf.classes_.dtype)) > 0.8
     assert clf.classes_.tolist() == sorted(set(given))
-
-
-def test_one_class(make, italy):
-    X, _ = italy
-    clf = make().fit(X, np.full(len(X), "only"))
-    np.testing.assert_array_equal(clf.predict_proba(X), np.ones((len(X), 1)))
-    assert set(clf.predict(X)) == {"only"}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_not_fitted(method, make, italy):
-    X, y = italy
-    with pytest.raises(NotFittedError):
-        getattr(TSTransformerClassifier(), method)(X)
-    refused = make("lpse")
-    with pytest.raises(ValueError, match="did you mean 'lspe'"):
-        refused.fit(X, y)
-    with pytest.raises(NotFittedError):
-        getattr(refused, method)(X)
-
-
-@pytest.mark.parametrize(
-    "through", [copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c)), "joblib"]
-)
-def test_copies_predict_the_same(through, make, vowels, tmp_path):
-    X, y = vowels
-    clf = make("tape+erpe").fit(X, y)
-    if through == "joblib":
-        joblib.dump(clf, tmp_path / "clf")
-        twin = joblib.load(tmp_path / "clf")
-    else:
-        twin = through(clf)
-    np.testing.assert_array_equal(twin.predict_proba(X), clf.predict_proba(X))
-    assert twin.history_ == clf.history_
-    assert twin.history_.to_frame().equals(clf.history_.to_frame())

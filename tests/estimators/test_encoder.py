@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -103,21 +102,6 @@ def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
     assert encoder.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_same_seed_same_weights_and_generators_left_alone(objective, waves):
-    fits = []
-    for _ in range(2):
-        torch.randn(3)
-        states = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-        fits.append(TSTransformerEncoder(**SMALL, objective=objective).fit(waves))
-        fits[-1].score(waves)
-        assert torch.equal(torch.random.get_rng_state(), states[0])
-        np.testing.assert_array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
-    assert equal(*map(weights, fits))
-    other = TSTransformerEncoder(**SMALL | {"random_state": 1}, objective=objective).fit(waves)
-    assert not equal(weights(fits[0]), weights(other))
-
-
 class Stopped(Exception):
     pass
 
@@ -191,51 +175,6 @@ def test_what_starts_from_an_encoder_resumes_bit_for_bit(how, step, waves, tmp_p
     # Not mixed: the loss of mixed series is that of two labels, and so two calls.
     classifier = TSTransformerClassifier(**LONG, **how, augmentation="warp")
     assert_resumes(classifier, step, losses, tmp_path, waves, y)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
-def test_unequal_lengths_gaps_times_and_one_series(objective, stem, waves):
-    rng = np.random.default_rng(0)
-    series = [x[:, : rng.integers(12, 31)].copy() for x in waves]
-    for x in series[::3]:
-        x[0, 5:8] = np.nan
-    times = [np.cumsum(rng.uniform(0.5, 2.0, size=x.shape[1])) for x in series]
-    encoder = TSTransformerEncoder("tape+erpe", **SMALL, objective=objective, stem=stem)
-    encoder.fit(series, times=times, X_val=series[:5], times_val=times[:5])
-    embedded = encoder.transform(series, times=times)
-    assert embedded.shape == (40, 8)
-    assert np.isfinite(embedded).all()
-    assert np.isfinite(encoder.score(series, times=times))
-    row = encoder.history_[-1]
-    assert row["val_score"] == -row["val_loss"]
-    alone = clone(encoder).fit(waves[:1])
-    assert np.isfinite(alone.transform(waves[:1])).all()
-
-
-def test_validation_series_stop_and_choose_the_epoch(waves):
-    encoder = TSTransformerEncoder(**SMALL | {"max_epochs": 6}, early_stopping=True).fit(waves)
-    assert encoder.history_.best_epoch is not None
-    losses = [row["val_loss"] for row in encoder.history_]
-    assert encoder.history_.best_epoch == 1 + int(np.argmin(losses))
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_save_load_pickle_clone(objective, waves, tmp_path):
-    params = {"masked": {"ratio": 0.2}, "contrastive": {"width": 5}}[objective]
-    encoder = TSTransformerEncoder(
-        **SMALL, objective=objective, objective_params=params, n_estimators=2
-    ).fit(waves)
-    encoder.save(tmp_path / "encoder")
-    for twin in (tsformer.load(tmp_path / "encoder"), pickle.loads(pickle.dumps(encoder))):
-        assert type(twin) is TSTransformerEncoder
-        np.testing.assert_array_equal(twin.transform(waves), encoder.transform(waves))
-        assert twin.score(waves) == encoder.score(waves)
-        assert twin.get_params() == encoder.get_params()
-        assert twin.objective_ == encoder.objective_
-    assert encoder.transform(waves).shape == (40, 16)
-    assert clone(encoder).get_params() == encoder.get_params()
-    assert not hasattr(clone(encoder), "models_")
 
 
 def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tmp_path):

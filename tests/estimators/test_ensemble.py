@@ -23,7 +23,7 @@ from tsformer import (
 from tsformer.encodings import PositionalEncoding
 from tsformer.estimators import ensemble, time_limit
 from tsformer.estimators.time_limit import GrowingConvolutions
-from tsformer.training import Callback, History, NonFiniteLossError, TrainingPlan
+from tsformer.training import Callback, History, TrainingPlan
 
 RNG = np.random.default_rng(0)
 Y = np.array(["no", "yes"])[np.arange(12) % 2]
@@ -128,34 +128,7 @@ def test_the_score_of_each_part_stands_beside_that_of_the_whole(fitted):
     }
 
 
-def test_seeds(fitted):
-    def first(state):
-        return make(random_state=state).fit(X, Y).predict_proba_parts(X)
-
-    same, again = first(np.random.RandomState(3)), first(np.random.RandomState(3))
-    free = first(None)
-    for name, proba in same.items():
-        np.testing.assert_array_equal(proba, again[name])
-        assert not np.array_equal(proba, free[name])
-        assert not np.array_equal(proba, fitted.predict_proba_parts(X)[name])
-
-
 # Data
-
-
-def test_unequal_lengths_gaps_and_times():
-    clf = make().fit(RAGGED, Y, times=TIMES)
-    proba = clf.predict_proba(RAGGED, times=TIMES)
-    assert np.isfinite(proba).all()
-    backwards = clf.predict_proba(RAGGED[::-1], times=TIMES[::-1])
-    np.testing.assert_allclose(backwards[::-1], proba, atol=1e-6)
-    parts = clf.predict_proba_parts(RAGGED, times=TIMES)
-    for name, part in parts.items():
-        alone = clone(getattr(clf, f"{name}_")).fit(RAGGED, Y, times=TIMES)
-        np.testing.assert_array_equal(alone.predict_proba(RAGGED, times=TIMES), part)
-    assert clf.score(RAGGED, Y, times=TIMES) == clf.score_parts(RAGGED, Y, times=TIMES)["ensemble"]
-    with pytest.raises(ValueError, match="TSEnsembleClassifier was fitted with times in numbers"):
-        clf.predict(RAGGED)
 
 
 def test_times_of_the_index():
@@ -180,16 +153,6 @@ def test_names_and_columns():
         clf.predict_proba(table)
     with pytest.raises(ValueError, match="X has 19 features, but TSEnsembleClassifier is expec"):
         clf.predict(X[:, 0, :19])
-
-
-def test_weights_go_to_both_parts():
-    weight = np.where(Y == "yes", 4.0, 1.0) * np.arange(1, 13)
-    by_sample = make().fit(X, Y, sample_weight=weight)
-    by_class = make(class_weight={"yes": 4.0}).fit(X, Y, sample_weight=np.arange(1, 13))
-    plain = make().fit(X, Y).predict_proba_parts(X)
-    for name, proba in by_sample.predict_proba_parts(X).items():
-        np.testing.assert_allclose(proba, by_class.predict_proba_parts(X)[name], atol=1e-6)
-        assert not np.allclose(proba, plain[name], atol=1e-4)
 
 
 # What is refused, before anything is trained
@@ -242,17 +205,6 @@ def test_wrong_parameters(parameters, error, message, monkeypatch):
         clf.predict(X)
 
 
-def test_wrong_data():
-    with pytest.raises(ValueError, match="the target y is None"):
-        make().fit(X, None)
-    with pytest.raises(ValueError, match="X holds 12 series, but y 11 values; there must be one"):
-        make().fit(X, Y[:-1])
-    with pytest.raises(ValueError, match=r"[Nn]egative"):
-        make().fit(X, Y, sample_weight=-np.ones(12))
-    with pytest.raises(ValueError, match="X has 1 channels, but TSEnsembleClassifier was fitted"):
-        make().fit(X, Y).predict(X[:, :1])
-
-
 # Interruptions and errors
 
 
@@ -286,13 +238,6 @@ def test_ctrl_c_before_anything_is_trained_passes(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X[:6], Y[:6])
     np.testing.assert_array_equal(clf.predict_proba(X), before)
-
-
-def test_an_error_leaves_what_was_trained():
-    clf = make(transformer={"callbacks": [Raises(NonFiniteLossError("now"), 1)]})
-    with pytest.raises(NonFiniteLossError, match="now"):
-        clf.fit(X, Y)
-    assert list(clf.predict_proba_parts(X)) == ["random_convolutions", "transformer"]
 
 
 # The limit of time
@@ -619,22 +564,6 @@ def test_the_deadline_reaches_members_in_processes(monkeypatch):
 # Saving
 
 
-@pytest.mark.parametrize("series", [X, X[:, 0], RAGGED], ids=["3-d", "2-d", "ragged"])
-def test_saved_and_pickled(series, tmp_path):
-    clf = make("good", class_weight={"no": 1.0, "yes": 2.0}).fit(series, Y)
-    clf.save(tmp_path / "clf")
-    for again in (load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf))):
-        assert_same(again, clf, series)
-        assert again.get_params() == clf.get_params()
-        assert again.n_features_in_ == clf.n_features_in_
-        for name in ("transformer_", "random_convolutions_"):
-            assert getattr(again, name).get_params() == getattr(clf, name).get_params()
-        assert again.transformer_.history_ == clf.transformer_.history_
-    again.transformer_.save(tmp_path / "part")
-    loaded = load(tmp_path / "part").predict_proba(series)
-    np.testing.assert_array_equal(loaded, clf.predict_proba_parts(series)["transformer"])
-
-
 def test_saved_without_a_transformer(tmp_path):
     clf = make(transformer={"callbacks": [Raises(KeyboardInterrupt(), 0)]})
     with pytest.warns(UserWarning, match="there is no transformer"):
@@ -667,13 +596,6 @@ def test_what_cannot_be_written_is_saved_by_name(tmp_path):
     clf = make(transformer={"encoding": Nameless}).fit(X, Y)
     with pytest.raises(ValueError, match="Pass the encoding by its registered name"):
         clf.save(tmp_path / "other")
-
-
-def test_clone(fitted):
-    copy = clone(fitted)
-    assert not hasattr(copy, "transformer_")
-    assert copy.get_params() == fitted.get_params()
-    np.testing.assert_array_equal(copy.fit(X, Y).predict_proba(X), fitted.predict_proba(X))
 
 
 # Display
@@ -716,8 +638,3 @@ def test_progress_has_the_members_that_fit(monkeypatch, capsys):
     assert "member 2 of 2" in shown
     assert "18/18" in shown
     assert "of 4" not in shown
-
-
-@pytest.mark.slow  # each process imports torch
-def test_members_in_processes_are_those_of_one_process(fitted):
-    assert_same_predictions(make("good", n_jobs=2).fit(X, Y), fitted)

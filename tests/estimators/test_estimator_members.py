@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 
 from tsformer import TSEnsembleClassifier, TSTransformerClassifier, TSTransformerRegressor
-from tsformer.estimators.frameworks import SktimeTSTransformerClassifier
-from tsformer.export import to_torch_export
 from tsformer.training import Callback, History
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
@@ -140,58 +135,6 @@ def test_ctrl_c_keeps_the_members_trained_so_far(make, italy):
     assert [len(history) for history in clf.histories_] == [3, 2]
     assert clf.history_.interrupted
     assert clf.predict_proba_members(X).shape[0] == 2
-
-
-def test_an_error_leaves_the_members_trained_so_far(make, italy):
-    X, y = italy
-    clf = make(n_estimators=3, callbacks=[Raises(1, OSError)])
-    with pytest.raises(OSError, match="now"):
-        clf.fit(X, y)
-    assert len(clf.estimators_) == 2
-    assert np.isfinite(clf.predict_proba(X)).all()
-
-
-@pytest.mark.slow
-def test_a_seed_from_the_system_and_a_generator(make, italy):
-    X, y = italy
-    states = [np.random.RandomState(3), np.random.RandomState(3), None]
-    fits = [make(n_estimators=2, random_state=state).fit(X, y) for state in states]
-    probas = [clf.predict_proba_members(X) for clf in fits]
-    np.testing.assert_array_equal(probas[0], probas[1])
-    assert not np.array_equal(probas[0], probas[2])
-    assert not np.array_equal(probas[2][0], probas[2][1])
-    single = make(random_state=np.random.RandomState(3)).fit(X, y)
-    np.testing.assert_array_equal(probas[0][0], single.predict_proba(X))
-
-
-def test_pickle_and_clone(make, italy):
-    X, y = italy
-    clf = make(n_estimators=2).fit(X, y)
-    again = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(again.predict_proba_members(X), clf.predict_proba_members(X))
-    assert clone(clf).n_estimators == 2
-    assert not hasattr(clone(clf), "estimators_")
-
-
-@pytest.mark.slow
-def test_the_exported_graph_averages(make, italy, regression):
-    X, y = italy
-    clf = make(n_estimators=2).fit(X, y)
-    program = to_torch_export(clf)
-    probabilities = program.module()(torch.from_numpy(X).float())
-    np.testing.assert_allclose(probabilities.numpy(), clf.predict_proba(X), atol=1e-5)
-    X, y = regression
-    reg = TSTransformerRegressor(**SMALL, n_estimators=2).fit(X, y)
-    predicted = to_torch_export(reg).module()(torch.from_numpy(X).float())
-    np.testing.assert_allclose(predicted.numpy(), reg.predict(X), rtol=1e-4)
-
-
-def test_sktime_averages_too(italy):
-    X, y = italy
-    ours = SktimeTSTransformerClassifier(**SMALL, n_estimators=3).fit(X, y)
-    assert len(ours.classifier_.estimators_) == 3
-    by_member = ours.classifier_.predict_proba_members(X)
-    np.testing.assert_allclose(ours.predict_proba(X), by_member.mean(axis=0))
 
 
 def test_verbose_shows_progress_of_each_member(make, italy, capsys):

@@ -33,15 +33,6 @@ class Plans(Callback):
         raise OverflowError("planned")
 
 
-class Raises(Callback):
-    def __init__(self, error: BaseException, epoch: int = 2):
-        self.error, self.epoch = error, epoch
-
-    def on_epoch_end(self, state):
-        if state.epoch == self.epoch:
-            raise self.error
-
-
 class SpoilsTheLoss(Callback):
     def on_epoch_end(self, state):
         if state.epoch == 2:
@@ -51,48 +42,12 @@ class SpoilsTheLoss(Callback):
 # Weights
 
 
-@pytest.mark.parametrize("level", [1.0, 3.0])
-def test_equal_sample_weights_change_nothing(level, make, italy):
-    X, y = italy
-    weighed = make().fit(X, y, sample_weight=np.full(len(X), level))
-    assert same_weights(weighed, make().fit(X, y))
-
-
 @pytest.mark.slow
 def test_sample_weights_decide(make, italy):
     X, y = italy
     clf = make(max_epochs=15, learning_rate=5e-3, head_norm=None)
     clf.fit(X, y, sample_weight=(y == "2") + 1e-9)
     assert set(clf.predict(X)) == {"2"}
-
-
-@pytest.mark.slow
-def test_class_weights_decide_and_are_sample_weights(make, italy):
-    X, y = italy
-    y = np.where(np.arange(len(y)) % 4 == 0, y[::-1], y)  # weights decide where classes overlap
-    make = partial(make, max_epochs=20)
-    plain = make().fit(X, y)
-    uneven = make(class_weight={"1": 1, "2": 30}).fit(X, y)
-    assert (uneven.predict(X) == "2").sum() > (plain.predict(X) == "2").sum()
-    by_sample = make().fit(X, y, sample_weight=np.where(y == "2", 30.0, 1.0))
-    assert same_weights(uneven, by_sample)
-    assert same_weights(uneven, make(class_weight={"2": 30}).fit(X, y))
-    assert same_weights(uneven, make(class_weight={"1": 1, "2": 30, "3": 9}).fit(X, y))
-    count = {label: (y == label).sum() for label in ("1", "2")}
-    inverse = {label: len(y) / (2 * n) for label, n in count.items()}
-    assert same_weights(
-        make(class_weight="balanced").fit(X, y), make(class_weight=inverse).fit(X, y)
-    )
-
-
-@pytest.mark.slow
-def test_class_and_sample_weights_multiply(make, italy):
-    X, y = italy
-    sample_weight = np.linspace(0.1, 2.0, len(y))
-    both = make(class_weight={"1": 3.0}).fit(X, y, sample_weight=sample_weight)
-    product = sample_weight * np.where(y == "1", 3.0, 1.0)
-    assert same_weights(both, make().fit(X, y, sample_weight=product))
-    assert not same_weights(both, make().fit(X, y, sample_weight=sample_weight))
 
 
 def test_weights_that_cannot_be(make, italy):
@@ -201,29 +156,6 @@ def test_many_series_have_a_budget_of_their_own(n, batch_size, planned, make):
     with pytest.raises(OverflowError, match="planned"):
         make(max_epochs="auto", batch_size=batch_size, callbacks=[plans], **tiny).fit(X, y)
     assert (plans.plan.n_epochs, plans.plan.batch_size) == planned
-
-
-def test_an_error_in_a_callback_passes_and_leaves_a_fitted_estimator(make, italy):
-    X, y = italy
-    clf = make(callbacks=[Raises(OSError("disk is full"))])
-    with pytest.raises(OSError, match="disk is full"):
-        clf.fit(X, y)
-    assert clf.predict(X).shape == y.shape
-    assert clf.n_iter_ == 2
-
-
-@pytest.mark.parametrize("epoch", [1, 2])
-def test_ctrl_c_leaves_a_fitted_estimator_and_a_warning(epoch, make, italy):
-    X, y = italy
-    clf = make(callbacks=[Raises(KeyboardInterrupt(), epoch)], max_epochs=9)
-    with pytest.warns(
-        UserWarning, match=f"interrupted after {epoch} of 9 epochs; what was trained"
-    ):
-        assert clf.fit(X, y) is clf
-    assert clf.history_.interrupted
-    assert clf.n_iter_ == epoch
-    assert np.isfinite(clf.predict_proba(X)).all()
-    assert not make().fit(X, y).history_.interrupted
 
 
 def test_divergence_leaves_a_fitted_estimator(make, italy):

@@ -74,6 +74,13 @@ def test_folds_of_groups_have_like_shares_of_each_class():
         assert counts(targets, fold) == pytest.approx([60, 16, 4], abs=1)
 
 
+def test_the_seed_decides_which_groups_are_a_fold():
+    targets, groups = np.arange(120) % 2, np.arange(120) // 5
+    one, same, other = (np.stack(group_folds(targets, groups, 4, seed)) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
 def test_the_time_of_folds_grows_with_the_number_of_groups_alone():
     targets, groups = np.arange(40_000) % 10, np.arange(40_000) // 2
     start = process_time()

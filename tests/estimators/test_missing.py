@@ -30,9 +30,25 @@ def test_gaps_are_learned_with(make):
         x[1 + rng.choice(22, 10 if label else 4, replace=False)] = np.nan
     clf = make(max_epochs=40, learning_rate=5e-3).fit(gaps[::3], y[::3])
     assert clf.score(gaps, y) > 0.9
+
+
+@pytest.mark.parametrize("scaling", [None, "channel", "series", "series+size"])
+def test_gaps_are_filled_along_lines_by_every_scaling(scaling):
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(6, 2, 1)) + rng.normal(size=(6, 2, 1)) * np.linspace(-1, 1, 24)
+    gaps = whole.copy()
+    for x in gaps:
+        x[0, 1 + rng.choice(22, 6, replace=False)] = np.nan
     series = to_padded(gaps)
-    filled = Scaler(None).fit(series).transform(series).values[..., 0]
-    np.testing.assert_allclose(filled, lines, atol=1e-6, err_msg="the flags alone tell")
+    scaler = Scaler(scaling).fit(series)
+    values = scaler.transform(series).values.numpy()
+    filled = values[..., :2]
+    # A line stays a line under any scaling.
+    np.testing.assert_allclose(np.diff(filled, n=2, axis=1), 0, atol=1e-5)
+    if scaling is None:
+        np.testing.assert_allclose(filled, whole.swapaxes(1, 2), atol=1e-6)
+    flags = values[..., -1]
+    np.testing.assert_array_equal(flags == flags.max(), np.isnan(gaps[:, 0]))
 
 
 def test_a_third_missing_costs_little(make, motions):
@@ -136,16 +152,6 @@ def test_a_series_without_values_is_refused_with_its_index(make, motions):
     for call in (lambda: make().fit(X, y), lambda: clf.predict(X)):
         with pytest.raises(ValueError, match="series 7 has no value at all"):
             call()
-
-
-def test_gaps_survive_save_and_load(make, motions, tmp_path):
-    X, y = motions
-    gaps = with_gaps(X, 0.3)
-    clf = make().fit(gaps, y)
-    clf.save(tmp_path / "model")
-    np.testing.assert_array_equal(
-        tsformer.load(tmp_path / "model").predict_proba(gaps), clf.predict_proba(gaps)
-    )
 
 
 def test_codes_may_be_missing(make):

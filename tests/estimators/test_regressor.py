@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
-import tsformer
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "random_state": 0}
@@ -108,17 +105,6 @@ def test_constant_targets_and_one_series():
 def test_wrong_targets(y, message, evening):
     with pytest.raises(ValueError, match=message):
         TSTransformerRegressor(**SMALL, max_epochs=2).fit(evening[0], y)
-
-
-def test_save_load_pickle_and_cross_validation(evening, tmp_path):
-    X, y = evening
-    reg = TSTransformerRegressor("rope", **SMALL, max_epochs=3).fit(X, y)
-    reg.save(tmp_path / "model")
-    for twin in (tsformer.load(tmp_path / "model"), pickle.loads(pickle.dumps(reg))):
-        assert type(twin) is TSTransformerRegressor
-        np.testing.assert_array_equal(twin.predict(X), reg.predict(X))
-        assert twin.get_params() == reg.get_params()
-    assert len(cross_val_score(reg, X, y, cv=3)) == 3
 
 
 def test_targets_whose_spread_overflows_are_refused(evening):

@@ -133,15 +133,6 @@ def test_labels_keep_their_type(labels, path):
     assert_same(loaded, clf)
 
 
-def test_saved_as_fitted_whatever_was_set_since(path):
-    clf = fitted("fixed", scaling="channel", n_layers=2)
-    before = clf.predict_proba(X)
-    clf.set_params(encoding="rope", scaling="series", n_layers=5, d_model=64).save(path)
-    loaded = load(path)
-    np.testing.assert_array_equal(loaded.predict_proba(X), before)
-    assert loaded.get_params()["encoding"] == "rope"
-
-
 def test_a_loaded_estimator_goes_on_learning(path):
     clf = fitted(warm_start=True)
     clf.save(path)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    TSTransformerRegressor,
+)
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.containers import to_arrays
 from tsformer.data.panel import Padded
@@ -123,6 +128,17 @@ def test_series_without_weight_do_not_decide():
     X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
     assert chosen(X, y, np.repeat([1.0, 0.0], 48)) == "series+size"
     assert chosen(X, y, np.repeat([0.0, 1.0], 48)) == "channel"
+
+
+def test_weights_of_a_fit_choose_the_scaling():
+    X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
+    for kept, expected in (([1.0, 0.0], "series+size"), ([0.0, 1.0], "channel")):
+        clf = TSTransformerClassifier(augmentation=None, **SMALL)
+        clf.fit(X, y, sample_weight=np.repeat(kept, 48))
+        assert clf.preprocessor_.scaling == expected
+    ones, twos = (RandomConvolutionClassifier(168, n_groups=2, random_state=0) for _ in range(2))
+    ones.fit(X, y, sample_weight=np.repeat([1.0, 0.0], 48))
+    assert ones.preprocessor_.scaling == twos.fit(UNITS, Y).preprocessor_.scaling
 
 
 def test_few_series_say_nothing():

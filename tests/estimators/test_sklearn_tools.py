@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.calibration import CalibratedClassifierCV
@@ -12,15 +11,11 @@ from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
-    HalvingGridSearchCV,
     StratifiedKFold,
-    TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
     cross_validate,
-    learning_curve,
 )
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
@@ -64,35 +59,6 @@ def test_calibration(make, motions):
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(1), 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("container", ["frames", "arrays"])
-def test_series_of_unequal_length_in_cross_validation(container, make, vowels):
-    X, y = vowels
-    if container == "frames":
-        X = [pd.DataFrame(x.T) for x in X]
-    clf = make(max_epochs=20, learning_rate=5e-3)
-    assert cross_val_score(clf, X, y, cv=FOLDS, error_score="raise").mean() > 0.6  # chance: 0.11
-    search = GridSearchCV(clf, {"encoding": ["rope", "none"]}, cv=FOLDS, error_score="raise")
-    assert search.fit(X, y).predict(X).shape == y.shape
-
-
-def test_halving_search(make, motions):
-    X, y = motions
-    grid = {"encoding": ["lspe", "rope", "tape"], "encoding_params": [None]}
-    search = HalvingGridSearchCV(make(), grid, cv=FOLDS, min_resources=16, error_score="raise")
-    assert search.fit(X, y).best_params_["encoding"] in grid["encoding"]
-
-
-@pytest.mark.slow
-def test_learning_curve(make, italy):
-    X, y = italy
-    sizes, _, scores = learning_curve(
-        make(max_epochs=10), X[:, None, 0], y, train_sizes=[8, 24], cv=FOLDS, error_score="raise"
-    )
-    assert sizes.tolist() == [8, 24]
-    assert np.isfinite(scores).all()
-
-
 def test_voting_and_stacking(make, motions):
     X, y = motions
     members = [("lspe", make()), ("rope", make("rope"))]
@@ -101,21 +67,6 @@ def test_voting_and_stacking(make, motions):
     np.testing.assert_allclose(voted.predict_proba(X), np.mean(each, axis=0))
     stacked = StackingClassifier(members, LogisticRegression(), cv=FOLDS).fit(X, y)
     assert stacked.predict_proba(X).shape == (20, 4)
-
-
-@pytest.mark.slow
-def test_one_against_the_rest(make, motions):
-    X, y = motions
-    rest = OneVsRestClassifier(make(max_epochs=15, learning_rate=5e-3)).fit(X, y)
-    assert len(rest.estimators_) == 4
-    assert rest.score(X, y) > 0.5
-
-
-@pytest.mark.slow
-def test_tuned_threshold(make, italy):
-    X, y = italy
-    tuned = TunedThresholdClassifierCV(make(), cv=FOLDS, scoring="balanced_accuracy").fit(X, y)
-    assert 0 <= tuned.best_threshold_ <= 1
 
 
 @pytest.mark.slow

@@ -169,6 +169,19 @@ def test_the_same_model_whether_what_was_preprocessed_is_kept(options, problem, 
 
 
 @pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize(
+    "options",
+    [{"scaling": None, "views": "values+difference"}, {"scaling": "series", "stem": "linear"}],
+    ids=str,
+)
+def test_gaps_in_some_parts_alone(options, problem):
+    X, y = problem
+    X = np.nan_to_num(X)
+    X[40, 1, 3:6] = X[9, :, 15:] = np.nan
+    assert_same(fitted(X, y, **options), fitted(Sliced(X, most=8), y, **options), X, Sliced(X))
+
+
+@pytest.mark.usefixtures("in_parts")
 def test_times_of_series_that_are_not_in_memory(problem, tmp_path):
     X, y = problem
     times = np.cumsum(np.random.default_rng(1).uniform(0.5, 2, X.shape[::2]), axis=1)

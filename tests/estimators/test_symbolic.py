@@ -44,21 +44,6 @@ def test_codes_are_names_not_amounts(fitted):
     np.testing.assert_array_equal(other.predict_proba(renamed), fitted.predict_proba(X))
 
 
-def test_containers_and_dtypes_make_no_difference(fitted):
-    X, _ = events(seed=2)
-    expected = fitted.predict_proba(X)
-    for other in (X[:, None], X.astype(np.float32), X.astype(np.int16), list(X), X.tolist()):
-        np.testing.assert_array_equal(fitted.predict_proba(other), expected)
-
-
-def test_unequal_lengths(fitted):
-    X, _ = events(n=12, seed=2)
-    cut = [series[: 1 + i % 8] for i, series in enumerate(X)]
-    together = fitted.predict_proba(cut)
-    alone = np.concatenate([fitted.predict_proba([series]) for series in cut])
-    np.testing.assert_allclose(together, alone, atol=1e-5)
-
-
 def test_unknown_codes_are_all_read_as_one(fitted):
     X, _ = events(n=6, seed=3)
     one, other = X.copy(), X.copy()

@@ -103,6 +103,21 @@ def test_out_of_fold_scores_are_those_of_copies_fitted_to_the_other_folds(plain)
         assert torch.equal(each, weights[name])
 
 
+@pytest.mark.parametrize("seed", [0, 5])
+def test_weights_and_seed_reach_the_copies_of_a_calibration(seed):
+    weights = np.random.default_rng(1).uniform(0.05, 2.0, 40)
+    indices = [np.arange(0, 40, 2), np.arange(1, 40, 2)]
+    clf = make(temperature=1, random_state=seed).fit(X, Y)
+    clf.calibrate(X, Y, cv=[tuple(indices), tuple(indices[::-1])], sample_weight=weights)
+    scores = np.empty((40, 2))
+    for train, test in (indices, indices[::-1]):
+        copied = clone(clf).fit(X[train], Y[train], sample_weight=weights[train])
+        scores[test] = copied.predict_proba(X[test])
+    factors = np.geomspace(0.05, 20, 2000)
+    losses = [log_loss(Y, sharpened(scores, t), sample_weight=weights) for t in factors]
+    assert clf.temperatures_[0] == pytest.approx(factors[int(np.argmin(losses))], rel=5e-3)
+
+
 def test_series_that_are_all_right_or_all_wrong_are_too_little_to_calibrate_with():
     clf = make().fit(X, Y)
     right = clf.predict(X)

@@ -136,7 +136,13 @@ def test_without_resume_it_starts_from_scratch(tmp_path):
     assert len(history) == EPOCHS
 
 
-@pytest.mark.parametrize("change", ["seed", "learning_rate", "data", "times", "weights", "history"])
+CHANGES = (
+    *("seed", "learning_rate", "data", "targets", "mask", "times", "weights", "history"),
+    *("validation", "validation targets", "validation weights"),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_another_run_is_not_resumed(change, tmp_path):
     """Runs that share a folder, such as those of a grid search, have one file each."""
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))
@@ -144,18 +150,34 @@ def test_another_run_is_not_resumed(change, tmp_path):
     panel = make_panel(seed=int(change == "data"))
     if change == "times":
         panel = replace(panel[0], times=1.5 * torch.arange(12.0).expand(20, 12)), panel[1]
+    if change == "mask":
+        panel = replace(panel[0], mask=torch.arange(12).expand(20, 12) > 0), panel[1]
+    if change == "targets":
+        panel = panel[0], 1 - panel[1]
     weights = torch.linspace(0.5, 1.5, 20) if change == "weights" else None
+    judged = wrong_labels()
+    if "validation" in change:
+        fit(make_model(), *make_panel(), saved_at_end(tmp_path / "judged"), validation=judged)
+        (path,) = (tmp_path / "judged").iterdir()
+        path.replace(tmp_path / path.name)
+    if change == "validation targets":
+        judged = replace(judged, targets=1 - judged.targets)
+    if change == "validation weights":
+        judged = replace(judged, weights=torch.linspace(0.5, 1.5, 20))
+    if change == "validation":
+        judged = replace(judged, panel=make_panel(seed=2)[0])
+    validation = {"validation": judged} if "validation" in change else {}
+    n_before = len(list(tmp_path.glob("training-*.pt")))
     model = make_model()
     if change == "history":  # its initial weights are not those of the other run
         fit(model, *panel, make_plan(n_epochs=1))
+    plan = saved_at_end(tmp_path, resume=True, **options)
     with pytest.warns(
-        UserWarning, match=r"no checkpoint of this training run .* 1 there are of other"
+        UserWarning, match=rf"no checkpoint of this training run .* {n_before} there are of other"
     ):
-        history = fit(
-            model, *panel, saved_at_end(tmp_path, resume=True, **options), weights=weights
-        )
+        history = fit(model, *panel, plan, weights=weights, **validation)
     assert len(history) == EPOCHS
-    assert len(list(tmp_path.glob("training-*.pt"))) == 2
+    assert len(list(tmp_path.glob("training-*.pt"))) == n_before + 1
 
 
 def test_the_fingerprint_depends_on_shape_kind_and_name():
@@ -279,6 +301,22 @@ def test_it_is_saved_no_more_often_than_asked(tmp_path, monkeypatch):
     fit(make_model(), *make_panel(), plan_in(tmp_path))
     assert len(kept) == 2 + EPOCHS * STEPS_AN_EPOCH
     assert len(list(tmp_path.iterdir())) == 1, "an unfinished file is left"
+
+
+@pytest.mark.parametrize(("minutes", "n_saved"), [(0.5, 31), (1.0, 16), (1.5, 11), (2.0, 8)])
+def test_minutes_between_checkpoints(minutes, n_saved, tmp_path, monkeypatch):
+    """Of 30 steps of half a minute each."""
+    now, kept, save, due = [0.0], [], CheckpointFile.save, CheckpointFile.due
+    monkeypatch.setattr("tsformer.training.checkpoint.time.monotonic", lambda: now[0])
+
+    def later(file):
+        now[0] += 30.0
+        return due(file)
+
+    monkeypatch.setattr(CheckpointFile, "due", later)
+    monkeypatch.setattr(CheckpointFile, "save", lambda *args: (kept.append(1), save(*args)))
+    fit(make_model(), *make_panel(), plan_in(tmp_path, checkpoint_minutes=minutes))
+    assert len(kept) == n_saved
 
 
 @pytest.mark.slow

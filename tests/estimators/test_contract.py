@@ -1,0 +1,323 @@
+"""What all five estimators promise: one seed, one model; saved, copied, interrupted, refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerEncoder,
+    TSTransformerRegressor,
+    load,
+)
+from tsformer.training import Callback, NonFiniteLossError
+
+NETWORK: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
+KERNELS = {"n_features": 168, "n_groups": 2, "scaling": "series"}
+MAKERS: dict[str, Callable[..., Any]] = {
+    "classifier": lambda **more: TSTransformerClassifier(
+        "tape+erpe", **NETWORK | {"n_estimators": 2, "random_state": 0, "scaling": "channel"} | more
+    ),
+    "regressor": lambda **more: TSTransformerRegressor(**NETWORK | {"random_state": 0} | more),
+    "masked": lambda **more: TSTransformerEncoder(
+        **NETWORK | {"random_state": 0, "objective_params": {"ratio": 0.2}} | more
+    ),
+    "contrastive": lambda **more: TSTransformerEncoder(
+        **NETWORK | {"random_state": 0, "n_estimators": 2} | more, objective="contrastive"
+    ),
+    "convolutions": lambda **more: RandomConvolutionClassifier(
+        **KERNELS | {"random_state": 0} | more
+    ),
+    "ensemble": lambda **more: TSEnsembleClassifier(
+        **{"quality": "good", "random_state": 0, "convolution_params": KERNELS}
+        | {"transformer_params": NETWORK | {"stem": "linear", "scaling": "channel"}}
+        | more
+    ),
+}
+#: Their training can be interrupted and leaves a model.
+TRAINED = [name for name in MAKERS if name != "convolutions"]
+RNG = np.random.default_rng(0)
+Y = np.arange(16) % 2
+X = RNG.normal(size=(16, 2, 24)) + 2 * Y[:, None, None] * np.sin(np.arange(24))
+#: Unequal lengths and gaps, with times.
+RAGGED = [x[:, :n].copy() for x, n in zip(X, RNG.integers(14, 25, size=16), strict=True)]
+for _x in RAGGED[::3]:
+    _x[0, 5:8] = np.nan
+TIMES = [RNG.uniform(0.5, 2.0, size=x.shape[1]).cumsum() for x in RAGGED]
+WEIGHTS = RNG.uniform(0.5, 2.0, size=16)
+
+every_estimator = pytest.mark.parametrize("name", MAKERS)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Any]:
+    """Every estimator, fitted to series with gaps and times; not to be changed."""
+    return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}
+
+
+def answers(estimator: Any, series: Any = X, **times: Any) -> dict[str, Any]:
+    """Return the results of all methods that read series."""
+    methods = ("predict", "predict_proba", "decision_function", "transform")
+    found = {
+        method: getattr(estimator, method)(series, **times)
+        for method in (*methods, "predict_members", "predict_proba_members")
+        if hasattr(estimator, method)
+    }
+    if hasattr(estimator, "predict_proba_parts"):
+        found |= estimator.predict_proba_parts(series, **times)
+    return found
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any], **tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for method, value in expected.items():
+        assert found[method].dtype == value.dtype
+        if method == "predict" and value.dtype.kind in "iu":
+            continue  # follows from the probabilities, unless these are equal
+        np.testing.assert_allclose(
+            found[method], value, **{"rtol": 0, "atol": 0} | tolerance, err_msg=method
+        )
+
+
+def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return not all(np.array_equal(value, other[method]) for method, value in one.items())
+
+
+@every_estimator
+def test_answers(name):
+    estimator = MAKERS[name]()
+    assert estimator.fit(X, Y) is estimator
+    found = answers(estimator)
+    for value in found.values():
+        assert np.isfinite(value).all()
+    if "predict_proba" in found:
+        proba = found["predict_proba"]
+        assert (proba.shape, proba.dtype) == ((16, 2), np.float64)
+        np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+        np.testing.assert_array_equal(found["predict"], estimator.classes_[proba.argmax(axis=1)])
+        assert found["decision_function"].shape == (16,)
+        weighted = np.average(found["predict"] == Y, weights=WEIGHTS)
+        assert estimator.score(X, Y, sample_weight=WEIGHTS) == pytest.approx(weighted)
+    if is_regressor(estimator):
+        assert (found["predict"].shape, found["predict"].dtype) == ((16,), np.float64)
+    if "transform" in found:
+        assert found["transform"].dtype == np.float32
+        assert found["transform"].shape == (16, len(estimator.get_feature_names_out()))
+    assert (estimator.n_channels_, estimator.n_features_in_) == (2, 2)
+
+
+@every_estimator
+def test_saved_and_copied_it_answers_the_same(name, fitted, tmp_path):
+    original = fitted[name]
+    expected = answers(original, RAGGED, times=TIMES)
+    original.save(tmp_path / "model")
+    for twin in (
+        load(tmp_path / "model"),
+        pickle.loads(pickle.dumps(original)),
+        copy.deepcopy(original),
+    ):
+        assert type(twin) is type(original)
+        assert twin.get_params() == original.get_params()
+        assert twin.n_features_in_ == original.n_features_in_
+        assert_same(answers(twin, RAGGED, times=TIMES), expected)
+        for learned in ("history_", "objective_", "weights_", "seconds_", "temperatures_"):
+            assert getattr(twin, learned, None) == getattr(original, learned, None)
+
+
+@every_estimator
+def test_saved_as_fitted_whatever_was_set_since(name, tmp_path):
+    estimator = MAKERS[name]().fit(X, Y)
+    expected = answers(estimator)
+    changed = {
+        "convolutions": {"n_features": 336},
+        "ensemble": {"convolution_params": {"n_features": 336}},
+    }.get(name, {"encoding": "rope", "d_model": 16, "scaling": "series"})
+    estimator.set_params(**changed).save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert_same(answers(loaded), expected)
+    assert {parameter: getattr(loaded, parameter) for parameter in changed} == changed
+
+
+@every_estimator
+def test_a_clone_is_not_fitted_and_learns_the_same(name, fitted):
+    twin = clone(fitted[name])
+    assert twin.get_params() == fitted[name].get_params()
+    with pytest.raises(NotFittedError):
+        answers(twin)
+    with pytest.raises(NotFittedError):
+        twin.save("nowhere")
+    twin.fit(RAGGED, Y, times=TIMES)
+    assert_same(answers(twin, RAGGED, times=TIMES), answers(fitted[name], RAGGED, times=TIMES))
+
+
+@every_estimator
+def test_one_seed_one_model(name):
+    def answer(state: Any) -> dict[str, Any]:
+        return answers(MAKERS[name](random_state=state).fit(X, Y))
+
+    generator = answer(np.random.RandomState(3))
+    assert_same(answer(np.random.RandomState(3)), generator)
+    assert differ(answer(1), answer(0))
+    assert differ(answer(None), answer(None))
+
+
+@every_estimator
+@pytest.mark.parametrize("seed", [0, None])
+def test_generators_of_the_program_are_left_alone(name, seed):
+    def states() -> list[Any]:
+        numpy = np.random.get_state()  # noqa: NPY002
+        return [torch.get_rng_state().tolist(), numpy[1].tolist(), numpy[2], random.getstate()]
+
+    before = states()
+    more = {} if name in ("convolutions", "ensemble") else {"early_stopping": True}
+    answers(MAKERS[name](random_state=seed, **more).fit(X, Y))
+    assert states() == before
+
+
+@every_estimator
+def test_data_and_parameters_of_the_caller_are_left_alone(name):
+    series, labels = copy.deepcopy(RAGGED), Y.copy()
+    for array in (*series, labels):
+        array.setflags(write=False)
+    estimator = MAKERS[name]()
+    before = copy.deepcopy(estimator.get_params())
+    answers(estimator.fit(series, labels), series)
+    assert estimator.get_params() == before
+    for mine, theirs in zip(series, RAGGED, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+CONTAINERS: dict[str, Callable[[], Any]] = {
+    "tensors": lambda: [torch.from_numpy(x) for x in RAGGED],
+    "frames": lambda: [pd.DataFrame(x.T) for x in RAGGED],
+    "filled up with NaN": lambda: np.stack(
+        [np.pad(x, [(0, 0), (0, 30 - x.shape[1])], constant_values=np.nan) for x in RAGGED]
+    ),
+}
+
+
+@every_estimator
+def test_containers_make_no_difference(name):
+    expected = answers(MAKERS[name]().fit(RAGGED, Y), RAGGED)
+    for make in CONTAINERS.values():
+        container = make()
+        assert_same(answers(MAKERS[name]().fit(container, Y), container), expected)
+
+
+@every_estimator
+def test_answers_do_not_depend_on_company(name, fitted):
+    expected = answers(fitted[name], RAGGED, times=TIMES)
+    backwards = answers(fitted[name], RAGGED[::-1], times=TIMES[::-1])
+    for method, value in expected.items():
+        axis = 1 if method.endswith("members") else 0
+        alone = [
+            answers(fitted[name], [x], times=[t])[method]
+            for x, t in zip(RAGGED[:3], TIMES, strict=False)
+        ]
+        together = value.take(range(3), axis=axis)
+        np.testing.assert_allclose(np.concatenate(alone, axis=axis), together, atol=1e-5)
+        np.testing.assert_allclose(np.flip(backwards[method], axis=axis), value, atol=1e-5)
+
+
+@every_estimator
+def test_times_are_needed_where_there_were_some(name, fitted):
+    with pytest.raises(ValueError, match=f"{type(fitted[name]).__name__} was fitted with times"):
+        answers(fitted[name], RAGGED)
+    with pytest.raises(ValueError, match="times"):
+        answers(MAKERS[name]().fit(RAGGED, Y), RAGGED, times=TIMES)
+
+
+@every_estimator
+def test_channels_are_those_of_training(name, fitted):
+    with pytest.raises(ValueError, match=r"X has 1 channels, but .* was fitted with 2"):
+        answers(fitted[name], X[:, :1])
+
+
+@every_estimator
+def test_weights(name):
+    plain = answers(MAKERS[name]().fit(X, Y))
+    for level in (1.0, 3.0):
+        equal = MAKERS[name]().fit(X, Y, sample_weight=np.full(16, level))
+        assert_same(answers(equal), plain)
+    weighted = answers(MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS))
+    assert differ(weighted, plain)
+    # A common factor changes rounding alone.
+    scaled = answers(MAKERS[name]().fit(X, Y, sample_weight=4 * WEIGHTS))
+    assert_same(scaled, weighted, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["classifier", "convolutions", "ensemble"])
+def test_class_weights_are_sample_weights(name):
+    by_class = MAKERS[name](class_weight={0: 3.0}).fit(X, Y, sample_weight=WEIGHTS)
+    by_sample = MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS * np.where(Y == 0, 3.0, 1.0))
+    assert_same(answers(by_class), answers(by_sample))
+    more = MAKERS[name](class_weight={0: 3.0, 1: 1.0, 2: 9.0}).fit(X, Y, sample_weight=WEIGHTS)
+    assert_same(answers(more), answers(by_class))
+    balanced = MAKERS[name](class_weight="balanced").fit(X[3:], Y[3:])
+    inverse = MAKERS[name](class_weight={0: 13 / 12, 1: 13 / 14}).fit(X[3:], Y[3:])
+    assert_same(answers(balanced), answers(inverse), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["classifier", "convolutions", "ensemble"])
+def test_one_class(name):
+    estimator = MAKERS[name]().fit(X, np.full(16, "only"))
+    np.testing.assert_array_equal(estimator.predict_proba(X), np.ones((16, 1)))
+    assert set(estimator.predict(X)) == {"only"}
+
+
+class Raises(Callback):
+    """Raises at the end of the second epoch."""
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+    def on_epoch_end(self, state: Any) -> None:
+        if state.epoch == 2:
+            raise self.error
+
+
+def with_training(name: str, **options: Any) -> Any:
+    if name == "ensemble":
+        params = NETWORK | {"stem": "linear"} | options
+        return MAKERS[name](transformer_params=params)
+    return MAKERS[name](**options)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_ctrl_c_keeps_the_epochs_that_ended(name):
+    estimator = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt())])
+    with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs; what was trained"):
+        assert estimator.fit(X, Y) is estimator
+    part = estimator.transformer_ if name == "ensemble" else estimator
+    assert part.history_.interrupted
+    assert [len(history) for history in part.histories_] == [2]
+    assert all(np.isfinite(value).all() for value in answers(estimator).values())
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("error", [OSError, NonFiniteLossError])
+def test_an_error_in_training_passes_and_leaves_a_model(name, error):
+    estimator = with_training(name, max_epochs=5, callbacks=[Raises(error("now"))])
+    with pytest.raises(error, match="now"):
+        estimator.fit(X, Y)
+    assert all(np.isfinite(value).all() for value in answers(estimator).values())
+
+
+@every_estimator
+def test_cross_validation(name):
+    scores = cross_val_score(MAKERS[name](), X, Y, cv=2, error_score="raise")
+    assert np.isfinite(scores).all()
