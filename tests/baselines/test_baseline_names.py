@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from marks import exhaustive_except
 
 from tsformer import load_dataset
 from tsformer.baselines import BASELINES, PanelClassifier, load_class
@@ -39,7 +40,10 @@ def quick(name: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BASELINES)
-@pytest.mark.parametrize("dataset", ["ItalyPowerDemand", "BasicMotions", "JapaneseVowels"])
+@pytest.mark.parametrize(
+    "dataset",
+    exhaustive_except(["ItalyPowerDemand", "BasicMotions", "JapaneseVowels"], ["JapaneseVowels"]),
+)
 def test_each_name_that_is_installed_reads_whatever_there_is(name: str, dataset: str) -> None:
     """One channel, several, and series of 7 to 29 steps with 12 channels."""
     if missing(name):

@@ -211,22 +211,6 @@ def test_codes_are_for_contrastive_without_noise():
     assert encoder.transform(codes).shape == (12, 8)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"objective": "maskd"}, ValueError, "unknown objective 'maskd': did you mean 'masked'"),
-        ({"objective_params": [1]}, TypeError, "objective_params must be a dict or None"),
-        ({"objective_params": {"ratio": 2}}, ValueError, "ratio of masked must be"),
-        ({"pooling": "men"}, ValueError, "unknown pooling 'men'"),
-    ],
-)
-def test_wrong_parameters_are_refused(parameters, error, message, waves):
-    encoder = TSTransformerEncoder(**SMALL | parameters)
-    with pytest.raises(error, match=message):
-        encoder.fit(waves)
-    assert not hasattr(encoder, "models_")
-
-
 def test_a_pipeline_pretrains_inside_the_fold(waves):
     seen: list[int] = []
 

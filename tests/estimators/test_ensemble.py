@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tsformer import (
@@ -159,50 +158,25 @@ def test_names_and_columns():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "error", "message"),
+    ("parameters", "message"),
     [
-        ({"quality": "god"}, ValueError, "unknown quality 'god': did you mean 'good'"),
-        ({"time_limit": 0}, ValueError, "time_limit must be a float > 0"),
-        (
-            {"time_limit": "1 h"},
-            TypeError,
-            "time_limit must be a float > 0, or None, inf; got",
-        ),
-        ({"verbose": None}, TypeError, "verbose must be an int >= 0"),
-        ({"timestamps": "idx"}, ValueError, "unknown timestamps 'idx'"),
-        ({"device": "gpu"}, ValueError, "device 'gpu' cannot be used here"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be an int >= 1"),
-        ({"n_jobs": 2, "verbose": 1}, ValueError, "n_jobs=2 trains members in other processes"),
-        ({"class_weight": {"maybe": 1.0}}, ValueError, r"not labels, \['maybe'\]"),
-        ({"random_state": "zero"}, ValueError, "cannot be used to seed"),
-        ({"transformer": {"encodng": "tape"}}, ValueError, "did you mean 'encoding'"),
-        ({"transformer": {"dropout": 2.0}}, ValueError, "dropout must be a float > 0 and < 1"),
-        ({"transformer": {"n_estimators": 3}}, ValueError, "'n_estimators': quality chooses"),
-        ({"transformer": {"warm_start": True}}, ValueError, "'warm_start': an ensemble is fitted"),
-        ({"transformer": {"device": "cpu"}}, ValueError, "'device': it is a parameter of TSEns"),
-        ({"transformer": {"n_heads": 3}}, ValueError, "n_heads"),
-        ({"transformer": {"encoding": "lpse"}}, ValueError, "did you mean 'lspe'"),
-        (
-            {"transformer": {"stem": "embedding"}},
-            ValueError,
-            r"series of codes use TSTransformerClassifier\(stem='embedding'\)",
-        ),
-        ({"convolution": {"n_feature": 9}}, ValueError, "did you mean 'n_features'"),
-        ({"convolution": {"n_groups": 3}}, ValueError, "n_groups must be even"),
-        ({"convolution_params": 168}, TypeError, "convolution_params must be a dict or None; got"),
+        ({"n_jobs": 2, "verbose": 1}, "n_jobs=2 trains members in other processes"),
+        ({"class_weight": {"maybe": 1.0}}, r"not labels, \['maybe'\]"),
+        ({"transformer": {"n_estimators": 3}}, "'n_estimators': quality chooses"),
+        ({"transformer": {"warm_start": True}}, "'warm_start': an ensemble is fitted"),
+        ({"transformer": {"device": "cpu"}}, "'device': it is a parameter of TSEns"),
+        ({"transformer": {"encoding": "lpse"}}, "did you mean 'lspe'"),
+        ({"transformer": {"stem": "embedding"}}, "series of codes use TSTransformerClassifier"),
+        ({"convolution": {"n_groups": 3}}, "n_groups must be even"),
     ],
 )
-def test_wrong_parameters(parameters, error, message, monkeypatch):
+def test_wrong_parameters(parameters, message, monkeypatch):
     def fit(*args, **kwargs):
         raise AssertionError("something was trained")
 
     monkeypatch.setattr(RandomConvolutionClassifier, "fit", fit)
-    clf = make(**{k: v for k, v in parameters.items() if k != "convolution_params"})
-    clf.set_params(**{k: v for k, v in parameters.items() if k == "convolution_params"})
-    with pytest.raises(error, match=message):
-        clf.fit(X, Y)
-    with pytest.raises(NotFittedError):
-        clf.predict(X)
+    with pytest.raises(ValueError, match=message):
+        make(**parameters).fit(X, Y)
 
 
 # Interruptions and errors

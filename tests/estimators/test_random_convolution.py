@@ -86,20 +86,3 @@ def test_a_file_of_another_transform_is_refused(waves, tmp_path):
     described.write_text(described.read_text().replace('"n_groups": 4', '"n_groups": 0'))
     with pytest.raises(ValueError, match="corrupted"):
         tsformer.load(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_features": 100}, ValueError, "n_features must be an int >= 168, or 0; got 100"),
-        ({"n_features": 1e4}, TypeError, "n_features must be an int"),
-        ({"n_groups": 3}, ValueError, "n_groups must be even; got 3"),
-        ({"n_features": 0, "n_groups": 0}, ValueError, "leaves no features"),
-        ({"scaling": "serie"}, ValueError, "did you mean 'series'"),
-        ({"timestamps": "indx"}, ValueError, "did you mean 'index'"),
-        ({"device": "gpu"}, ValueError, "device 'gpu' cannot be used"),
-    ],
-)
-def test_wrong_parameters(options, error, message, waves):
-    with pytest.raises(error, match=message):
-        fitted(*waves, **options)

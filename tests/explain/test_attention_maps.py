@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from marks import slow_except
+from marks import exhaustive_except
 
 from tsformer.encodings import names
 
@@ -107,7 +107,7 @@ def test_rollout_shares_a_token_between_its_steps(plain, fit):
         assert np.ptp(token, axis=1).max() < 1e-12
 
 
-@pytest.mark.parametrize("encoding", slow_except(names()))
+@pytest.mark.parametrize("encoding", exhaustive_except(names()))
 def test_any_encoding_has_weights(encoding, everything, fit):
     data = everything
     clf = fit(data, encoding=encoding)

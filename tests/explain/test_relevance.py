@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from marks import slow_except
+from marks import exhaustive_except
 
 from tsformer import TSTransformerClassifier, load
 from tsformer.data.panel import Padded
@@ -71,7 +71,7 @@ def test_values_add_up_to_the_change_of_the_logit(method, stem, series, fit):
     assert np.abs(change).max() > 0.05, "there is something to explain"
 
 
-@pytest.mark.parametrize("encoding", slow_except(names()))
+@pytest.mark.parametrize("encoding", exhaustive_except(names()))
 def test_any_encoding(encoding, everything, fit):
     data = everything
     clf = fit(data, encoding=encoding)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from marks import slow_except
+from marks import exhaustive_except
 from picture_checks import SIZES, assert_readable, images, panels, titles
 
 from tsformer import TSTransformerClassifier
@@ -30,7 +30,7 @@ def test_one_position_can_be_drawn(name: str) -> None:
         assert ax.images or lines[0].get_marker() == "o"
 
 
-@pytest.mark.parametrize("name", slow_except([*names(), "tape+erpe"], ["lspe", "erpe"]))
+@pytest.mark.parametrize("name", exhaustive_except([*names(), "tape+erpe"]))
 def test_every_encoding_can_be_drawn(name: str) -> None:
     figure = plot_encoding(name, 12, **SIZES)
     assert_readable(figure)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from marks import slow_except
+from marks import exhaustive_except
 from picture_checks import assert_legible, images, panels
 
 import tsformer.plots
@@ -39,7 +39,9 @@ HISTORY = [
 ]
 
 
-@pytest.mark.parametrize("name", slow_except([*names(), "tape+erpe"], ("fixed", "rope", "none")))
+@pytest.mark.parametrize(
+    "name", exhaustive_except([*names(), "tape+erpe"], ("fixed", "rope", "none"))
+)
 def test_every_encoding_is_legible(name: str) -> None:
     assert_legible(plot_encoding(name, 96, **SIZES))
 
