@@ -11,6 +11,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -307,7 +308,8 @@ def test_it_is_saved_no_more_often_than_asked(tmp_path, monkeypatch):
 def test_minutes_between_checkpoints(minutes, n_saved, tmp_path, monkeypatch):
     """Of 30 steps of half a minute each."""
     now, kept, save, due = [0.0], [], CheckpointFile.save, CheckpointFile.due
-    monkeypatch.setattr("tsformer.training.checkpoint.time.monotonic", lambda: now[0])
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("tsformer.training.checkpoint.time", clock)
 
     def later(file):
         now[0] += 30.0
