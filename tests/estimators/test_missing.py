@@ -49,7 +49,7 @@ def test_gaps_are_filled_along_lines_by_every_scaling(scaling):
         np.testing.assert_allclose(filled, whole.swapaxes(1, 2), atol=1e-6)
     if scaling != "series+size":
         flags = values[..., -1]
-        np.testing.assert_array_equal(flags == flags.max(), np.isnan(gaps[:, 0]))
+        np.testing.assert_array_equal(flags == flags.min(), np.isnan(gaps[:, 0]))
 
 
 def test_a_third_missing_costs_little(make, motions):

@@ -163,7 +163,7 @@ def test_of_parameters(name, parameter, fitted):
         clf = copy.deepcopy(fitted[name]).set_params(**{parameter: value})
         message = refuse(clf, OTHER_X, targets(name, OTHER_Y))
         options = value if isinstance(value, dict) else {}
-        words = {parameter, parameter.removesuffix("_params"), *options}
+        words = {parameter, parameter.removesuffix("_params").removesuffix("s"), *options}
         assert parameter in UNNAMED or any(word in message for word in words), message
 
 
