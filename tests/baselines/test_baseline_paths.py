@@ -94,7 +94,7 @@ def test_what_is_no_classifier() -> None:
 )
 def test_what_predicts_no_labels_is_no_classifier(estimator: str, kind: str) -> None:
     pytest.importorskip(estimator.partition(".")[0])
-    with pytest.raises(TypeError, match=f"^{estimator} is {kind}; name a classifier, which"):
+    with pytest.raises(TypeError, match=f"^{estimator} is {kind}; name a classifier$"):
         load_class(estimator)
 
 
@@ -106,7 +106,7 @@ def test_only_classifiers_are_suggested() -> None:
 
 
 def test_a_module_without_any_classifier_says_so() -> None:
-    with pytest.raises(ValueError, match=r"^math\.Mine: math has no class 'Mine', nor any other"):
+    with pytest.raises(ValueError, match=r"^math\.Mine: math has no classifier 'Mine'"):
         load_class("math.Mine")
 
 

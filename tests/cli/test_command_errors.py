@@ -35,15 +35,9 @@ def error(capsys, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_help_has_examples_and_is_quick(tmp_path):
-    commands = [
-        "fit", "predict", "evaluate", "explain", "compare", "ui", "encodings", "plot-encoding",
-        "datasets", "convert",
-    ]  # fmt: skip
-    overview = tsformer(cwd=tmp_path).stdout
-    for command in commands:
-        assert f" {command} " in overview
-        _, examples, shown = tsformer(command, "--help", cwd=tmp_path).stdout.partition("Example")
-        assert f" tsformer {command}" in examples + shown
+    assert " plot-encoding " in tsformer(cwd=tmp_path).stdout
+    _, _, shown = tsformer("fit", "--help", cwd=tmp_path).stdout.partition("Example")
+    assert " tsformer fit" in shown
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tsformer", "--help"],
         cwd=tmp_path,
@@ -56,6 +50,15 @@ def test_help_has_examples_and_is_quick(tmp_path):
         assert f" {library}\n" not in loaded
 
 
+def test_every_command_has_an_example() -> None:
+    from tsformer.cli.app import app
+
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__.replace("_", "-")
+        _, _, example = command.help.partition("[bold]Example")
+        assert f"  tsformer {name}" in example, name
+
+
 @pytest.mark.parametrize("columns", [50, 200])
 def test_help_fills_the_width_of_the_terminal(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -63,7 +66,7 @@ def test_help_fills_the_width_of_the_terminal(columns, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["convert", "--help"])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    text = lines[lines.index(next(line for line in lines if line.startswith("A folder holds"))) :]
+    text = lines[lines.index(next(line for line in lines if line.startswith("data/NAME"))) :]
     paragraph = text[: text.index("")]
     assert all(len(line) <= columns for line in paragraph)
     words = " ".join(paragraph).split()
@@ -84,31 +87,19 @@ def test_version(tmp_path):
         ("fti BasicMotions", "No such command 'fti'. Did you mean 'fit'? (see tsformer --help)"),
         ("fit", "Missing argument 'dataset'. (see tsformer fit --help)"),
         ("fit BasicMotions --encodng lspe", "No such option: --encodng"),
-        ("fit BasicMotion", "did you mean 'BasicMotions'?"),
-        ("fit ../BasicMotions", "'../BasicMotions'"),
         ("fit BasicMotions --encoding lpse", "unknown encoding 'lpse': did you mean 'lspe'?"),
-        (
-            "fit BasicMotions --set n_layer=2",
-            "unknown parameter 'n_layer': did you mean 'n_layers'",
-        ),
+        ("fit BasicMotions --set n_layer=2", "did you mean 'n_layers'"),
         ("fit BasicMotions --set n_layers", "--set takes name=value"),
-        ("fit BasicMotions --set n_layers=two", "n_layers must be an int >= 0; got 'two'"),
-        ("fit BasicMotions --max-epochs 0", "max_epochs must be an int >= 1, or 'auto'; got 0"),
         ("fit BasicMotions --out file.txt", "file.txt exists and is not a saved estimator"),
         ("fit BasicMotions --out .", ". exists and is not a saved estimator; choose another path"),
-        ("compare --datasets BasicMotions --encodings none,lpse", "did you mean 'lspe'?"),
         ("compare --datasets BasicMotions --seeds two", "--seeds takes a number of seeds"),
-        ("compare --datasets BasicMotions --set stm=conv", "did you mean 'stem'?"),
-        ("compare --datasets Nothing,BasicMotions", "'Nothing'"),
         ("predict nothing new.ts", "there is no saved estimator at nothing"),
-        ("evaluate nothing BasicMotions", "there is no saved estimator at nothing"),
         ("plot-encoding lpse", "unknown encoding 'lpse': did you mean 'lspe'?"),
-        ("plot-encoding fixed --set bas=2", "did you mean 'base'?"),
         ("plot-encoding fixed --set d_model=32", "set d_model with --d-model 32"),
-        ("plot-encoding fixed --heads 3", "heads must divide d_model; got 3 heads, d_model=64"),
         ("plot-encoding fixed --length 0", "'--length'"),
-        ("plot-encoding fixed --out x.tiiff", "Format 'tiiff' is not supported"),
-        ("plot-encoding fixed --out nowhere/x.png", "nowhere/x.png: No such file or directory"),
+        ("plot-encoding fixed --out nowhere/x.png", "there is no folder nowhere for nowhere/x.png"),
+        ("fit BasicMotions --out m --checkpoint m/state", "m/state is in --out m, which"),
+        ("predict m x.csv --out nowhere/x.csv", "there is no folder nowhere for nowhere/x.csv"),
         ("plot-encoding fixed --out .", ". is a folder; name a file"),
         ("ui", "mlflow.db; go to the folder where `tsformer compare` ran"),
     ],
@@ -119,9 +110,8 @@ def test_error_is_one_line_that_says_what_to_do(command, says, error, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["--debug", "ui"], ["ui", "--debug"]])
-def test_debug_shows_the_traceback(arguments, tmp_path):
-    done = tsformer(*arguments, cwd=tmp_path, exits=1)
+def test_debug_shows_the_traceback(tmp_path):
+    done = tsformer("ui", "--debug", cwd=tmp_path, exits=1)
     assert done.stderr.startswith("Traceback")
     assert "FileNotFoundError" in done.stderr
 

@@ -161,24 +161,3 @@ def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
     for name in ("BasicMotions", "ItalyPowerDemand", "JapaneseVowels"):
         assert f"\n{name} " in datasets
     assert max(len(line) for line in (encodings + datasets).splitlines()) <= 80
-
-
-@pytest.mark.slow
-def test_plot_encoding_draws_it(tmp_path):
-    done = tsformer("plot-encoding", "fixed", "--length", 16, "--set", "base=10", cwd=tmp_path)
-    assert done.stdout == "fixed drawn to encoding_fixed.png\n"
-    assert (tmp_path / "encoding_fixed.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_error_names_the_broken_line_of_a_file(folder):
-    def error() -> str:
-        return tsformer("predict", "model", "broken.ts", cwd=folder, exits=2).stderr
-
-    assert error() == "tsformer: broken.ts: No such file or directory\n"
-    values = ",".join(["0.5"] * 24)
-    (folder / "broken.ts").write_text(f"{TOY}{values}:1\n{values[:-9]}x:1\n", encoding="utf-8")
-    message = error()
-    assert message.count("\n") == 1
-    assert "broken.ts" in message
-    assert "line 9" in message

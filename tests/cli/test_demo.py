@@ -92,15 +92,6 @@ def test_it_says_whether_the_encoding_matters(demo, scores, answer):
     assert answer in "\n".join(run(scores=scores))
 
 
-def test_the_commands_it_names_are_there(demo, monkeypatch, tmp_path):
-    run, _ = demo
-    not_on_the_path(monkeypatch, tmp_path)
-    assert run()[-2:] == [
-        "runs     .venv/bin/tsformer ui",
-        "yours    .venv/bin/tsformer compare --data my.csv --label y --set stem=linear",
-    ]
-
-
 def test_a_command_is_named_as_it_can_be_typed(monkeypatch, tmp_path):
     asked = "tsformer compare --name tsformer"
     assert invocation.as_typed(asked) == asked  # as in an environment that is activated

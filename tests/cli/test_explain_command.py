@@ -9,26 +9,9 @@ import pandas as pd
 import pytest
 
 from tsformer import RandomConvolutionClassifier
-from tsformer.cli import main
 
 for library in ("typer", "rich", "matplotlib", "captum"):
     pytest.importorskip(library, reason='needs the extra "all"')
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command in this process, and return what it prints and its errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run_here(*args: object, exits: int = 0) -> tuple[str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main([str(arg) for arg in args])
-        said = capsys.readouterr()
-        assert (stopped.value.code or 0) == exits, said.err
-        return said.out, said.err
-
-    return run_here
 
 
 SMALL = ["--no-track", "--max-epochs", "2", "--set", "d_model=8", "--set", "n_layers=1"]
@@ -49,13 +32,13 @@ def test_a_series_of_a_table_is_explained(run):
     long_table().to_csv("long.csv", index=False)
     run("fit", "long.csv", "--case", "id", "--time", "t", "--label", "y", *SMALL)
     long_table().drop(columns="y").to_csv("new.csv", index=False)
-    told, _ = run("explain", "model", "new.csv", "--case", "patient-3", "--target", "w")
+    told, _ = run("explain", "model", "new.csv", "--series", "patient-3", "--target", "w")
     assert "new.csv, series patient-3: predicted " in told
     assert "integrated gradients for w" in told
     assert told.endswith("drawn to why.png\n")
     assert "1. channel " in told
     assert Path("why.png").stat().st_size > 10_000
-    by_number, _ = run("explain", "model", "long.csv", "--case", 3, "--target", "w", "--out", "x")
+    by_number, _ = run("explain", "model", "long.csv", "--series", 3, "--target", "w", "--out", "x")
     assert "series 3: predicted" in by_number
     assert by_number.splitlines()[1] == told.splitlines()[1]
     assert Path("x.png").exists()
@@ -65,8 +48,8 @@ def test_a_series_of_a_table_is_explained(run):
     )  # fmt: skip
     assert "series 0: predicted" in occluded
     for arguments, message in [
-        (["--case", "patient-33"], "did you mean 'patient-3'?"),
-        (["--case", "8"], "long.csv has 8 series, from 0 to 7"),
+        (["--series", "patient-33"], "did you mean 'patient-3'?"),
+        (["--series", "8"], "long.csv has 8 series, from 0 to 7"),
         (["--target", "q"], "unknown class 'q'"),
         (["--baseline", "men"], "--baseline takes mean, zero, a number; got 'men'"),
         (["--method", "occlusio"], "did you mean 'occlusion'?"),

@@ -59,19 +59,6 @@ def test_an_encoder_of_a_folder_and_a_classifier_that_starts_from_it(run):
     np.testing.assert_allclose(classifier.transform(X), encoder.transform(X), rtol=1e-5)
 
 
-def test_labels_of_a_table_are_no_values(run):
-    run("pretrain", "labelled.csv", "--label", "y", "--out", "own", *SMALL, *QUIET)
-    assert load("own").n_channels_ == 1
-    assert load("own").objective == "masked"
-
-
-def test_the_command_that_is_suggested_runs(run):
-    said = run("pretrain", "labelled.csv", "--label", "y", "--encoding", "tape", *SMALL, *QUIET)
-    _, _, following = said.strip().partition("next: tsformer ")
-    run(*following.split(), "--max-epochs", "1", *QUIET)
-    assert load("model").encoding == "tape"
-
-
 def test_the_command_that_is_suggested_names_the_columns(run):
     table = pd.read_csv("labelled.csv").drop(columns="y")
     table.to_csv("wide.csv", index=False)
@@ -91,13 +78,11 @@ def test_the_command_that_is_suggested_names_the_columns(run):
 @pytest.mark.parametrize(
     "settings",
     [
-        ["stem_params.kernel_size=5", "stem_params.strides=(1,2)", "views=values"],
         [
             "encoding_params={'tape': {'base': 50}, 'erpe': {'causal': True}}",
             "view_params.scale=.5",
             "scaling=series",
         ],
-        ["stem=patch", "stem_params.stride=3", "d_ff=12", "norm_first=False"],
     ],
 )
 def test_with_the_command_that_is_suggested_all_is_taken_over(settings, run):

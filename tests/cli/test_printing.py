@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,3 +47,9 @@ def test_a_file_has_long_names_whole(
     monkeypatch.setenv("COLUMNS", "60")
     table(["a", "b", "c", "d"], [names])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 60, "as the variable says"
+
+
+def test_json_has_numbers_and_truth_values(capsys: pytest.CaptureFixture[str]) -> None:
+    table(["name", " peak MB", "", "random"], [["1nn-dtw", "1,234", "a b", "no"]], as_json=True)
+    expected = [{"name": "1nn-dtw", "peak_MB": 1234, "note": "a b", "random": False}]
+    assert json.loads(capsys.readouterr().out) == expected

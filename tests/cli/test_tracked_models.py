@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tsformer import RandomConvolutionClassifier, load, load_dataset
+from tsformer import load, load_dataset
 from tsformer.cli import main
 
 for library in ("typer", "rich", "sktime"):
@@ -173,20 +173,7 @@ def test_explanations_without_a_run_are_refused(
     folder: Path, tsformer: Callable[..., tuple[str, str]]
 ) -> None:
     _, err = tsformer(*EVALUATE, "--explanations", "2", "--no-track", exits=2)
-    assert "draws pictures in the run, and there is none: remove --no-track" in err
-
-
-def test_random_convolutions_are_evaluated_with_explanations(
-    folder: Path, tsformer: Callable[..., tuple[str, str]]
-) -> None:
-    X, y = load_dataset("ItalyPowerDemand", "train")
-    RandomConvolutionClassifier(168, n_groups=2, random_state=0).fit(X, y).save("other")
-    out, err = tsformer("evaluate", "other", "ItalyPowerDemand", "--explanations", "1")
-    assert err == ""
-    assert "RandomConvolutionClassifier on the" in out
-    (run,) = (each for each in runs(folder) if f"runs/{each.info.run_id}" in out)
-    for label in ("1", "2"):
-        assert client(folder).list_artifacts(run.info.run_id, f"explanations/{label}")
+    assert "--explanations needs a tracked run: remove --no-track" in err
 
 
 def test_an_encoder_is_tracked_too(
@@ -220,7 +207,7 @@ def test_without_mlflow_nothing_is_tracked(
         assert err == ""
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     _, err = tsformer(*EVALUATE, "--explanations", "2", exits=2)
-    assert "there is none: MLflow is not installed" in err
+    assert "needs a tracked run: MLflow is not installed" in err
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from marks import exhaustive_except
 from picture_checks import SIZES, assert_readable, images, panels, titles
 
 from tsformer import TSTransformerClassifier
@@ -28,14 +27,6 @@ def test_one_position_can_be_drawn(name: str) -> None:
     for ax in panels(plot_encoding(name, 1, **SIZES)):
         lines = [line for line in ax.lines if line.get_label().endswith(("head", "head 0"))]
         assert ax.images or lines[0].get_marker() == "o"
-
-
-@pytest.mark.parametrize("name", exhaustive_except([*names(), "tape+erpe"]))
-def test_every_encoding_can_be_drawn(name: str) -> None:
-    figure = plot_encoding(name, 12, **SIZES)
-    assert_readable(figure)
-    assert figure.get_suptitle() == f"Positional encoding {name}"
-    assert [title.partition(":")[0] for title in titles(figure)] == name.split("+")
 
 
 def test_an_added_encoding_shows_its_table_and_its_cosines() -> None:

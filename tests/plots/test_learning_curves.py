@@ -102,15 +102,6 @@ def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
     np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7, 0.9])
 
 
-def test_numbers_of_series_need_no_other_column() -> None:
-    rows = results(["C"], ["none"], ["10", "40"]).drop(columns="n_train")
-    (container,) = panels(plot_learning_curves(rows))[0].containers
-    np.testing.assert_array_equal(container[0].get_xdata(), [10, 40])
-    rows["train_size"] = rows["train_size"] + "%"
-    with pytest.raises(ValueError, match="lack the column n_train"):
-        plot_learning_curves(rows)
-
-
 def test_what_cannot_be_drawn_is_refused() -> None:
     rows = results(["ArrowHead", "C"], ["none"], ["10", "100%"])
     assert not can_average(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import re
 import runpy
@@ -11,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from marks import exhaustive_except
 from picture_checks import assert_legible, images, panels
 
 import tsformer.plots
 import tsformer.studies
-from tsformer.encodings import names, resolve
-from tsformer.plots import plot_confusion, plot_encoding, plot_encoding_change, plot_history
+from tsformer.encodings import names
+from tsformer.plots import plot_confusion, plot_encoding, plot_history
 from tsformer.plots.figures import shortened, text_width, wrapped
 
 figures = pytest.importorskip("matplotlib.figure")
@@ -44,16 +42,6 @@ HISTORY = [
 )
 def test_every_encoding_is_legible(name: str) -> None:
     assert_legible(plot_encoding(name, 96, **SIZES))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wavelet", "tape+erpe", "tupe", "none"])
-def test_what_training_changed_is_legible(name: str) -> None:
-    before = resolve(name, max_len=24, **SIZES)
-    after = copy.deepcopy(before)
-    for weight in after.parameters():
-        weight.data += torch.linspace(-1, 1, weight.numel()).view_as(weight)
-    assert_legible(plot_encoding_change(before, after, 24, **SIZES))
 
 
 def test_a_long_name_is_not_cut_off() -> None:
@@ -114,11 +102,6 @@ def test_scores_end_at_one_and_the_best_epoch_is_marked() -> None:
 def test_confusions_are_legible(classes: list[str]) -> None:
     labels = np.repeat(classes, 2)
     assert_legible(plot_confusion(labels, labels[::-1], classes))
-
-
-def test_large_counts_stay_in_their_cells() -> None:
-    labels = np.arange(20).repeat(6_000)
-    assert_legible(plot_confusion(labels, labels, np.arange(20)))
 
 
 def test_pictures_go_where_they_are_told() -> None:

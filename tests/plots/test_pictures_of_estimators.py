@@ -97,6 +97,7 @@ def test_times_are_those_of_the_series():
         plot_reliability(clf, X, Y, times=times),
         plot_relevance(clf, X[0], times=times[0]),
         plot_attention(clf, X[0], series_times=times[0]),
+        plot_class_relevance(clf, X, times=times),
     ):
         assert drawn(figure)
 
@@ -174,6 +175,8 @@ def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
 def test_what_is_missing_is_named(clf):
     with pytest.raises(NotFittedError):
         plot_history(TSTransformerClassifier())
+    with pytest.raises(TypeError, match="got the class TSTransformerClassifier: construct it"):
+        plot_history(TSTransformerClassifier)
     for plot in (plot_confusion, plot_reliability):
         with pytest.raises(TypeError, match=r"y is missing: pass \(classifier, X, y\)"):
             plot(clf, X)

@@ -166,7 +166,17 @@ def test_the_command_says_how_to_serve_it(
     classifier.save(tmp_path / "model")
     where = ("--tracking-uri", store.uri, "--experiment", "tests of tracking")
     with pytest.raises(SystemExit) as ended:
-        main(["register", str(tmp_path / "model"), "--name", "by command", "--proba", *where])
+        main(
+            [
+                "register",
+                str(tmp_path / "model"),
+                "--name",
+                "by command",
+                "--output",
+                "predict_proba",
+                *where,
+            ]
+        )
     assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert f"MLFLOW_TRACKING_URI={store.uri} mlflow models serve" in printed

@@ -169,6 +169,17 @@ def test_progress_in_lines(capsys, monkeypatch, rich):
     pickle.dumps(bar)
 
 
+def test_a_closed_pipe_ends_the_lines_and_not_the_fit(monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+        flush = isatty = lambda self: False
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    assert len(run(ProgressBar())) == 2
+
+
 class Slow(Callback):
     """Let each epoch take a while, and see what has been shown by then."""
 

@@ -1,4 +1,4 @@
-"""The classifiers that have a name: where each comes from, what it needs, and what it reads."""
+"""Named classifiers: class, requirements and readable series."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class Baseline:
     path : str
         Dotted path of its class.
     parameters : mapping
-        What differs from the defaults of the class.
+        Overrides of the class's defaults.
     needs : tuple of str
         Modules without which it cannot be used.
     install : str
         The command that installs them.
     unequal, gaps : bool
-        Whether it reads series of unequal lengths and series with missing values. What it cannot
-        read is padded or interpolated.
+        Whether it reads unequal lengths and missing values. Other series are padded or
+        interpolated first.
     shortest : int
         The fewest steps it reads; shorter series are padded.
     random : bool
-        Whether its fits depend on `random_state`. One that does not is fitted once for all seeds.
+        Whether fits depend on `random_state`. A deterministic method is fitted once for all seeds.
     chance : tuple of str
-        Parameters with which they may all the same.
+        Parameters that make a deterministic method depend on `random_state`.
     compiled : bool
-        Whether its first fit in a process compiles, which its seconds leave out.
+        Whether the first fit in a process compiles; measured seconds exclude it.
     quick : mapping
-        Parameters for a fit whose only purpose is that.
+        Parameters of the small fit that compiles.
     """
 
     path: str
@@ -78,7 +78,7 @@ def _aeon(name: str, **options: Any) -> Baseline:
 
 _DEEP = "deep_learning"
 
-#: Name -> classifier, ours first, then by what they do with a series.
+#: Name -> classifier, ours first, then by kind.
 BASELINES: Mapping[str, Baseline] = {
     "tsformer": _ours("TSTransformerClassifier"),
     "random-convolutions": _ours("RandomConvolutionClassifier"),

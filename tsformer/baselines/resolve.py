@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
-import pkgutil
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import tsformer
-from tsformer._names import nearest, unknown
+from tsformer._names import unknown
 from tsformer.baselines.catalogue import BASELINES, Baseline
 
 __all__ = [
@@ -32,19 +31,18 @@ __all__ = [
     "takes_a_seed",
 ]
 
-# Set by the comparison.
+# The comparison sets it.
 _SEED = "random_state"
-# What else has fit and predict, and its bases.
-_CLASSIFIER = "sklearn.base.ClassifierMixin"
+#: Part of a base class's name -> kind of estimator, if no base is a classifier.
 _OTHER_KINDS = {
-    "a regressor": {"sklearn.base.RegressorMixin", "sktime.regression.base.BaseRegressor"},
-    "a clusterer": {"sklearn.base.ClusterMixin", "sktime.clustering.base.BaseClusterer"},
-    "an outlier detector": {"sklearn.base.OutlierMixin"},
+    "Regressor": "a regressor",
+    "Cluster": "a clusterer",
+    "OutlierMixin": "an outlier detector",
 }
 
 
 def find(estimator: str) -> Baseline:
-    """Return the classifier of a name, or one that only has the dotted path of a class.
+    """Return the classifier of a name or of the dotted path of a class.
 
     Parameters
     ----------
@@ -69,13 +67,13 @@ def find(estimator: str) -> Baseline:
         message = unknown("classifier", estimator, BASELINES)
         raise ValueError(f"{message}; or name a class by its dotted path, as in sklearn.svm.SVC")
     for known in BASELINES.values():
-        if known.path == estimator:  # what it reads is known, its parameters are the caller's
+        if known.path == estimator:
             return replace(known, parameters={})
     return Baseline(estimator)
 
 
 def is_foreign(estimator: str) -> bool:
-    """Return whether a name is the path of a class that neither we nor the short list vouch for."""
+    """Return whether a name is a path outside this package and its list of names."""
     return estimator not in BASELINES and not estimator.startswith("tsformer.")
 
 
@@ -85,11 +83,11 @@ def load_class(estimator: str) -> type[Any]:
     Raises
     ------
     ImportError
-        If something it needs is not installed; the message has the command that installs it. If its
-        module raises or exits when it is imported, as a script does that runs whatever it is for.
+        If a library is not installed, with the command that installs it, or if the module raises
+        or exits on import.
     ValueError
-        If there is no such name, module or class, with the nearest match. If the class is of an
-        interactive session, whose code cannot be told from what it is after the next edit.
+        If there is no such name, module or class. If the class was defined in an interactive
+        session: a fit is identified by the code of its class, which is unreadable there.
     TypeError
         If it is not a class with `fit` and `predict`, or is a regressor or a clusterer.
     """
@@ -103,26 +101,20 @@ def load_class(estimator: str) -> type[Any]:
     home, _, name = baseline.path.rpartition(".")
     if home == "__main__" and not _files_of(home):
         raise ValueError(
-            f"{estimator} is defined in an interactive session: a fit is found by the code of its "
-            "class, which cannot be read there; save the class in a file of this folder, as in "
-            f"mine.py, and name it mine.{name}"
+            f"{estimator} is defined in an interactive session, whose code cannot be read again; "
+            f"save the class in a file of this folder, as in mine.py, and name it mine.{name}"
         )
     module = _import(home, estimator)
     found = getattr(module, name, None)
     if found is None:
         classes = [each for each in dir(module) if _is_classifier(getattr(module, each, None))]
         if not classes:
-            raise ValueError(
-                f"{estimator}: {home} has no class {name!r}, nor any other with fit and predict"
-            )
+            raise ValueError(f"{estimator}: {home} has no classifier {name!r}, nor any other")
         raise ValueError(unknown(f"class of {home}", name, classes))
     if not _fits_and_predicts(found):
         raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
-    kind = _other_kind(found)
-    if kind:
-        raise TypeError(
-            f"{estimator} is {kind}; name a classifier, which is fitted to labels and predicts them"
-        )
+    if kind := _other_kind(found):
+        raise TypeError(f"{estimator} is {kind}; name a classifier")
     checked: type[Any] = found
     return checked
 
@@ -131,28 +123,23 @@ def parameter_names(cls: type[Any]) -> list[str] | None:
     """Return the names of a class's parameters; None if it takes any."""
     parameters = inspect.signature(cls).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        # Ours name all they take. Those of others, as of XGBoost and LightGBM, name some of it.
-        return list(cls._get_param_names()) if _is_ours(cls) else None
+        # Only ours list every name; XGBoost and LightGBM accept more.
+        ours = cls.__module__.partition(".")[0] == "tsformer"
+        return list(cls._get_param_names()) if ours else None
     return [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
 
 
 def takes_a_seed(cls: type[Any]) -> bool:
-    """Return whether a class has `random_state`, or passes it on to a base that has it."""
+    """Return whether the constructor of a class or of a base names `random_state`."""
     names = parameter_names(cls)
     if names is not None:
         return _SEED in names
-    for base in cls.__mro__[:-1]:
-        if "__init__" in vars(base):
-            parameters = inspect.signature(vars(base)["__init__"]).parameters
-            if _SEED in parameters:
-                return True
-            if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-                return False
-    return False
+    bases = (vars(base).get("__init__") for base in cls.__mro__[:-1])
+    return any(_SEED in inspect.signature(each).parameters for each in bases if each)
 
 
 def check_json(method: str, parameters: Mapping[str, Any]) -> None:
-    """Raise for parameters that the fits of a study cannot have."""
+    """Raise for parameters that cannot be stored with a study."""
     for name, value in parameters.items():
         if name == _SEED:
             raise ValueError(
@@ -179,10 +166,7 @@ def check_names(estimator: str, cls: type[Any], parameters: Mapping[str, Any]) -
 
 @cache
 def library_version(path: str) -> str:
-    """Return name and version of the library that a class comes from.
-
-    A module that belongs to no installed package has a hash of its file in place of a version, and
-    one in such a package a hash of all of the package's files.
+    """Return name and version of a class's library, or a hash of its code without a version.
 
     Examples
     --------
@@ -200,18 +184,20 @@ def library_version(path: str) -> str:
     files = _files_of(top)
     if not files:
         return f"{top} of unknown version"
-    found = hashlib.sha256()
+    code = hashlib.sha256()
     for name, file in files:
-        found.update(f"{name}\n".encode() if len(files) > 1 else b"")
-        found.update(file.read_bytes())
-    return f"{top} {found.hexdigest()[:8]}"
+        code.update(f"{name}\n".encode() + file.read_bytes())
+    return f"{top} {code.hexdigest()[:8]}"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Return the distributions of each importable name, which takes a second."""
+    return importlib.metadata.packages_distributions()
 
 
 def _files_of(top: str) -> list[tuple[str, Path]]:
-    """Return the files of a module or package, each with its name in it; none if it is not found.
-
-    Which of them a class depends on is not known before it is imported, if it is then.
-    """
+    """Return all files of a module or package with their names."""
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):  # a script has a file and no spec
@@ -228,47 +214,30 @@ def _files_of(top: str) -> list[tuple[str, Path]]:
     return [(file.name, file)] if file.is_file() else []
 
 
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Return the distributions that each importable name comes from, which takes a second."""
-    return importlib.metadata.packages_distributions()
-
-
 def _import(home: str, estimator: str) -> ModuleType:
-    """Import a module; a part of its path that is not there gets the nearest match."""
+    """Import a module and translate its errors."""
     try:
         return import_module(home)
     except ModuleNotFoundError as error:
         missing = error.name or ""
-        if not missing:  # raised by hand
-            raise ImportError(_cannot_be_imported(estimator, error)) from error
-        if missing != home and not home.startswith(f"{missing}."):
+        if missing and (missing == home or home.startswith(f"{missing}.")):
+            raise ValueError(
+                f"{estimator}: there is no module {missing!r}; it must be installed, or be a file "
+                "in this folder or on PYTHONPATH"
+            ) from error
+        if missing:
             raise ImportError(
                 f"{estimator} needs {missing}, which is not installed; install it with: "
                 f"pip install {missing.partition('.')[0]}"
             ) from error
-        parent, _, name = missing.rpartition(".")
-        if not parent:
-            near = nearest(name, sorted(_distributions()))
-            raise ValueError(
-                f"{estimator}: there is no module {name!r}"
-                + (f": did you mean {near[0]!r}? It" if near else "; it")
-                + " must be installed, or be a file in this folder or on PYTHONPATH"
-            ) from error
-        package = import_module(parent)
-        modules = [each.name for each in pkgutil.iter_modules(getattr(package, "__path__", ()))]
-        raise ValueError(f"{estimator}: {unknown(f'module of {parent}', name, modules)}") from error
+        raise ImportError(_import_error(estimator, error)) from error
     except (Exception, SystemExit) as error:
-        raise ImportError(_cannot_be_imported(estimator, error)) from error
+        raise ImportError(_import_error(estimator, error)) from error
 
 
-def _cannot_be_imported(estimator: str, error: BaseException) -> str:
-    said = " ".join(str(error).split())
-    return f"{estimator} cannot be imported: its module raised {type(error).__name__}: {said}"
-
-
-def _is_ours(cls: type[Any]) -> bool:
-    return cls.__module__.partition(".")[0] == "tsformer"
+def _import_error(estimator: str, error: BaseException) -> str:
+    reason = " ".join(str(error).split())
+    return f"{estimator} cannot be imported: its module raised {type(error).__name__}: {reason}"
 
 
 def _is_classifier(found: Any) -> bool:
@@ -280,8 +249,9 @@ def _fits_and_predicts(found: object) -> bool:
 
 
 def _other_kind(cls: type[Any]) -> str:
-    """Return what a class is by its bases if that is no classifier, else ""."""
-    bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
-    if _CLASSIFIER in bases:
+    """Return the kind of an estimator by its bases; "" for a classifier or an unknown kind."""
+    bases = [base.__name__ for base in cls.__mro__[1:]]
+    if "ClassifierMixin" in bases or "BaseClassifier" in bases:
         return ""
-    return next((kind for kind, theirs in _OTHER_KINDS.items() if bases & theirs), "")
+    kinds = (kind for part, kind in _OTHER_KINDS.items() if any(part in base for base in bases))
+    return next(kinds, "")

@@ -23,8 +23,8 @@ __all__ = ["SummaryRidgeClassifier"]
 class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
     """Classify series by mean, deviation and slope of each channel, and the length.
 
-    What a method cannot beat does not need the order of the steps beyond a trend. Missing values
-    are left out of all of them.
+    A data set on which no method beats it needs no order of the steps beyond a trend. Missing
+    values are skipped.
 
     Examples
     --------

@@ -25,7 +25,7 @@ __all__ = ["app"]
 
 
 def _help(command: Callable[..., None]) -> str:
-    """Return a docstring whose paragraphs are lines, for terminals of any width."""
+    """Unwrap the paragraphs of a docstring; the terminal wraps them."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(
         text if text.startswith(" ") else " ".join(text.split()) for text in paragraphs
@@ -65,7 +65,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool,
@@ -84,3 +83,6 @@ def options(
       tsformer fit BasicMotions --encoding lspe --out model
       tsformer evaluate model BasicMotions
     """
+
+
+app.callback(help=_help(options))(options)

@@ -35,11 +35,14 @@ def demo(
         "results/demo"
     ),
 ) -> None:
-    """Compare six encodings on two real data sets, then try the default model: run this first.
+    """Compare six encodings on real data, then the default model: run this first.
 
-    The encodings are compared behind the linear stem, one token per step, where
-    only the encoding knows the order of steps. Takes about four minutes on one
-    core and downloads nothing.
+    Behind the linear stem, one token per step, only the encoding knows the order of steps. Takes
+    about four minutes on one core and downloads nothing.
+
+    [bold]Example[/bold]
+
+      tsformer demo
     """
     from tsformer.studies import Study
 

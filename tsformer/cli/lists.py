@@ -6,21 +6,17 @@ from typing import Annotated
 
 import typer
 
-from tsformer.cli.printing import table
+from tsformer.cli.printing import Json, table
 
 __all__ = ["datasets", "encodings", "methods"]
 
 
-def encodings() -> None:
+def encodings(as_json: Json = False) -> None:
     """List the positional encodings.
 
-    The hook is where an encoding acts: embed adds to the tokens, rotate
-    rotates queries and keys, bias adds to the scores before the softmax,
-    mix adds to the output after it. Names combine into sums: tape+erpe.
-
-    Parameters are counted for 64 tokens, a width of 64, 4 heads and 2 layers.
-    Beyond the training length an encoding extends, clamps or interpolates.
-    Cost is the time per training step with 1,024 tokens on a CPU, relative to none.
+    The hook is the place of action: embed (tokens), rotate (queries and keys), bias (scores),
+    mix (output of attention). Parameters are for 64 tokens, d_model 64, 4 heads, 2 layers; cost is
+    the time of a training step of 1,024 tokens on a CPU, relative to none.
 
     [bold]Example[/bold]
 
@@ -44,16 +40,17 @@ def encodings() -> None:
                 row["reference"],
             )
         )
-    table(["name", "hook", " params", "extrapolation", "", " cost", "reference"], rows)
+    table(
+        ["name", "hook", " params", "extrapolation", "", " cost", "reference"],
+        rows,
+        as_json=as_json,
+    )
 
 
-def methods() -> None:
+def methods(as_json: Json = False) -> None:
     """List the classifiers that `tsformer compare --methods` knows by name.
 
-    Series that a method cannot read as they are, of unequal lengths or with
-    missing values, are padded and interpolated for it; results say so.
-    Any other class that follows scikit-learn's contract can be named in a file
-    for --study, or with --allow-import.
+    Series that a method cannot read (unequal lengths, gaps) are padded and interpolated for it.
 
     [bold]Example[/bold]
 
@@ -73,27 +70,25 @@ def methods() -> None:
         class_name = each.path.rpartition(".")[2]
         random = "yes" if each.random else "no"
         rows.append((name, class_name, ", ".join(reads), random, "no" if missing else "yes"))
-    table(["name", "class", "reads", "random", "installed"], rows)
+    table(["name", "class", "reads", "random", "installed"], rows, as_json=as_json)
     for need, names in lacking.items():
-        typer.echo(f"\n{', '.join(names)}: needs {need}")
+        typer.echo(f"\n{', '.join(names)}: needs {need}", err=as_json)
 
 
 def datasets(
     available: Annotated[
         bool, typer.Option("--available", help="List only those found on this machine.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
-    """List the classification data sets of the UCR and UEA archives, and your own after them.
+    """List the data sets of the UCR and UEA archives, and your own.
 
-    A data set is read from the folder $TSFORMER_DATA, from data/, from
-    those bundled with sktime, or else downloaded into data/. Your own are
-    NAME/NAME_TRAIN.ts and NAME/NAME_TEST.ts there; tsformer convert writes them.
-    So are .tsv files of the UCR archive, with a label first in each line.
+    A data set is read from $TSFORMER_DATA, data/ or sktime, or else downloaded into data/. Your own
+    are NAME/NAME_TRAIN.ts (or .tsv) and NAME/NAME_TEST.ts in such a folder.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
       tsformer datasets --available
-      TSFORMER_DATA=/my/archive tsformer datasets
     """
     from tsformer.data import list_datasets
 
@@ -115,6 +110,7 @@ def datasets(
             )
             for row in shown.itertuples(index=False)
         ),
+        as_json=as_json,
     )
 
 

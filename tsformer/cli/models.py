@@ -15,6 +15,7 @@ from tsformer._files import check_output
 from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
+from tsformer.cli.printing import Json
 from tsformer.cli.tables import column_options, described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
@@ -34,7 +35,20 @@ Set = Annotated[
         "can be repeated.",
     ),
 ]
-#: So many series of which no two have the same label are no problem of classification.
+Encoding = Annotated[
+    str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
+]
+MaxEpochs = Annotated[
+    int | None, typer.Option(help="Maximum number of epochs; by default chosen from the data size.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Checkpoint = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Save checkpoints here during training.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
+]
+#: From this number of series on, a label for each series is an error.
 _SEVERAL = 9
 Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.")]
 
@@ -49,21 +63,12 @@ def fit(
         ),
     ],
     columns: TableSchema,
-    encoding: Annotated[
-        str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
-    ] = "lspe",
+    encoding: Encoding = "lspe",
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("model"),
-    max_epochs: Annotated[
-        int | None,
-        typer.Option(help="Maximum number of epochs; by default chosen from the size of the data."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A folder for checkpoints during training.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
-    ] = False,
+    max_epochs: MaxEpochs = None,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     init_from: Annotated[
         Path | None,
         typer.Option(help="A folder to start from, written by `tsformer pretrain` or `fit`."),
@@ -74,24 +79,14 @@ def fit(
     experiment: Experiment = None,
     run_name: RunName = None,
 ) -> None:
-    """Train on the train split of a data set, or on a file of your own, and save the model.
+    """Train a classifier on a data set or a file, and save it.
 
-    A long table has one row per observation, a wide one has one series per
-    row. Its columns are kept with the model, for predict and evaluate.
-    Labels are text, as written: 007 is not 7.
+    Reads the train split of a data set. A wide table has one series per row, a long table one
+    observation per row. With MLflow installed the fit is a tracked run.
 
-    If MLflow is installed, the fit is a tracked run, to which evaluate adds test scores.
+    [bold]Example[/bold]
 
-    [bold]Examples[/bold]
-
-      tsformer fit BasicMotions --encoding lspe --out model
-      tsformer fit long.csv --case id --time t --value a,b,c --label y
-      tsformer fit wide.csv --label y
-      tsformer fit ECG200 --encoding tape+erpe --max-epochs 100 --set n_layers=1
-      tsformer fit NATOPS --set stem=patch --set encoding_params.d_hidden=32
-      tsformer fit FordA --checkpoint state --resume
-      tsformer fit FordA --init-from encoder --set n_epochs_frozen=10
-      torchrun --nproc-per-node=2 -m tsformer fit FordA --checkpoint state
+      tsformer fit long.csv --case id --time t --label y --out model
     """
     from tsformer import TSTransformerClassifier
     from tsformer.data.sources import is_file
@@ -121,42 +116,27 @@ def pretrain(
         ),
     ],
     columns: TableSchema,
-    encoding: Annotated[
-        str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
-    ] = "lspe",
-    objective: Annotated[
-        str, typer.Option(help="What is learned: masked or contrastive.")
-    ] = "masked",
+    encoding: Encoding = "lspe",
+    objective: Annotated[str, typer.Option(help="masked or contrastive.")] = "masked",
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("encoder"),
-    max_epochs: Annotated[
-        int | None,
-        typer.Option(help="Maximum number of epochs; by default chosen from the size of the data."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A folder for checkpoints during training.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
-    ] = False,
+    max_epochs: MaxEpochs = None,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
     experiment: Experiment = None,
     run_name: RunName = None,
 ) -> None:
-    """Pretrain an encoder on series without labels, for fit --init-from, and save it.
+    """Pretrain an encoder on series without labels, and save it.
 
-    Of a data set the train split is read. What is reported at last is the loss of the
-    objective; for masked it is the squared error of the hidden values, of about 1 without
-    any learning.
+    Reads the train split of a data set. The reported loss is the objective's: for masked, the
+    squared error of hidden values, about 1 without learning.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
-      tsformer pretrain FordA --out encoder
-      tsformer fit FordA --init-from encoder --set freeze=backbone
-      tsformer pretrain long.csv --case id --time t --value a,b,c
-      tsformer pretrain series/ --objective contrastive --set d_model=32
+      tsformer pretrain FordA --out encoder && tsformer fit FordA --init-from encoder
     """
     from tsformer import TSTransformerEncoder
     from tsformer.data.sources import is_folder, is_table
@@ -183,8 +163,7 @@ def pretrain(
         _report(encoder, dataset, len(X), out, following, run)
 
 
-#: Parameters but for the encoding that weights depend on, by their shapes or by what they mean. A
-#: classifier with scaling="auto" scales as what it starts from does.
+#: Parameters beside the encoding that a classifier shares with its pretrained encoder.
 _SHARED = (
     "encoding_params",
     "stem",
@@ -200,7 +179,7 @@ _SHARED = (
 
 
 def _alike(encoder: Any) -> str:
-    """Return the options with which a classifier takes over all that an encoder has learned."""
+    """Return the options of a classifier that matches an encoder."""
     from tsformer import TSTransformerClassifier
 
     usual, own = TSTransformerClassifier().get_params(), encoder.get_params()
@@ -243,10 +222,7 @@ def _trained(
     *,
     labelled: bool,
 ) -> tuple[Any, ModelRun | None]:
-    """Fit an estimator to a data set or a file and save it; return the series and the run.
-
-    The series are None in a process that does not lead.
-    """
+    """Fit and save an estimator; return the series, None in followers, and the run."""
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings.registry import find
     from tsformer.estimators.parameters import check_parameters
@@ -259,10 +235,17 @@ def _trained(
     for folder in (out, estimator.checkpoint_dir):
         if folder is not None:
             check_output(Path(folder), inputs, replaces=folder is out)
-    check_parameters(estimator)  # `fit` does so when there is a run already
+    if estimator.checkpoint_dir is not None:
+        state = Path(estimator.checkpoint_dir).resolve()
+        if out.resolve() in (state, *state.parents):
+            raise ValueError(
+                f"--checkpoint {estimator.checkpoint_dir} is in --out {out}, which the saved model "
+                "replaces; name a folder beside it"
+            )
+    check_parameters(estimator)  # before there is a run
     for part in str(estimator.encoding).split("+"):
         find(part.strip())
-    # Fails before training rather than after it, if no model can be saved there.
+    # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
             if not labelled and is_folder(dataset):
@@ -280,16 +263,16 @@ def _trained(
         X, y = source.X, source.y if labelled else None
         found = set() if y is None else set(y)
         labels = found - {None}
-        if len(labels) == 1:  # from Python it is allowed, as in scikit-learn
+        if len(labels) == 1:
             of = "labelled series" if None in found else "series"
             raise ValueError(
-                f"every {of} of {dataset} has the label {shortened(str(labels.pop()))}, so that "
-                "there is nothing to tell apart; a classifier needs two labels or more"
+                f"every {of} of {dataset} has the label {shortened(str(labels.pop()))}; "
+                "a classifier needs two labels or more"
             )
         if len(labels) == len(X) > _SEVERAL:
             raise ValueError(
-                f"each of the {len(X)} series of {dataset} has a label of its own, so that no "
-                "class has a second series; name the column of classes with --label"
+                f"each of the {len(X)} series of {dataset} has a label of its own; name the column "
+                "of classes with --label"
             )
         tracked: AbstractContextManager[ModelRun | None] = nullcontext()
         if where is not None and ranks.leads:
@@ -311,7 +294,7 @@ def _trained(
 def _report(
     estimator: Any, dataset: str, n_series: int, out: Path, following: str, run: ModelRun | None
 ) -> None:
-    """Say what was trained, and what to do next."""
+    """Print a summary of the training and the next command."""
     history = estimator.history_
     n_parameters = sum(w.numel() for model in estimator.models_ for w in model.parameters())
     typer.echo(
@@ -339,18 +322,14 @@ def predict(
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
 ) -> None:
-    """Classify the series of a file, writing one CSV row per series.
+    """Classify the series of a file; print one CSV row per series.
 
-    A table is read as the one that the model was trained on; options are
-    needed only where its columns are called differently. A row begins with
-    the name of its series, or else its number.
+    A table is read with the columns of the training table. A row begins with the name of its
+    series, or else its number.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
-      tsformer predict model new.csv
-      tsformer predict model new.ts --proba --out predictions.csv
-
-    Started by torchrun, each process reads and predicts its own part.
+      tsformer predict model new.csv --proba --out predictions.csv
     """
     import pandas as pd
 
@@ -359,7 +338,7 @@ def predict(
     from tsformer.training.plan import resolve_device
 
     if out is not None:
-        check_output(out, [model, *_paths(file)])
+        parsing.check_file(out, [model, *_paths(file)])
     with process_group(resolve_device("auto")) as ranks:
         classifier, found = _read_for(model, file, columns, labelled=False)
         cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
@@ -383,36 +362,32 @@ def evaluate(
     model: Model,
     dataset: Annotated[
         str,
-        typer.Argument(
-            help="A data set, whose test split is scored; or a table (CSV, Parquet) or .ts file."
-        ),
+        typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file."),
     ],
     columns: TableSchema,
     explanations: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Draw so many series of each class, with what speaks for the predicted one, in "
-            "the run.",
+            help="Draw explanations of this many series of each class in the run.",
         ),
     ] = 0,
+    as_json: Json = False,
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
     experiment: Experiment = None,
     run_name: RunName = None,
 ) -> None:
-    """Score a saved model on the test split of a data set, or on a file of your own.
+    """Score a model on the test split of a data set, or on a file.
 
-    A table is read as the one that the model was trained on. The scores are added to the run that
-    the model's fit was tracked in, if it is in the store in use or in a file of this machine; else
-    they get a run of their own.
+    A table is read with the columns of the training table. The scores are added to the run of the
+    model's fit, or else to a run of their own.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
       tsformer evaluate model BasicMotions
-      tsformer evaluate model test.csv
-      tsformer evaluate model BasicMotions --explanations 3
     """
+    import json
     import warnings
 
     import numpy as np
@@ -423,24 +398,28 @@ def evaluate(
     where = Where.asked(no_track, tracking_uri, experiment, run_name)
     if explanations and where is None:
         raise ValueError(
-            "--explanations draws pictures in the run, and there is none: "
+            "--explanations needs a tracked run: "
             + ("remove --no-track" if no_track else "MLflow is not installed")
             + "; `tsformer explain` writes the picture of one series to a file"
         )
     classifier, found = _read_for(model, dataset, columns, labelled=True)
     classes = [str(label) for label in classifier.classes_]
-    strange = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
-    if strange:
+    extra = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
+    if extra:
         warnings.warn(
-            f"{len(strange)} of the labels are none of the model's classes, and so never right: "
-            f"{', '.join(map(repr, strange[:5]))}; it knows {', '.join(map(repr, classes[:20]))}",
+            f"{len(extra)} labels are unknown to the model and count as errors: "
+            f"{', '.join(map(repr, extra[:5]))}; "
+            f"its classes are {', '.join(map(repr, classes[:20]))}",
             stacklevel=1,
         )
     test = "series" if is_file(dataset) else "test series"
-    what = getattr(classifier, "encoding", type(classifier).__name__)
-    typer.echo(f"{what} on the {len(found.X)} {test} of {dataset}")
+    name = getattr(classifier, "encoding", type(classifier).__name__)
+    typer.echo(f"{name} on the {len(found.X)} {test} of {dataset}", err=as_json)
     predicted = np.asarray(classifier.predict(found.X)).astype(str)
-    typer.echo(classification_report(found.y, predicted, digits=4, zero_division=0))
+    scores = classification_report(
+        found.y, predicted, digits=4, zero_division=0, output_dict=as_json
+    )
+    typer.echo(json.dumps(scores, indent=2) if as_json else scores)
     if where is not None:
         from tsformer.tracking.model_run import track_evaluation
 
@@ -456,7 +435,7 @@ def evaluate(
             explanations=explanations,
             **asdict(where),
         )
-        say_where(tracked)
+        say_where(tracked, err=as_json)
 
 
 @with_columns
@@ -464,14 +443,11 @@ def explain(
     model: Model,
     dataset: Annotated[
         str,
-        typer.Argument(
-            help="A data set, of whose test split the series is; or a table (CSV, Parquet) or .ts "
-            "file."
-        ),
+        typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file."),
     ],
     columns: TableSchema,
-    case: Annotated[
-        str, typer.Option(help="The series: its name in a table, or its number, from 0.")
+    series: Annotated[
+        str, typer.Option(metavar="NAME|N", help="The series: its name, or its number from 0.")
     ] = "0",
     method: Annotated[
         str | None,
@@ -484,7 +460,7 @@ def explain(
         str | None, typer.Option(metavar="CLASS", help="The class; by default the predicted one.")
     ] = None,
     baseline: Annotated[
-        str, typer.Option(help="What stands for an absent value: mean, zero or a number.")
+        str, typer.Option(help="Replacement of an absent value: mean, zero or a number.")
     ] = "mean",
     out: Annotated[Path, typer.Option(metavar="FILE.png", help="The file to write.")] = Path(
         "why.png"
@@ -496,14 +472,13 @@ def explain(
         ),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
-    """Draw a series coloured by what each of its values says for a class.
+    """Draw a series coloured by the relevance of each value for a class.
 
-    A table is read as the one that the model was trained on; its labels are ignored.
+    A table is read with the columns of the training table.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
-      tsformer explain model BasicMotions --case 3 --out why.png
-      tsformer explain model new.csv --case patient-7 --method occlusion --set window=10
+      tsformer explain model BasicMotions --series 3 --out why.png
     """
     import inspect
 
@@ -513,49 +488,49 @@ def explain(
     from tsformer.plots import plot_relevance
 
     out = parsing.picture(out)
-    check_output(out, [model, *_paths(dataset)])
+    parsing.check_file(out, [model, *_paths(dataset)])
     classifier, found = _read_for(model, dataset, columns, labelled=False)
     method = method or inspect.signature(classifier.explain).parameters["method"].default
-    row = _row(case, found, dataset)
-    series = classifier._read(found.X, reset=False)
-    series = series.take(np.arange(len(series)) == row)
+    row = _row(series, found, dataset)
+    panel = classifier._read(found.X, reset=False)
+    panel = panel.take(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
     if target is not None and target not in labels:
         raise ValueError(unknown("class", target, labels))
-    probabilities = classifier.predict_proba(series)[0]
+    probabilities = classifier.predict_proba(panel)[0]
     predicted = str(classifier.classes_[probabilities.argmax()])
-    asked = predicted if target is None else target
+    shown = predicted if target is None else target
     relevance = classifier.explain(
-        series,
+        panel,
         method,
-        labels[asked],
+        labels[shown],
         parsing.number("--baseline", baseline, *BASELINES),
         method_params=parsing.settings(set_),
     )[0]
-    said = "" if found.y is None else f", labelled {found.y[row]}"
+    known = "" if found.y is None else f", labelled {found.y[row]}"
     title = (
-        f"{dataset}, series {case}{said}: predicted {predicted} ({probabilities.max():.0%}); "
-        f"{method.replace('_', ' ')} for {asked}"
+        f"{dataset}, series {series}{known}: predicted {predicted} ({probabilities.max():.0%}); "
+        f"{method.replace('_', ' ')} for {shown}"
     )
-    length = int(series.lengths[0])
+    length = int(panel.lengths[0])
     figure = plot_relevance(
-        series.values[0, :length].T,
+        panel.values[0, :length].T,
         relevance,
-        times=None if series.times is None else series.times[0, :length],
-        channels=series.channels,
+        times=None if panel.times is None else panel.times[0, :length],
+        channels=panel.channels,
         title=title,
     )
     figure.savefig(out)
     typer.echo(title)
     for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance[:, :length]), 1):
-        share = relevance[channel, begin:end].sum()
-        name = channel if series.channels is None else series.channels[channel]
-        typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {share:+.3f}")
+        total = relevance[channel, begin:end].sum()
+        name = channel if panel.channels is None else panel.channels[channel]
+        typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {total:+.3f}")
     typer.echo(f"drawn to {out}")
 
 
 def _paths(source: str | None) -> list[Path]:
-    """Return where a source is: its path, or the folder of a data set."""
+    """Return the path of a source, or the folder of a data set."""
     from tsformer.data.archive import folder_of
     from tsformer.data.sources import is_file
 
@@ -565,24 +540,26 @@ def _paths(source: str | None) -> list[Path]:
     return [] if home is None else [home]
 
 
-def _row(case: str, found: Source, dataset: str) -> int:
-    """Return the row of the series of that name or number."""
+def _row(series: str, found: Source, dataset: str) -> int:
+    """Find a series by name or number."""
     names = [] if found.cases is None else [str(name) for name in found.cases]
-    if case in names:
-        return names.index(case)
-    if not case.isdecimal():
+    if series in names:
+        return names.index(series)
+    if not series.isdecimal():
         raise ValueError(
-            unknown("series", case, names) if names else f"--case takes a number; got {case!r}"
+            unknown("series", series, names)
+            if names
+            else f"--series takes a number; got {series!r}"
         )
-    if int(case) >= len(found.X):
+    if int(series) >= len(found.X):
         raise ValueError(
-            f"--case {case}: {dataset} has {len(found.X)} series, from 0 to {len(found.X) - 1}"
+            f"--series {series}: {dataset} has {len(found.X)} series, from 0 to {len(found.X) - 1}"
         )
-    return int(case)
+    return int(series)
 
 
 def _loader(dataset: str) -> str:
-    """Return where tracking says that data come from; "" for the official split of a problem."""
+    """Name a file for tracking; "" for a data set."""
     from tsformer.data.sources import is_file
 
     return f"the file {dataset}" if is_file(dataset) else ""
@@ -591,7 +568,7 @@ def _loader(dataset: str) -> str:
 def _read_for(
     model: Path, source: str, columns: TableSchema, *, labelled: bool
 ) -> tuple[Any, Source]:
-    """Load a classifier, and read series as those that it was trained on."""
+    """Load a classifier and read series with its columns."""
     import tsformer
     from tsformer.data.sources import read_source
 

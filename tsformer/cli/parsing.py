@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["as_setting", "columns", "names", "number", "picture", "seeds", "settings", "varied"]
+from tsformer._files import check_output
+
+__all__ = [
+    "as_setting",
+    "check_file",
+    "columns",
+    "names",
+    "number",
+    "picture",
+    "seeds",
+    "settings",
+    "varied",
+]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -19,6 +32,15 @@ def picture(path: Path) -> Path:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file, as in --out {path / 'why.png'}")
     return path if path.suffix else path.with_suffix(".png")
+
+
+def check_file(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise before any work if a file cannot be written to `path`."""
+    check_output(path, inputs)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path}; create it first")
 
 
 def columns(lists: list[str]) -> list[str] | None:
@@ -72,7 +94,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def as_setting(name: str, value: Any) -> str:
-    """Return the pair that `settings` reads as this value; it may need quotes in a shell."""
+    """Return the pair that `settings` reads as this value, unquoted."""
     plain = isinstance(value, str) and _value(value) == value
     return f"{name}={value if plain else repr(value)}"
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tsformer._files import check_output
 from tsformer.cli import parsing
 
 __all__ = ["plot_encoding"]
@@ -31,15 +30,10 @@ def plot_encoding(
         ),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
-    """Draw an encoding as it is before training.
+    """Draw an encoding before training.
 
-    The left panel shows its values. The others show how it relates positions:
-    the cosine between what it adds to two tokens, the score of a query and a
-    key of ones, or the value by distance.
+    [bold]Example[/bold]
 
-    [bold]Examples[/bold]
-
-      tsformer plot-encoding lspe
       tsformer plot-encoding fixed --length 256 --set base=100 --out fixed.png
     """
     from tsformer.plots import plot_encoding
@@ -51,7 +45,7 @@ def plot_encoding(
                 f"--set is for options of the encoding; set {name} with --{flag} {options[name]}"
             )
     out = parsing.picture(out or Path(f"encoding_{encoding}.png"))
-    check_output(out)
+    parsing.check_file(out)
     figure = plot_encoding(encoding, length, d_model=d_model, n_heads=heads, **options)
     figure.savefig(out)
     typer.echo(f"{encoding} drawn to {out}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
@@ -19,11 +21,24 @@ from rich.text import Text
 if TYPE_CHECKING:
     from tsformer.studies import Progress
 
-__all__ = ["markdown", "one_line", "study_bar", "table"]
+__all__ = ["Json", "markdown", "one_line", "study_bar", "table"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print `rows` under `header`; a column whose name starts with a blank is right-aligned."""
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, as_json: bool = False
+) -> None:
+    """Print rows as a table, or as a JSON list of objects.
+
+    A column whose name starts with a blank is right-aligned. A column without a name is `note`
+    in JSON.
+    """
+    if as_json:
+        keys = [name.strip().replace(" ", "_") or "note" for name in header]
+        found = [dict(zip(keys, map(_json_value, row), strict=True)) for row in rows]
+        typer.echo(json.dumps(found, indent=2))
+        return
     # No padding: the longest names of the archives and six numbers take 78 columns.
     shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for name in header:
@@ -32,6 +47,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         # As Text, since Rich would parse [B, D] in a string as markup.
         shown.add_row(*(Text(str(cell)) for cell in row))
     _console().print(shown)
+
+
+def _json_value(cell: object) -> object:
+    """Turn numbers and yes or no in a cell into JSON's types."""
+    text = str(cell)
+    if text in ("yes", "no"):
+        return text == "yes"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text.replace(",", ""))
+    return text
 
 
 def markdown(text: str) -> None:
@@ -48,16 +74,13 @@ def _console() -> Console:
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks: what starts a line is what tells lines apart."""
+    """Join the lines of a text."""
     return " ".join(text.split())
 
 
 @contextmanager
 def study_bar() -> Iterator[Callable[[Progress], None]]:
-    """Show the progress of a comparison on standard error; yields what `on_progress` takes.
-
-    Every finished fit leaves a line above the bar; without a terminal only these are printed.
-    """
+    """Show the progress of a comparison on standard error: a line per fit, and a bar."""
     console = Console(stderr=True, highlight=False)
     bar = Bar(
         TextColumn("{task.fields[fits]}"),
@@ -74,7 +97,7 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
         name = str(progress.trial or "")
         if progress.event == "fit-end":
             result = one_line(progress.error) or f"accuracy {progress.accuracy:.3f}"
-            # A line for each fit in a file, however long: Rich takes a file to have 80 columns.
+            # In a file one line per fit: Rich wraps at 80 columns there.
             console.print(Text(f"{name}  {result}"), soft_wrap=not console.is_terminal)
         left = progress.seconds_left
         bar.update(

@@ -35,15 +35,11 @@ def report(
 ) -> None:
     """Write a study's report as one HTML page, and as Markdown with figures beside it.
 
-    The page is self-contained and can be sent as it is. An unfinished study is reported as far
-    as it has come. Published accuracies of its data sets are further methods,
-    marked as published.
+    The page is self-contained. An unfinished study is reported as far as it has come.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
-      tsformer report results/compare
-      tsformer report scores.csv --baseline ROCKET --vary stem --out page
-      tsformer report results/compare --published experiments/results/published
+      tsformer report results/compare --baseline none --out page
     """
     from tsformer.studies.report.write import write_report
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tsformer._files import check_output
 from tsformer.cli import parsing
-from tsformer.cli.printing import table
+from tsformer.cli.printing import Json, table
 
 if TYPE_CHECKING:
     from tsformer.studies import Statistics
@@ -46,18 +48,15 @@ def statistics(
     out: Annotated[
         Path | None, typer.Option(help="A folder for pairs.csv and two figures.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Report which methods differ across the data sets of a table of scores.
+    """Test which methods differ across the data sets of a table of scores.
 
-    Reads the output of `tsformer compare`, or any CSV with such columns. If a study varied
-    other parameters, each variant is analysed by itself and gets a folder of its own.
-    Published accuracies of its data sets are further methods, marked as published.
+    Each variant of a study is analysed separately, in a subfolder of --out.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
-      tsformer statistics results/compare --out results/compare
-      tsformer statistics scores.csv --vary stem
-      tsformer statistics results/compare --published experiments/results/published
+      tsformer statistics results/compare --out figures
     """
     from tsformer.studies._files import check_folder
     from tsformer.studies.analysis.analyse import analyse
@@ -70,13 +69,14 @@ def statistics(
     for each in findings:
         if each.statistics is None:
             continue
-        if each.label:
-            typer.echo(f"\n{each.label}\n")
-        _show(each.statistics)
+        if not as_json:
+            typer.echo(f"\n{each.label}\n" if each.label else "", nl=False)
+            _show(each.statistics)
         if len(each.used) < len(each.rows):
             typer.echo(
                 f"fits        {len(each.used)} of {len(each.rows)}: those whose data set and seed "
-                "every method has"
+                "every method has",
+                err=as_json,
             )
         if out is None:
             continue
@@ -90,15 +90,33 @@ def statistics(
             folder / "critical_difference.png", dpi=150
         )
         plot_pairs(each.statistics).savefig(folder / "pairs.png", dpi=150)
-        typer.echo(f"figures     {folder}/critical_difference.png, {folder}/pairs.png")
+        typer.echo(f"figures     {folder}/critical_difference.png, {folder}/pairs.png", err=as_json)
     for line in about_published(study, findings):
-        typer.echo(f"published   {line}")
+        typer.echo(f"published   {line}", err=as_json)
+    if as_json:
+        shown = [_as_json(each.label, each.statistics) for each in findings if each.statistics]
+        typer.echo(json.dumps(shown, indent=2))
     obstacles = [f"{each.label}: {each.obstacle}".removeprefix(": ") for each in findings]
     missing = [
         said for said, each in zip(obstacles, findings, strict=True) if each.statistics is None
     ]
     if missing:
         raise ValueError("; ".join(missing))
+
+
+def _as_json(label: str, found: Statistics) -> dict[str, Any]:
+    """Return statistics as lists and numbers; NaN becomes None."""
+    means = found.scores.mean().to_dict()
+    return {
+        "variant": label,
+        "datasets": list(found.scores.index),
+        "friedman_p": None if math.isnan(found.friedman_p) else found.friedman_p,
+        "methods": [
+            {"method": name, "mean_rank": rank, "mean_score": means[name]}
+            for name, rank in found.ranks.items()
+        ],
+        "pairs": found.pairs.to_dict("records"),
+    }
 
 
 def _show(found: Statistics) -> None:

@@ -14,9 +14,10 @@ import typer
 from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
-from tsformer.cli.models import Set
+from tsformer.cli.models import MaxEpochs, Set
 from tsformer.cli.printing import markdown, one_line, study_bar
 from tsformer.cli.tables import described, with_columns
+from tsformer.cli.tracking import TrackingUri
 
 if TYPE_CHECKING:
     from tsformer.data.table import TableSchema
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "finish", "run"]
 
-# Flags that define a study; the others say where and how it runs.
-# The name is no part of the design.
+# Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
     "datasets",
     "data",
@@ -47,8 +47,8 @@ _OF_A_STUDY = (
 _ENCODINGS = "none,fixed,learnable,lspe"
 #: Folds of cross-validation where it is the default.
 _FOLDS = 5
-#: What becomes of the split of one's own data with resamples.
-_REDRAWN = "; that is resample 0, and further ones draw parts of these sizes from all series"
+#: Appended to the description of the split of --data if there are resamples.
+_REDRAWN = "; resample 0 is this split, later resamples are drawn from all series"
 
 
 @with_columns
@@ -70,15 +70,13 @@ def compare(
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(
-            help="Cross-validation of --data with so many folds; 5 with --methods or --group."
-        ),
+        typer.Option(help="Number of folds of --data; 5 with --methods or --group."),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Column with what series have in common, such as a patient: never in both parts.",
+            help="Column of groups, such as patients, that no split separates.",
         ),
     ] = None,
     encodings: Annotated[
@@ -97,10 +95,7 @@ def compare(
     seeds: Annotated[
         str, typer.Option(metavar="N|A,B", help="Number of seeds, or the seeds.")
     ] = "3",
-    max_epochs: Annotated[
-        int | None,
-        typer.Option(help="Maximum number of epochs; by default chosen from the size of the data."),
-    ] = None,
+    max_epochs: MaxEpochs = None,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -114,14 +109,14 @@ def compare(
         str,
         typer.Option(
             metavar="N,P%",
-            help="Train on so many series of each train split, or on so much of it.",
+            help="Train on this many series, or this share, of each train split.",
         ),
     ] = "",
     study: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
     name: Annotated[
-        str, typer.Option(help="What MLflow calls the study; by default the name of its file.")
+        str, typer.Option(help="Name of the study in MLflow; by default the name of its file.")
     ] = "",
     out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
         "results/compare"
@@ -135,35 +130,19 @@ def compare(
         float | None,
         typer.Option(metavar="SECONDS", help="Fail a fit that takes longer; no limit by default."),
     ] = None,
-    tracking_uri: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="An MLflow server, or sqlite:///FILE.")
-    ] = None,
+    tracking_uri: TrackingUri = None,
     experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "tsformer",
     set_: Set = [],  # noqa: B006
 ) -> None:
-    """Train every encoding or method on every data set with every seed; compare test scores.
+    """Compare encodings or methods across data sets and seeds.
 
-    Every fit is a tracked run in mlflow.db in this folder, or on the given server.
-    An interrupted comparison resumes when the same command is run again.
+    Every fit is a tracked run. An interrupted comparison resumes when the command runs again.
+    Of --data, 30 % of each class are the test split, or each of --folds in turn; --group keeps
+    series of one person or machine in one fold. With --train-sizes, one seed's subsets are nested.
 
-    Series of your own are written to data/ as a data set, without times.
-    Without --test, 30 % of each class are drawn to test on, always the same; with
-    --folds, --group or --methods, each fold is tested on after training on the
-    others. If several series come from one person or machine, name the column
-    that says so with --group.
-    With --train-sizes, a learning curve: under one seed all methods train on the
-    same stratified subsets, of which each is part of the larger ones.
+    [bold]Example[/bold]
 
-    [bold]Examples[/bold]
-
-      tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe
-      tsformer compare --datasets NATOPS --seeds 0,1 --set stem=linear --jobs 2
-      tsformer compare --datasets NATOPS --vary stem=conv,linear --resamples 5
-      tsformer compare --datasets NATOPS --train-sizes 10%,20%,50%,100%
-      tsformer compare --data long.csv --case id --time t --label y --encodings none,tape+erpe
-      tsformer compare --datasets NATOPS --methods tsformer,minirocket,1nn-dtw
-      tsformer compare --data wide.csv --label y --group patient --methods tsformer,minirocket
-      tsformer compare --study study.toml --scheduler tcp://127.0.0.1:8786
+      tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe --jobs 2
     """
     from tsformer.studies import Study
     from tsformer.studies.report.summary import to_markdown
@@ -200,9 +179,8 @@ def compare(
                 )
             if group is not None and resamples > 1:
                 raise ValueError(
-                    "--resamples would draw training and test series anew from both files, and "
-                    f"series of one {group!r} into both: leave out --resamples, or leave out "
-                    "--test and be cross-validated by groups"
+                    f"--resamples would mix series of one {group!r} into both splits: leave out "
+                    "--resamples, or leave out --test for cross-validation by groups"
                 )
         if folds and datasets:
             raise ValueError(
@@ -258,13 +236,12 @@ def compare(
 def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparison:
     """Run a study with a progress bar on standard error.
 
-    The options are those of `tsformer.studies.compare`. A comparison that is refused, before any
-    fit, deletes the data `own` that were written for it.
+    Options are passed to `tsformer.studies.compare`. If it raises before any fit, the data `own`
+    are deleted.
     """
     from tsformer.studies import compare
 
-    # MLflow logs every table that it creates in a new store, and has a bar for every file that it
-    # reads back, in the middle of ours.
+    # MLflow's log of new tables and its own bars would interrupt ours.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     started = False
@@ -309,7 +286,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 
 def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
-    """Return the methods of a study by name, those of dotted paths by that of their class."""
+    """Return methods by name, dotted paths by class name."""
     from tsformer.baselines.resolve import find, is_foreign
 
     found: dict[str, dict[str, Any]] = {}
@@ -333,7 +310,7 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
 
 
 def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> OwnProblem:
-    """Make a problem of series in files."""
+    """Read the series of --data and --test as a problem."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
 
@@ -367,7 +344,7 @@ def _refuse_beside_a_study(context: typer.Context) -> None:
 
 
 def _words(fit: dict[Any, Any]) -> str:
-    """Name a fit; the official split is not mentioned."""
+    """Name a fit, without the official split."""
     bare = ("dataset", "encoding", "method", "seed")
     shown = {name: value for name, value in fit.items() if name != "resample" or value}
     return "  ".join(str(v) if k in bare else f"{k}={v}" for k, v in shown.items())

@@ -33,10 +33,7 @@ _HELP = {
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about columns, in the place of its parameter `columns`.
-
-    An option that the command has itself, under the same name, is the command's.
-    """
+    """Replace a command's parameter `columns` by one option per column."""
     own = inspect.signature(command).parameters
     names = [name for name in _HELP if name not in own]
 
@@ -83,7 +80,7 @@ def _schema(said: dict[str, Any]) -> TableSchema:
 
 
 def column_options(schema: TableSchema) -> str:
-    """Return the options that say of a table what `schema` says; "" for nothing."""
+    """Return the options of a schema; "" for none."""
     return "".join(f" {word}" for word in schema.options())
 
 
@@ -104,6 +101,9 @@ def described(source: str, found: Source) -> str:
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         words.append(f"channel{'s' * (len(names) > 1)} {shown}")
     if found.y is not None:
+        if found.y.dtype.kind == "f":
+            words.append(f"targets from {found.y.min():g} to {found.y.max():g}")
+            return f"{source}: {', '.join(words)}"
         known = [label for label in found.y if label is not None]
         if len(known) < len(found.y):
             words.append(f"{len(known)} of them labelled")
@@ -117,9 +117,8 @@ def convert(
         list[str],
         typer.Argument(
             metavar="FILE... [TARGET]",
-            help="Tables (CSV, Parquet), .ts files, folders of Parquet with lists, or names of "
-            "data sets; without --out the last is the file to write: .ts, or .csv or .parquet for "
-            "a long table.",
+            help="Tables (CSV, Parquet), .ts files, folders of Parquet with lists, or data sets. "
+            "Without --out the last is the file to write: .ts, .csv or .parquet.",
         ),
     ],
     columns: TableSchema,
@@ -131,24 +130,14 @@ def convert(
         str, typer.Option(help="Which part of a data set to convert: train or test.")
     ] = "train",
 ) -> None:
-    """Convert series between tables and .ts files, or to a folder.
+    """Convert series between tables and .ts files, or write them to a folder.
 
-    A data set of your own is data/NAME/NAME_TRAIN.ts and
-    data/NAME/NAME_TEST.ts: every command knows it by NAME. A .ts file has
-    neither blanks nor colons in its labels.
+    data/NAME/NAME_TRAIN.ts and data/NAME/NAME_TEST.ts are a data set that every command knows by
+    NAME. A folder (--out) is for series larger than memory; it has float32 and no times.
 
-    A folder holds series that need not fit into memory, and their labels; fit
-    and pretrain read it where it is. series.npy has float32 without times,
-    padded with NaN to the longest series, and labels.npy has text. Each table
-    is read twice, one at a time.
-
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
       tsformer convert long.csv data/My/My_TRAIN.ts --case id --time t --label y
-      tsformer convert wide.csv data/My/My_TEST.ts --label y
-      tsformer convert BasicMotions motions.csv --split test
-      tsformer convert part1.parquet part2.parquet --label y --out series/
-      tsformer convert lists/ --value x --label y --out series/
     """
     from tsformer.data.sources import convert_to_folder, read_source, write_series
 

@@ -9,35 +9,22 @@ import typer
 
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Model
+from tsformer.cli.tracking import TrackingUri
 
 __all__ = ["register", "ui"]
 
-Experiment = Annotated[
-    str | None, typer.Option(help="Name of the experiment; by default that of the newest run.")
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        "--tracking-uri",
-        metavar="ADDRESS",
-        help="sqlite:///FILE or the address of a server; by default $MLFLOW_TRACKING_URI, or "
-        "mlflow.db in this folder.",
-    ),
-]
-
 
 def ui(
-    experiment: Experiment = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Name of the experiment; by default the newest run's.")
+    ] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 5000,
-    tracking_uri: Store = None,
+    tracking_uri: TrackingUri = None,
 ) -> None:
-    """Open tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.
+    """Show tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.
 
-    Prints the address of the view that shows encodings side by side, once it answers.
+    [bold]Example[/bold]
 
-    [bold]Examples[/bold]
-
-      tsformer ui
       tsformer ui --experiment mine --port 5001
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -63,24 +50,18 @@ def register(
     output: Annotated[
         str,
         typer.Option(
-            metavar="table|predict|predict_proba",
-            help="What it answers with: a table of labels and the probability of each class, or "
-            "labels or probabilities alone.",
+            metavar="KIND",
+            help="Answer of the served model: table (labels and probabilities), predict or "
+            "predict_proba.",
         ),
     ] = "table",
-    proba: Annotated[
-        bool, typer.Option("--proba", help="The same as --output predict_proba.")
-    ] = False,
-    experiment: Annotated[
-        str, typer.Option(help="The experiment of the run that holds the model.")
-    ] = ("tsformer"),
-    tracking_uri: Store = None,
+    experiment: Annotated[str, typer.Option(help="Experiment of the model's run.")] = "tsformer",
+    tracking_uri: TrackingUri = None,
 ) -> None:
-    """Add a saved model to the MLflow registry, from which it can be served.
+    """Add a saved model to the MLflow registry, to serve it from there.
 
-    [bold]Examples[/bold]
+    [bold]Example[/bold]
 
-      tsformer register model --name motions
       tsformer register model --name motions --output predict
     """
     import tsformer
@@ -92,7 +73,7 @@ def register(
     from tsformer.tracking.register import register
 
     store = prepare_store(tracking_uri, experiment)
-    address = register(estimator, name, store, output="predict_proba" if proba else output)
+    address = register(estimator, name, store, output=output)
     typer.echo(f"{model} is {address}")
     typer.echo(
         "serve it: MLFLOW_DISABLE_TELEMETRY=true "

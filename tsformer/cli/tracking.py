@@ -1,4 +1,4 @@
-"""The options that say where a command is tracked, and what it prints of its run."""
+"""Options of tracking, and the address of a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RunName = Annotated[str | None, typer.Option(help="Name of the run.", rich_help_
 
 @dataclass(frozen=True)
 class Where:
-    """What the options say; its fields are arguments of `tsformer.tracking.model_run`."""
+    """Options of tracking, named as the arguments of `tsformer.tracking.model_run`."""
 
     tracking_uri: str | None
     experiment: str | None
@@ -49,7 +49,7 @@ class Where:
     def asked(
         cls, no_track: bool, tracking_uri: str | None, experiment: str | None, run_name: str | None
     ) -> Where | None:
-        """Return what is asked for; None for no tracking, or where MLflow is not installed."""
+        """Check the options; return None without tracking or MLflow."""
         where = cls(tracking_uri, experiment, run_name)
         anything = where != cls(None, None, None)
         if no_track:
@@ -63,15 +63,15 @@ class Where:
         if tracking_uri is not None:
             from tsformer.tracking import resolve_uri
 
-            resolve_uri(tracking_uri)  # raises for what is no address
+            resolve_uri(tracking_uri)  # raises unless it is an address
         return where
 
 
-def say_where(run: ModelRun | None) -> None:
+def say_where(run: ModelRun | None, *, err: bool = False) -> None:
     """Print the address of a run, and the command that shows it."""
     if run is not None and run.store is not None and run.address is not None:
         command = f"see it  {as_typed(run.store.ui_command())}"
         if run.store.uri.startswith("sqlite:"):  # no server answers yet
-            typer.echo(f"{command}\nthen at {run.address}")
+            typer.echo(f"{command}\nthen at {run.address}", err=err)
         else:
-            typer.echo(f"run     {run.address}\n{command}")
+            typer.echo(f"run     {run.address}\n{command}", err=err)

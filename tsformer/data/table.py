@@ -307,6 +307,12 @@ def _complete(
     refuse_repeated(path, names)
     named, known = set(schema.columns), {*names, *(() if labelled else (schema.label,))}
     missing = [name for name in schema.columns if name not in known]
+    if missing and by_model and schema.header is False and len(names) == len(known | named) - 1:
+        raise ValueError(
+            f"{path} has {len(names)} columns, and the model was trained on {len(names) + 1}: "
+            f"column {schema.label}, the label, is missing, and without names columns are known by "
+            "their positions. Add it; predict ignores its values"
+        )
     if missing:
         _refuse_missing(missing, names, path, by_model, schema.header)
     others = [name for name in names if name not in named]

@@ -1,8 +1,8 @@
 """Figures of encodings, training, predictions and explanations; `docs/results/pictures.md` has all.
 
 Each function returns a matplotlib Figure made without pyplot: no global state, no window.
-``figure.savefig("x.png")`` writes it. One of a single panel draws into ``ax=``, one of several
-into ``axes=``, if given. Matplotlib is imported by the first call. The figures of a study are in
+``figure.savefig("x.png")`` writes it. Figures of one panel accept ``ax=``, figures of
+several accept ``axes=``. Matplotlib is imported by the first call. The figures of a study are in
 `tsformer.studies`.
 """
 

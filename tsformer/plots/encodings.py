@@ -43,22 +43,21 @@ def plot_encoding(
 ) -> Figure:
     """Draw an encoding, one row for each hook that it overrides.
 
-    On the left are heat maps of its values: position x feature or, for what is added to pairs
-    (bias and mix), the matrix of each of the first heads. Beside them is its effect on pairs of
-    positions: the cosine similarity of the codes added to them (embed), the score of a query and a
-    key of ones (rotate), and the value by distance (rotate, bias and mix). A hook that depends on
-    the tokens is shown for a fixed smooth random signal, or for queries of ones, as its title says.
-    Of an encoding that overrides no hook, words say that it does nothing.
+    Left: heat maps of the values, position x feature (embed, rotate) or query x key of the first
+    heads (bias, mix). Right: the effect on pairs of positions, as cosine similarity of the codes
+    (embed), score of a query and a key of ones (rotate), and value by distance (rotate, bias,
+    mix). Hooks that depend on the tokens are evaluated on a fixed smooth random signal, or on
+    queries of ones; the title says so.
 
     Parameters
     ----------
     encoding : str, or object with the four hooks
         A name or sum, drawn with its initial weights (or random ones if the encoding is initially
-        zero), or a module: what `tsformer.encodings.resolve` returns, or
-        ``classifier.model_.encoding.at(0)``. Of a fitted transformer, that of its first block.
+        zero); a module, as from `tsformer.encodings.resolve`; or a fitted transformer, whose first
+        block is drawn.
     n_positions : int
-        Number of tokens `N`. Of a fitted transformer, by default that of its longest series, up to
-        256.
+        Number of tokens `N`. For a fitted transformer, by default the maximum of its training
+        series, up to 256.
     d_model, n_heads : int
         Sizes of the model it belongs to.
     name : str, optional

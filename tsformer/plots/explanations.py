@@ -46,9 +46,8 @@ def plot_relevance(
     """Draw a series coloured by relevance, its channels below one another.
 
     The most relevant windows are shaded, and numbered from the most relevant. Of more than eight
-    channels, those with most relevance, for or against, are drawn. Called as
-    ``plot_relevance(x, relevance)`` or ``plot_relevance(classifier, x)``, which draws what speaks
-    for the predicted class.
+    channels, the eight with the largest relevance are drawn. Called as
+    ``plot_relevance(x, relevance)``, or ``plot_relevance(classifier, x)`` for the predicted class.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def plot_relevance(
     n_windows, width : int, optional
         As in `tsformer.explain.most_relevant_windows`.
     title : str, optional
-        What is explained, such as the class.
+        Title of the figure, such as the class.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each channel that is drawn. By default, a new figure.
 
@@ -191,14 +190,15 @@ def plot_class_relevance(
     relevance: Any,
     y: Any,
     *,
+    times: Any = None,
     edges: npt.ArrayLike | None = None,
     channels: Sequence[object] | None = None,
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Figure:
     """Draw the mean relevance of each class, channels over time, on one colour scale.
 
-    Means show what a class rests on where series are aligned; a window whose place is random is
-    smeared over all of them. Called as ``plot_class_relevance(relevance, y)`` or
+    Means are informative where series are aligned; a window at random positions is smeared.
+    Called as ``plot_class_relevance(relevance, y)`` or
     ``plot_class_relevance(classifier, X)``, which draws the predicted classes.
 
     Parameters
@@ -207,7 +207,10 @@ def plot_class_relevance(
         What `explain` returned, or for irregular times, what
         `tsformer.explain.relevance_over_time` made of it. Or a fitted classifier.
     y : array-like (n,)
-        The class of each series, of which there is one panel. With a classifier, the series.
+        The class of each series. With a classifier, the series.
+    times : optional
+        With a classifier, times of the steps. Columns stay steps: for irregular times pass what
+        `tsformer.explain.relevance_over_time` returns, with its `edges`.
     edges : array-like (length + 1,), optional
         The times between the columns; by default the numbers of steps.
     channels : sequence, optional
@@ -234,7 +237,8 @@ def plot_class_relevance(
     """
     if is_estimator(relevance, "explain"):
         classifier, X = relevance, y
-        relevance, y = classifier.explain(X), classifier.predict(X)
+        keyword = of_times(times)
+        relevance, y = classifier.explain(X, **keyword), classifier.predict(X, **keyword)
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
     if values.ndim != 3 or labels.shape != values.shape[:1] or not values.size:
         raise ValueError(
@@ -290,8 +294,8 @@ def plot_attention(
 ) -> Figure:
     """Draw an attention map with the series at its edges.
 
-    A row is a token that attends, a column one that it attends to. The series is drawn above, over
-    the columns, and at the left, beside the rows; of several channels all are, each standardised.
+    Rows are queries, columns are keys. The series is drawn above the columns and beside the rows,
+    each channel standardised.
     Called as ``plot_attention(weights, times, x)``, or as ``plot_attention(classifier, x)`` for the
     mean over blocks and heads.
 
@@ -299,8 +303,8 @@ def plot_attention(
     ----------
     weights : array-like (..., N, N)
         Of one series, as in ``classifier.attention(X).weights[0, 0, 0]``; the mean over further
-        axes, such as those of blocks and heads. Tokens that attend to nothing, which is padding
-        and what is missing, are left out. Or a fitted classifier.
+        axes, such as blocks and heads. Padding and missing tokens, with rows of zeros, are left
+        out. Or a fitted classifier.
     times : array-like (N,)
         Times of the tokens, as in ``classifier.attention(X).times[0]``; each later than the one
         before, or as late. With a classifier, the series.
@@ -309,7 +313,7 @@ def plot_attention(
     series_times : array-like (length,), optional
         Times of its steps, counted as `times` are; by default their numbers.
     title : str, optional
-        What is drawn.
+        Title of the figure.
 
     Returns
     -------

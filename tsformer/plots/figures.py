@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 #: The first six are Okabe and Ito's, which colour-blind readers can distinguish, and the control is
-#: grey. There are more encodings than distinguishable colours, so figures also name what they show.
+#: grey. There are more encodings than distinguishable colours, so figures also print names.
 ENCODING_COLORS = {
     "fixed": "#E69F00",
     "learnable": "#56B4E9",
@@ -103,7 +103,7 @@ def one_panel(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 class Panels:
-    """The panels of a figure: the caller's, or those of a new figure in rows of one height."""
+    """Panels of a figure: given by the caller, or created in rows of one height."""
 
     def __init__(
         self,
@@ -196,14 +196,14 @@ def text_width(text: str, fontsize: float, *, bold: bool = False) -> float:
 
 
 def widest(names: Iterable[object], fontsize: float) -> float:
-    """Return the width in inches of the longest of these lines; 0 if there is none."""
+    """Return the width in inches of the longest line, or 0."""
     return max((text_width(str(name), fontsize) for name in names), default=0.0)
 
 
 def wrapped(text: str, width: float, fontsize: float) -> str:
     """Return a text in lines no wider than `width` inches, broken at blanks, `+` and `_` first.
 
-    A word that is too wide by itself is broken where the line ends.
+    A word wider than a line is broken.
     """
     lines = []
     for paragraph in text.split("\n"):
@@ -230,9 +230,7 @@ def _breakable(text: str) -> list[str]:
 
 
 def shortened(name: object, most: int = 48) -> str:
-    """Return a name of at most `most` characters: the middle of a longer one is left out.
-
-    Names often differ in their ends only.
+    """Shorten a name to `most` characters by cutting its middle.
 
     Examples
     --------
@@ -247,7 +245,7 @@ def shortened(name: object, most: int = 48) -> str:
 
 
 def is_estimator(thing: object, needs: str) -> bool:
-    """Tell an estimator from arrays; raise TypeError if it lacks what a figure needs."""
+    """Tell an estimator from arrays; raise TypeError without the attribute `needs`."""
     if not (hasattr(thing, "fit") and hasattr(thing, "get_params")):
         return False
     if not hasattr(thing, needs):

@@ -35,9 +35,8 @@ def plot_learning_curves(
 ) -> Figure:
     """Draw scores against the number of training series, a line per method.
 
-    A line joins the means over seeds and resamples; bars are ± one standard deviation, and there
-    are none for a single fit. A percentage that is another number of series in each resample is
-    drawn at their mean. The axis of numbers is logarithmic.
+    A line joins the means over seeds and resamples; bars are ± one standard deviation. A
+    percentage whose number of series varies between resamples is drawn at the mean number.
 
     Parameters
     ----------
@@ -63,8 +62,8 @@ def plot_learning_curves(
     Raises
     ------
     ValueError
-        If a column is missing; if a mean is asked for of sizes that are not all percentages, or no
-        data set has all methods and sizes; or if `axes` has another number of panels.
+        If a column is missing, if `axes` has another number of panels, or if ``average=True`` with
+        sizes that are not percentages or without a data set that has all methods and sizes.
 
     Examples
     --------
@@ -173,7 +172,7 @@ def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _apart(values: pd.Series[float]) -> list[float]:
-    """Return the values without those whose numbers would run into that of the next."""
+    """Drop values whose tick labels would overlap the next."""
     kept: list[float] = []
     for value in sorted(set(values), reverse=True):
         if not kept or value <= kept[-1] / 1.3:

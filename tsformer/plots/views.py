@@ -1,4 +1,4 @@
-"""What the hooks of an encoding do to a few positions, as arrays to be drawn."""
+"""Effects of an encoding's hooks on a few positions, as arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_HEADS = 4
 
 @dataclass(frozen=True)
 class View:
-    """What one hook of an encoding does to `N` positions.
+    """Effect of one hook of an encoding on `N` positions.
 
     Attributes
     ----------
@@ -30,16 +30,15 @@ class View:
     says : str
         Description of the values.
     note : str
-        What was chosen to show them, such as a signal, queries or random weights; mostly empty.
+        Input of the hook, such as a signal, queries or random weights; mostly empty.
     hook : {"embed", "rotate", "bias", "mix", "none"}
-        The hook; "none" stands for an encoding that overrides none.
+        The hook, or "none" if no hook is overridden.
     maps : dict of str to ndarray ``[N, F]``
-        Heat maps by title. For `embed` and `rotate` one, position × feature; for `bias` and
-        `mix` one for each of the first heads, query position × key position.
+        Heat maps by title: position × feature (`embed`, `rotate`), or query × key position of each
+        of the first heads (`bias`, `mix`).
     matrix : ndarray ``[N, N]``, optional
-        Similarity of two positions: the cosine between what `embed` adds to them, or the score
-        after `rotate` of a query and a key of ones in the first head, relative to their score
-        without it.
+        Similarity of two positions: cosine of the added codes (`embed`), or score of a query and
+        a key of ones in the first head, relative to the unrotated score (`rotate`).
     curves : dict of str to ndarray ``[2 N - 1]``
         Mean value, or score, at the distances ``-(N - 1) .. N - 1`` from query to key, by head.
     """
@@ -54,7 +53,7 @@ class View:
 
     @property
     def title(self) -> str:
-        """Return the name, what the values are, and the note."""
+        """Return name, description and note."""
         return f"{self.name}: {self.says}{self.note and f' ({self.note})'}"
 
 
@@ -92,7 +91,7 @@ def encoding_views(
 
 
 def encoding_name(encoding: Any) -> str:
-    """Return the name of an encoding: a string as it is, else that of the object or its class."""
+    """Return the name of an encoding, or of its class."""
     if isinstance(encoding, str):
         return encoding
     parts = getattr(encoding, "parts", None)
@@ -102,7 +101,7 @@ def encoding_name(encoding: Any) -> str:
 
 
 def _with_random_weights(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
-    """Show what a part initialised to zero can become; nothing if it has no weights."""
+    """Evaluate a part initialised to zero with random weights."""
     weights = list(part.parameters())
     for weight in weights:
         # Smooth along the last axis: the curves of a table of distances would be unreadable.

@@ -227,7 +227,10 @@ class _Lines:
         words += [text] if text else []
         if (left := self._left(done, total)) is not None:
             words.append(f"{timedelta(seconds=round(left))} left")
-        print("  ".join(words), file=sys.stderr, flush=True)
+        try:
+            print("  ".join(words), file=sys.stderr, flush=True)
+        except (BrokenPipeError, ValueError):  # the reader closed the pipe, or the file is closed
+            self._ended.set()
 
     def _left(self, done: int, total: int | None) -> float | None:
         """Estimate the seconds until the last epoch ends."""

@@ -141,7 +141,7 @@ def test_mistakes(options: dict[str, Any], error: type[Exception], message: str)
     [
         ("sklearn.svm.SVCC", "unknown class of sklearn.svm 'SVCC': did you mean 'SVC'"),
         ("sklearn.smv.SVC", "unknown module of sklearn 'smv': did you mean 'svm'"),
-        ("sklaern.svm.SVC", "there is no module 'sklaern': did you mean 'sklearn'"),
+        ("sklaern.svm.SVC", "there is no module 'sklaern'; it must be"),
         ("sklearn.svm.SVC", "unknown parameter of sklearn.svm.SVC 'n_layer'"),
     ],
 )

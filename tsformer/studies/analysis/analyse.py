@@ -28,7 +28,7 @@ __all__ = ["Findings", "analyse", "default_baseline"]
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in one variant of a study."""
+    """Statistics, gains and costs of one variant of a study."""
 
     label: str
     rows: pd.DataFrame
@@ -128,7 +128,7 @@ def _analyse_variant(
     else:
         published = published[published["dataset"].isin(rows["dataset"])]
         found = Findings(label, rows, used, published=published, beside=_beside(used, published))
-        # A published method that lacks some data set must not take it from the measured ones.
+        # An incomplete published method must not remove data sets of measured methods.
         there = published[published["dataset"].isin(common)]
         n_there = there.groupby("method")["dataset"].transform("nunique")
         ranked = there[n_there == len(common)]

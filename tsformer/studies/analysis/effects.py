@@ -47,7 +47,7 @@ def mean_gains(table: pd.DataFrame, *, random_state: int = 0) -> pd.DataFrame:
 
     The interval covers the middle 95 % of the means over data sets resampled with replacement,
     using the same draws for every method. It shows how far another choice of such data sets would
-    move the mean; for few data sets it is too narrow, and for fewer than five there is none.
+    move the mean; with few data sets it is too narrow; below five it is NaN.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Accuracies that others published, beside those of a study where the protocol is the same."""
+"""Published accuracies under the protocol of a study."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclass(frozen=True)
 class Published:
-    """Published results that can stand beside a study, and what could not."""
+    """Published results that are comparable with a study, and messages about the rest."""
 
     rows: pd.DataFrame
     left_out: tuple[str, ...] = ()
 
 
 def marked(method: str) -> str:
-    """Return what a published method is called everywhere, as in ``"HC2 (published)"``."""
+    """Mark the name of a published method, as in ``"HC2 (published)"``."""
     return f"{method} (published)"
 
 
@@ -57,8 +57,8 @@ def read_published(paths: Paths) -> pd.DataFrame:
     paths : path or iterable of paths
         A CSV with the columns `dataset`, `method`, `protocol`, `accuracy` (a share, not a
         percentage) and `source` (repository and path, or paper and table), or a folder of such
-        files, or several of either. An accuracy that is a number of right answers by that of all
-        test series but for rounding is taken for it, so that an equal one is a tie.
+        files, or several of either. A rounded accuracy is replaced by the exact share of correct
+        test series that rounds to it, so that equal results are ties.
 
     Returns
     -------
@@ -109,10 +109,9 @@ def published_accuracies(paths: Paths) -> pd.DataFrame:
 
 
 def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
-    """Return the published results that can stand beside the scores of a study.
+    """Return the published results on a study's data sets and the archive's split.
 
-    These are results on the study's data sets with the archive's own split. A study with resamples
-    has none: its scores are means over other splits.
+    A study with resamples has none: its scores are means over other splits.
     """
     table = read_published(paths)
     none = pd.DataFrame(columns=["dataset", "method", "score", "source"])
@@ -151,10 +150,7 @@ def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
 
 
 def _misspelt(table: pd.DataFrame, datasets: list[str]) -> list[str]:
-    """Return a sentence for each name that may be meant for a data set of the study.
-
-    It is spelled like one of which the same method has no result, and is none of the archives.
-    """
+    """Report names that look like misspelt data sets of the study."""
     said = []
     for name, rows in table.groupby("dataset", sort=False):
         if name in datasets or in_catalog(str(name)):

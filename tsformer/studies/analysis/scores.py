@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _COLUMNS = ("dataset", "method", "seed", "score")
-#: What a comparison run here calls these columns.
+#: Column names in the results of `tsformer compare` -> names used here.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
 _WORDS = ("dataset", "method", "encoding", "parts", "helped", "run_id")
@@ -42,7 +42,7 @@ _UNREADABLE = "UnreadableSeries: "
 
 @dataclass(frozen=True)
 class StudyScores:
-    """The scores of a study with what is known about it."""
+    """The scores of a study, with its design and its failures."""
 
     rows: pd.DataFrame
     path: Path
@@ -160,7 +160,7 @@ def read_scores(
     Returns
     -------
     DataFrame
-        These columns, `resample` where there is one, and those of `vary` with several values.
+        These columns, `resample` if present, and the columns of `vary` with several values.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def has_whole_split(variant: VariantScores) -> bool:
 
 
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
-    """Split rows by what a study varied beside the method.
+    """Split rows by the parameters that a study varied.
 
     Examples
     --------
@@ -235,8 +235,8 @@ def n_splits(rows: pd.DataFrame) -> int:
 
 
 def fit_of(rows: pd.DataFrame) -> pd.Series:
-    """Return the fit that each row is of: without a source of chance, one is that of all seeds."""
-    each = pd.Series(rows.index.map(str), rows.index)  # of others, and of what was not recorded
+    """Identify the fit of each row: a deterministic fit serves all seeds."""
+    each = pd.Series(rows.index.map(str), rows.index)  # without a recorded run
     return rows["run_id"].where(rows["run_id"] != "", each) if "run_id" in rows.columns else each
 
 

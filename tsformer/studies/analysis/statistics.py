@@ -31,7 +31,7 @@ _DRAWS = 4000
 
 @dataclass(frozen=True)
 class Statistics:
-    """What `compare_methods` found; methods are ordered by mean rank, equal ones by mean score.
+    """Result of `compare_methods`; methods are ordered by mean rank, then by mean score.
 
     Attributes
     ----------
@@ -44,10 +44,9 @@ class Statistics:
     friedman_p : float
         p-value of Friedman's test that all methods are alike; NaN for fewer than three methods.
     pairs : DataFrame
-        One row per pair: `better` and `worse`, in the order of the methods, so that of two equal
-        mean ranks the one with the higher mean score is the better; `difference`, the mean score
-        of the first minus that of the second, which may be negative if the ranks differ; on how
-        many data sets the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon
+        One row per pair: `better` and `worse`, in the order of the methods; `difference` of the
+        mean scores, which may be negative where ranks and scores disagree; numbers of data sets
+        where the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon
         signed-rank test and `p_holm`, corrected for the number of pairs; and the posterior
         probabilities of the Bayesian signed-rank test that the first is better (`p_better`),
         practically equivalent within `rope` (`p_same`) or worse (`p_worse`).

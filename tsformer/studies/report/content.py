@@ -1,4 +1,4 @@
-"""What the template of a report shows: counts, rows of tables, and figures by file name."""
+"""Variables of the report's template: counts, rows of tables, and figures by file name."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
 
 
 def published(study: StudyScores, findings: list[Findings]) -> list[str]:
-    """Describe the published results and name the ones without a comparison."""
+    """Describe the published results and name methods without a rank."""
     if study.published is None:
         return []
     lines = []
@@ -149,7 +149,7 @@ def published(study: StudyScores, findings: list[Findings]) -> list[str]:
 
 
 def _facts(study: StudyScores) -> dict[str, Any]:
-    """Count what a study has."""
+    """Count methods, data sets, seeds and fits."""
     rows, design = study.rows, study.design or {}
     planned = [*design.get("encodings", ()), *design.get("methods", {})]
     have = set(rows["method"])
@@ -168,7 +168,8 @@ def _facts(study: StudyScores) -> dict[str, Any]:
             for (method, how), names in groups
         ]
     published_rows = None if study.published is None else study.published.rows
-    versions = rows["version"].dropna() if study.ours and "version" in rows.columns else []
+    known = study.ours and "version" in rows.columns
+    versions: list[Any] = rows["version"].dropna().tolist() if known else []
     return {
         "methods": rows["method"].nunique(),
         "datasets": rows["dataset"].nunique(),
@@ -194,7 +195,7 @@ def _side_by_side(compared: list[Findings]) -> dict[str, Any]:
     columns = []
     for each in compared:
         assert each.statistics is not None
-        means, gains = each.statistics.scores.mean(), _gains(each)
+        means, gains = each.statistics.scores.mean().to_dict(), _gains(each)
         columns.append(
             {
                 name: {"rank": rank, "score": means[name], "gain": gains.get(name)}
@@ -218,7 +219,7 @@ def _methods(found: Findings, baseline: str | None) -> list[dict[str, Any]]:
     """Return rank, score and comparison with the baseline of each method."""
     statistics = found.statistics
     assert statistics is not None
-    means, gains, pairs = statistics.scores.mean(), _gains(found), {}
+    means, gains, pairs = statistics.scores.mean().to_dict(), _gains(found), {}
     if found.gains is not None and baseline is not None:
         pairs = {row["method"]: row for row in statistics.against(baseline).to_dict("records")}
     return [
@@ -302,8 +303,8 @@ def _one_data_set(found: Findings) -> dict[str, Any]:
         "rows": [
             {
                 "name": name,
-                "score": (mean, spreads[name]),
-                "fits": counts[name],
+                "score": (mean, spreads[str(name)]),
+                "fits": counts[str(name)],
                 "costs": [_cost(costs.at[name, cost], cost) for cost in there],
             }
             for name, mean in ordered_means(found.used).items()

@@ -28,14 +28,11 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
     -------
     DataFrame
         One row per data set and encoding, in the order of their first fits: `dataset`,
-        `encoding`, `fits` (how many; one that is the row of every seed counts once), `accuracy`
-        (mean), `spread` (sample standard deviation of the accuracy, NaN for a single fit),
-        `fit_seconds` (median, so that a fit that was held up does not shift it), `n_parameters`.
-        In a study with methods, also `predict_seconds`
-        (median), `peak_memory_mb` (of the process during a fit, the most over fits) and `helped`
-        (what was done to some series so that the method could read them). A method that was
-        skipped on a data set, by `failures`, has a row there of no fits, with the reason in
-        `helped`.
+        `encoding`, `fits` (their number; a deterministic fit counts once), `accuracy` (mean),
+        `spread` (sample standard deviation, NaN for a single fit), `fit_seconds` (median),
+        `n_parameters`. In a study with methods, also `predict_seconds` (median), `peak_memory_mb`
+        (maximum) and `helped` (conversions of series). A method that was skipped on a data set has
+        a row without fits there, with the reason in `helped`.
     """
     name = _name(results)
     more: dict[str, tuple[str, Any]] = {}
@@ -94,12 +91,12 @@ def to_markdown(table: pd.DataFrame) -> str:
 
 
 def _name(table: pd.DataFrame) -> str:
-    """Return the column with the names of what is compared."""
+    """Return the column of names: encoding or method."""
     return "method" if "method" in table.columns else "encoding"
 
 
 def _cells(numbers: pd.Series, form: str) -> list[str]:
-    """Return numbers as text; only networks have parameters, and what was skipped has none."""
+    """Format numbers, missing ones as a dash."""
     return ["–" if pd.isna(number) else format(number, form) for number in numbers]
 
 

@@ -1,4 +1,4 @@
-"""What the statistics of a study support, as lists for the report and as its first sentence."""
+"""Conclusions from statistics: lists for the report, and its first sentence."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def contrasts(statistics: Statistics) -> dict[str, Any]:
 
 
 def against(statistics: Statistics, baseline: str) -> dict[str, list[Any]]:
-    """Return the methods that differ from the baseline, by direction, and the equivalent ones.
+    """Return methods by their significant difference from the baseline, and equivalent methods.
 
     Wilcoxon's test compares ranks: one large loss can outweigh many small gains in the mean, so
     that a direction needs the mean score and most data sets.

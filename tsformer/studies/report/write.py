@@ -69,7 +69,7 @@ def write_report(
         CSV says.
     published : path or iterable of paths, optional
         Published accuracies to set beside the study, as `tsformer.studies.read_published` takes
-        them. Those of its data sets on the default split are further methods, marked as published.
+        them. Results on its data sets and the default split become further methods.
     command : str, optional
         The shell command that made the report, to be shown in it.
 

@@ -104,8 +104,7 @@ def plot_mean_gains(
 def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw mean score against cost, one panel per known cost; a line joins the Pareto front.
 
-    A cost of which some methods have more than twenty times that of others has a log scale. A cost
-    without a front, that of memory, has no line.
+    Costs that differ by more than a factor of twenty have a log scale. Memory has no front.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _SLANT = 40
 def plot_critical_difference(
     statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None
 ) -> Figure:
-    """Draw mean ranks on a line, best at the left; bars join methods not shown to differ.
+    """Draw mean ranks on a line, best at the left; bars join methods that do not differ.
 
     A bar joins the methods with a dot on it: a method that it merely passes over may differ.
 
