@@ -70,7 +70,7 @@ def test_help_fills_the_width_of_the_terminal(columns, monkeypatch, capsys):
     paragraph = text[: text.index("")]
     assert all(len(line) <= columns for line in paragraph)
     words = " ".join(paragraph).split()
-    assert words[-1] == "time."
+    assert words[-1] == "times."
     for line, after in itertools.pairwise(paragraph):
         assert len(line) + 1 + len(after.split()[0]) > columns - 4, "broken only where it is full"
 

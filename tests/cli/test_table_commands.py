@@ -257,8 +257,9 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     )
     run("convert", "Own", "back.csv", "--split", "test")
     back = pd.read_csv("back.csv", dtype=str, keep_default_na=False)
-    numbers = ["time", "value_0", "value_1"]
+    numbers = ["value_0", "value_1"]
     back[numbers] = back[numbers].apply(pd.to_numeric)
+    back["time"] = pd.to_datetime(back["time"])
     again, labels = from_long(
         back, case="case", time="time", value=["value_0", "value_1"], label="label"
     )
