@@ -146,7 +146,7 @@ def test_lists_of_series_by_length_and_channels():
 
 def test_frames_with_a_column_of_times():
     frame = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(ValueError, match=r"make the times its index: x.set_index\('day'\)$"):
+    with pytest.raises(ValueError, match=r"pandas DataFrame: x.set_index\('day'\), or x.to_pan"):
         to_padded([frame])
     assert to_padded([frame.set_index("day")], index=True).clock == "dates"
 

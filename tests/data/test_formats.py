@@ -168,6 +168,8 @@ def test_arff_with_quotes_comments_and_gaps():
         (f"{HEAD}@data\n{{0 1, 2 ä}}\n", "line 6: sparse rows are not supported"),
         (f"{HEAD}@data\n1,2,?\n", "row 6: no label"),
         (f"{HEAD}@data\n1,w,ä\n", "row 6: 'w' in column 'b' is not a number"),
+        (f"{HEAD}@data\n1,2,b\n", "line 6: 'b' is not a value that @attribute c declares"),
+        (f"{NESTED}@data\n'1,2',A\n", "line 7: 'A' is not a value"),
         ("hello\n", "line 1: expected @attribute or @data; got 'hello'"),
         (f"{NESTED}@data\n'1,2\\n3',a\n", r"row 7: .* got lengths \[2, 1\]"),
         (f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: could not convert"),

@@ -250,6 +250,8 @@ def test_ids_among_steps_without_numbers_are_known_by_name():
         ["t", *(f"t+{i}" for i in range(1, 60))],
         [*(f"t-{i}" for i in range(59, 0, -1)), "t"],
         ["value", *(f"value.{i}" for i in range(1, 60))],
+        ["baseline", *(f"week {i}" for i in range(1, 60))],
+        ["start", *(f"s{i}" for i in range(58)), "end"],
     ],
 )
 def test_steps_are_not_mistaken_for_ids(steps):
@@ -304,8 +306,9 @@ def test_channels_are_not_mistaken_for_ids(values, n):
     assert warned(with_channel(values, n=n)) == ""
 
 
-def test_counts_of_users_are_not_mistaken_for_ids():
-    assert warned(with_channel(np.arange(40), "users")) == ""
+@pytest.mark.parametrize("name", ["users", "row", "column"])
+def test_whole_numbers_are_not_mistaken_for_ids(name):
+    assert warned(with_channel(np.arange(40), name)) == ""
 
 
 def test_arrays_have_no_columns_to_leave_out():

@@ -202,10 +202,7 @@ def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
 
 
 def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
-    """Return the data sets that are not in the catalogue, each with its place and its folder.
-
-    What sktime ships is not searched: some of it is no classification problem.
-    """
+    """Find data sets outside the catalogue, except in sktime."""
     names = {
         home.name
         for place, folder in places

@@ -14,11 +14,9 @@ __all__ = ["in_order", "shuffled"]
 def shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yield the batches of one epoch: every series once, in random order.
 
-    Batch sizes differ by at most one: a small last batch would give its series a larger weight and
-    batch norms poor averages. Series of similar length are not put together, though it would save
-    padding: the statistics of batch norms would be those of one length each, in training, and
-    those of all lengths in prediction. Where lengths say something about classes, that costs most
-    of the accuracy.
+    Batch sizes differ by at most one: a small last batch would overweight its series. Series of
+    similar length are not batched together, although that saves padding: batch norms would see one
+    length at a time, which costs accuracy where lengths depend on the class.
     """
     yield from torch.randperm(n, generator=generator).tensor_split(ceil(n / batch_size))
 

@@ -51,21 +51,15 @@ def to_source(
 ) -> SeriesSource:
     """Make a container of series readable in parts, without changing the caller's data.
 
-    An array is read through once, for what must be known of all series, and not copied.
-
     Parameters
     ----------
     X : object
-        One array, tensor or table ``(n, length)`` or ``(n, channels, length)``, in memory or not:
-        `numpy.memmap`, what is read by slices, such as arrays of h5py and zarr, and the path of a
-        ``.npy`` file, of a Parquet file with a list of values in each row or a folder of such, or
-        of a folder that ``tsformer convert`` made; a data set with `__len__` and
-        `__getitem__`, such as those of PyTorch and Hugging Face; a list of arrays or tensors
-        ``(length,)`` or ``(channels, length)``, of Series, or of DataFrames ``(length,
-        channels)``; a DataFrame whose cells are series, one column per channel; or a DataFrame with
-        two index levels, series and step, and one column per channel; or a Series of series.
-        DataFrames and Series may be those of pandas, polars and Arrow. Arrays of xarray are read by
-        the names of their dimensions, in any order. None is a missing value everywhere.
+        One array, tensor or table ``(n, length)`` or ``(n, channels, length)``; anything sliced
+        like one, in memory or not; the path of a ``.npy`` file, of Parquet with lists or of a
+        folder; a data set with `__len__` and `__getitem__`; a list of series ``(length,)`` or
+        ``(channels, length)``, or of DataFrames ``(length, channels)``; a DataFrame or Series
+        whose cells are series; or a DataFrame with two index levels, series and step. pandas,
+        polars, Arrow and xarray are read alike, and None is a missing value.
     times : optional
         As in `pad_times`.
     index : bool
@@ -174,7 +168,7 @@ def _refuse_no_container(X: Any) -> None:
 
 
 def _refuse_text(X: Any) -> None:
-    """Raise ValueError if `X` is made of strings, and say what they could be instead."""
+    """Raise ValueError if `X` is made of strings."""
     if isinstance(X, pd.DataFrame):
         if not isinstance(X.index, pd.MultiIndex) and not _has_cells(X):
             _refuse_columns_of_text(X)
@@ -232,7 +226,7 @@ def _is_numeric(column: pd.Series) -> bool:
 
 
 def _with_one_type(X: pd.DataFrame) -> pd.DataFrame:
-    """Convert a table of several types, or of objects, to float64."""
+    """Convert a table of several types to float64."""
     kinds = {dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in X.dtypes}
     if "c" in kinds or ("O" not in kinds and len(set(X.dtypes)) <= 1):
         return X
@@ -244,7 +238,7 @@ def _with_one_type(X: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tuple[str, ...] | None]:
-    """Return the series of a container of several; None and no names for a single array."""
+    """Return separate series and channel names, or None for one array."""
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
             return _by_first_level(X), None
@@ -267,7 +261,7 @@ def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tupl
 
 
 def to_items(X: Any) -> Sequence[Item]:
-    """Return the series of a container one by one, with their pandas indices if any."""
+    """Return the series of a container one by one."""
     if isinstance(X, SeriesSource):
         padded = X.padded()
         return [x[:n].T for x, n in zip(padded.values, padded.lengths, strict=True)]
@@ -309,7 +303,7 @@ def _pad(
 
 
 def _check_shape(X: Any) -> None:
-    """Raise ValueError for an array that does not hold series of numbers."""
+    """Raise ValueError unless an array holds series of numbers."""
     shape = tuple(X.shape)
     if len(shape) not in (2, 3):
         raise ValueError(
@@ -328,10 +322,7 @@ def _check_shape(X: Any) -> None:
 
 
 def _is_dataset(X: Any) -> bool:
-    """Whether this is a data set as those of PyTorch and Hugging Face, of one series after another.
-
-    They are known by what they have and lack: items by number, and no way to be an array.
-    """
+    """Whether items come by number, as in data sets of PyTorch."""
     arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
     by_number = hasattr(X, "__getitem__") and hasattr(X, "__len__")
     return by_number and not isinstance(X, (list, tuple)) and not any(hasattr(X, a) for a in arrays)
@@ -465,7 +456,7 @@ def _finish(
     times: Any,
     channels: tuple[str, ...] | None = None,
 ) -> Padded:
-    """Refuse infinite values, cut each series after its last value, and add the times."""
+    """Check values, cut each series after its last, add times."""
     if np.isinf(values).any():
         case, step, channel = (int(i) for i in np.argwhere(np.isinf(values))[0])
         raise SeriesError(
@@ -494,7 +485,7 @@ def _finish(
 
 
 def _check_channels(series: Sequence[Floats]) -> None:
-    """Raise ValueError for an empty series, or one with other channels than the first."""
+    """Raise ValueError for empty series or differing channels."""
     for i, x in enumerate(series):
         if len(x) != len(series[0]):
             swapped = len({x.shape[1] for x in series}) == 1
@@ -527,11 +518,7 @@ def _first(cells: Iterable[Any]) -> Any:
 
 
 def _from_cell_array(X: npt.NDArray[Any]) -> list[Any]:
-    """Return the series of an array of arrays, such as a cell array of MATLAB.
-
-    A row or a column of matrices holds a series in each cell. Otherwise ``(n, channels)`` cells
-    hold vectors.
-    """
+    """Return the series of an array of arrays, as a cell array of MATLAB."""
     if X.ndim == 1:
         return list(X)
     cells = [np.asarray(cell) for cell in X.flat]
@@ -558,7 +545,7 @@ def _from_cell_array(X: npt.NDArray[Any]) -> list[Any]:
 
 
 def _is_unequal(X: Sequence[Any]) -> bool:
-    """Whether nested lists are ragged, so that NumPy makes no array of them."""
+    """Whether nested lists are ragged."""
     if not all(isinstance(x, (list, tuple)) for x in X):
         return False
     try:
@@ -615,7 +602,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
 
 
 def _from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
-    """Return one series from a row of cells, each with one channel or several."""
+    """Return one series from the cells of a row."""
     cells = [_one(cell, what) for cell in row]
     if len(cells) == 1 and isinstance(cells[0], pd.DataFrame):
         return cells[0]
@@ -661,10 +648,11 @@ def _as_channels(x: Item, what: str) -> Floats:
         kinds = {getattr(column.dtype, "kind", "O") for column in columns}
         if not kinds <= set("fiub"):
             times = [name for name, column in values.items() if column.dtype.kind in "mM"]
+            advice = f"x.set_index({times[0]!r}), or x.to_pandas().set_index(...)" if times else ""
             raise ValueError(
                 f"{what} must contain real numbers; its column dtypes are "
                 f"{values.dtypes.astype(str).tolist()}"
-                + (f"; make the times its index: x.set_index({times[0]!r})" if times else "")
+                + (f"; make the times the index of a pandas DataFrame: {advice}" if times else "")
             )
         return values.to_numpy(dtype=np.float64, na_value=np.nan).T
     if x.ndim == 1:
@@ -684,7 +672,7 @@ def _refuse_other_types(x: Any, what: str) -> None:
 
 
 def _common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
-    """Return the channel names if all items are DataFrames whose column names are strings."""
+    """Return the channel names of DataFrames, if they are text."""
     frames = [x for x in items if isinstance(x, pd.DataFrame)]
     if len(frames) < len(items):
         return None

@@ -28,10 +28,7 @@ _ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+(.*)""", re.IGN
 
 
 def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
-    """Read a table, and the name of its column of classes if the file tells it.
-
-    Rows are numbered from 2, and as lines where the file is text.
-    """
+    """Read a table, and the name of its class column, if declared."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
     kind, label = ending(path), None
@@ -78,7 +75,7 @@ def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list
 
 
 def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np.float64]]:
-    """Return the series ``(channels, length)`` whose channels are lists, or lists of lists."""
+    """Return series ``(channels, length)`` from cells with lists."""
     series: list[npt.NDArray[np.float64]] = []
     for row, cells in zip(table.index, table[list(names)].itertuples(index=False), strict=True):
         channels: list[Any] = []
@@ -152,7 +149,7 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object, or raise ValueError if a name is there twice."""
+    """Return the object; raise ValueError for a repeated name."""
     for name, count in Counter(name for name, _ in pairs).items():
         if count > 1:
             raise ValueError(f"an object has {count} entries called {name!r}")
@@ -160,7 +157,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
-    """Read the attributes as columns; series of a relational one are lists of lists."""
+    """Read attributes as columns, relational ones as lists of lists."""
     names: list[str] = []
     kinds: list[str] = []
     lines: list[str] = []
@@ -178,8 +175,8 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
                 elif match := _ATTRIBUTE.match(line):
                     if not within:
                         names.append(match[1].strip("'\""))
-                        kinds.append(match[2].strip().lower())
-                        within = names[-1] if kinds[-1].startswith("relational") else ""
+                        kinds.append(match[2].strip())
+                        within = names[-1] if _is_relational(kinds[-1]) else ""
                 elif line.lower().startswith("@end"):
                     within = ""
                 elif line.lower().startswith("@data"):
@@ -209,13 +206,34 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
         cells.append([None if (text := cell.strip()) == "?" else text for cell in row])
     table = pd.DataFrame(cells, index=numbers, columns=names, dtype=object)
     for position, kind in enumerate(kinds):
-        if kind.startswith("relational"):
+        if kind.startswith("{"):
+            _check_declared(path, table.iloc[:, position], kind)
+        elif _is_relational(kind):
             column = [
                 None if cell is None else _relation(path, number, cell)
                 for number, cell in zip(numbers, table.iloc[:, position], strict=True)
             ]
             table.isetitem(position, pd.array(column, dtype=object))
     return table, names[-1] if kinds[-1].startswith("{") else None
+
+
+def _is_relational(kind: str) -> bool:
+    return kind.lower().startswith("relational")
+
+
+def _check_declared(path: Path, column: pd.Series, kind: str) -> None:
+    """Raise ValueError for a value that its attribute does not declare."""
+    declared = kind.strip("{}")
+    quote = '"' if '"' in declared else "'"
+    (known,) = csv.reader([declared], quotechar=quote, skipinitialspace=True)
+    known = [value.strip() for value in known]
+    wrong = column.notna() & ~column.isin(known)
+    if wrong.any():
+        number, value = column.index[wrong][0], column[wrong].iloc[0]
+        raise ValueError(
+            f"{path}, line {number}: {shortened(value, 32)} is not a value that @attribute "
+            f"{column.name} declares: {shortened(known, 60)}"
+        )
 
 
 def _relation(path: Path, number: int, text: str) -> list[list[float]]:

@@ -38,9 +38,14 @@ _ID = {"id", "ids", "pid", "uid", "uuid", "guid", "identifier"}
 #: and what ids are of: alone they are the name of such a column, or with a word for number.
 _ID_OF = (
     *("case", "client", "customer", "individual", "instance", "participant", "patient", "person"),
-    *("record", "row", "sample", "series", "subject", "user"),
+    *("record", "sample", "series", "subject", "user"),
 )
-_ID_NAME = re.compile(f"({'|'.join(_ID_OF)})(s?(id|index|key|no|nr|num|number|code|name))?")
+_ID_NAME = re.compile(
+    f"({'|'.join(_ID_OF)})(s?(id|index|key|no|nr|num|number|code|name))?"
+    "|(column|row)s?(id|index|key|no|nr|num|number)"
+)
+#: Names of a first or last step among numbered steps.
+_END = re.compile("admission|baseline|begin|beginning|end|final|initial|onset|post|pre|start")
 #: Columns that pandas makes of an index.
 _INDEX = re.compile(r"index|idx|level_\d+|unnamed: \d+")
 #: Most columns of a wide table that are named otherwise than its steps.
@@ -50,11 +55,11 @@ _MOST_ODD = 3
 class LayoutWarning(UserWarning):
     """Series are probably laid out otherwise than they are read.
 
-    `fit` issues it if channels outnumber steps although values do not change less from step to
-    step than from channel to channel, so that an array may be ``(n, length, channels)``; if two
-    columns of a table ``(n, length)`` look like the case and the time of a long table; and if a
-    column that is read as a step or a channel is named like an id, or not as the other steps, or
-    does not change within any series. A static covariate as a channel is one of these.
+    `fit` issues it if channels outnumber steps and values do not vary less from step to step than
+    from channel to channel: the array may be ``(n, length, channels)``. It also warns if two
+    columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
+    step or channel is named like an id, is named unlike the other steps, or is constant within
+    every series.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -85,7 +90,7 @@ _is_checked: ContextVar[bool] = ContextVar("layout_is_checked", default=False)
 
 @contextmanager
 def layout_is_checked() -> Iterator[None]:
-    """Do not check layouts in this block: the same series have been checked before."""
+    """Skip the check in this block: the series were checked before."""
     token = _is_checked.set(True)
     try:
         yield
@@ -94,17 +99,7 @@ def layout_is_checked() -> Iterator[None]:
 
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
-    """Issue a `LayoutWarning` if `X` was probably meant otherwise than it was read.
-
-    Parameters
-    ----------
-    X : object
-        The container.
-    series : SeriesSource
-        What it was read as.
-    flat : bool
-        Whether `X` is a single array or table ``(n, length)``.
-    """
+    """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
     if _is_checked.get():
         return
     if flat:
@@ -146,10 +141,7 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
 
 
 def id_columns(names: Sequence[Any]) -> list[Any]:
-    """Return the columns of a wide table that are probably no steps.
-
-    These are named like an id, or otherwise than all other columns, whose names differ in their
-    numbers alone.
+    """Return the columns of a wide table that are named like ids, or unlike steps.
 
     Examples
     --------
@@ -162,13 +154,13 @@ def id_columns(names: Sequence[Any]) -> list[Any]:
     counts = Counter(stems)
     (usual, most), *_ = counts.most_common(1)
     odd = most >= max(len(names) - _MOST_ODD, 5)
-    first = re.sub(r"\W*#", "", usual)  # of t, t+1, ..., and of value, value.1, ... by pandas
+    first = re.sub(r"\W*#", "", usual) or None  # as in t, t+1, and in value, value.1 of pandas
     return [
         name
         for name, stem in zip(names, stems, strict=True)
         if len(names) > 1
         and counts[stem] == 1
-        and ((odd and stem != (first or None)) or _is_id(name))
+        and ((odd and stem != first and not _END.fullmatch(stem.lower())) or _is_id(name))
     ]
 
 
@@ -275,11 +267,10 @@ def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
 
 
 def _evidence(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> float:
-    """Return minus the logarithm of the chance that unrelated columns look like case and time.
+    """Return minus the log of the chance that unrelated columns look like case and time.
 
-    No case has two rows of one time: for columns without relation this is as rare as no two of
-    that many people having the same birthday, if days are pairs of a case and a time. Where times
-    also rise within each case, one order out of all possible is seen in each.
+    Pairs without repetition are as rare as people without a common birthday; times that rise
+    within each case are one order out of all.
     """
     n_times = int(time.max()) + 1
     for rows in (1000, len(case)):  # most columns that are not meant are told by a few rows

@@ -14,7 +14,7 @@ ROUNDING = 8 * torch.finfo(torch.float64).eps
 
 
 class Summary(NamedTuple):
-    """What `summarise` returns, Tensors of one shape."""
+    """The tensors that `summarise` returns."""
 
     n_known: Tensor
     mean: Tensor
@@ -36,8 +36,8 @@ class Summary(NamedTuple):
 def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
     """Return the moments of known values over some dimensions, which stay with size 1.
 
-    Values are mapped to [0, 1] first. Hence no square overflows or underflows, an offset costs no
-    digits, and a factor that is a power of two changes the results by that factor exactly.
+    Values are mapped to [0, 1] first: no square overflows, an offset costs no digits, and a power
+    of two scales the results exactly.
     """
     count = known.sum(dim=dim, keepdim=True)
     low = x.where(known, torch.inf).amin(dim=dim, keepdim=True).where(count > 0, 0.0)
@@ -50,21 +50,10 @@ def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
 
 
 class Moments:
-    """Mean and standard deviation of the known values of each channel.
+    """Mean and deviation of the known values of each channel, added part by part.
 
-    Each part has its own mean and sum of squares, which are then combined as in [1]_: that is as
-    exact as a second pass, where sums of squares of raw values would cancel. The order of the parts
-    is that of the rounding.
-
-    Attributes
-    ----------
-    summary : Summary
-        Of all parts, Tensors [C].
-
-    References
-    ----------
-    .. [1] Chan, Golub and LeVeque, "Algorithms for computing the sample variance: analysis and
-       recommendations", The American Statistician 37, 1983.
+    Parts are combined as in Chan, Golub and LeVeque (The American Statistician 37, 1983), which
+    is as exact as a second pass. `summary` is of all parts, Tensors [C].
 
     Examples
     --------
@@ -81,15 +70,7 @@ class Moments:
         self.summary = Summary(zero.long(), zero, zero, zero, zero)
 
     def add(self, x: Tensor, known: Tensor) -> None:
-        """Add a part.
-
-        Parameters
-        ----------
-        x : Tensor [n, L, C] of float64
-            Values.
-        known : Tensor [n, L, C] of bool
-            Which of them count.
-        """
+        """Add values ``[n, L, C]``, of which `known` ones count."""
         past, part = self.summary, Summary(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
         total = past.n_known + part.n_known
         share = part.n_known / total.clamp(min=1).double()

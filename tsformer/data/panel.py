@@ -24,20 +24,19 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Padded(SeriesSource):
-    """Series as one array, whatever their original container.
+    """Series as one array.
 
-    Parameters
+    Attributes
     ----------
     values : ndarray [n, L, C] of float64
         NaN where a value is missing and past the end of a series.
     lengths : ndarray [n] of int64
         Number of steps of each series; the last step has a value.
     times : ndarray [n, L] of float64, optional
-        Times of the steps, relative to the first step of each series; None means 0, 1, 2, ...
+        Times since the first step of each series; None means 0, 1, 2, ...
     clock : {None, "numbers", "dates"}
-        Unit of the times: numbers in the caller's own unit, or seconds between dates.
+        Unit of the times: the caller's, or seconds.
     channels : tuple of str, optional
-        Names of the channels, if the container has them.
     """
 
     values: Floats
@@ -80,7 +79,7 @@ class Padded(SeriesSource):
         return self.read(index)
 
     def padded(self) -> Padded:
-        """Return all of them."""
+        """Return all series."""
         return self
 
     def intervals(self) -> Floats:
@@ -89,7 +88,7 @@ class Padded(SeriesSource):
         return np.diff(self.times, axis=1)[self.mask[:, 1:]]
 
     def joined(self, other: Padded) -> Padded:
-        """Return these series and then others, taken from the same panel."""
+        """Return these series and then others."""
         times = None
         if self.times is not None and other.times is not None:
             times = np.concatenate([self.times, other.times])
@@ -104,24 +103,22 @@ class Padded(SeriesSource):
 
 @dataclass(frozen=True)
 class Panel:
-    """Series as tensors on one device, shorter ones padded with zeros at the end.
+    """Series as tensors on one device, padded with zeros.
 
-    Parameters
+    Attributes
     ----------
     values : Tensor [n, L, C]
         float32, scaled.
-    lengths : Tensor [n] of int64, on the CPU
-        Number of steps of each series. Always on the CPU, so that forming a batch never waits for
-        a device.
+    lengths : Tensor [n] of int64
+        On the CPU, so that forming a batch never waits for a device.
     mask : Tensor [n, L] of bool, optional
-        True at valid steps; False at padding, at steps before the first value and at missing codes.
-        By default every step of a series is valid.
+        False at padding, before the first value and at missing codes.
     times : Tensor [n, L], optional
-        Times of the steps in units of one regular step; ``0, 1, 2, ...`` by default.
+        In units of one regular step; ``0, 1, 2, ...`` by default.
     symbolic : bool, default=False
-        Whether the values are numbers of codes, which must not be averaged.
+        Whether the values are codes, which must not be averaged.
     n_flags : int, default=0
-        How many of the channels, the last ones, say where values are missing in others.
+        Number of channels, the last ones, that flag missing values.
     """
 
     values: Tensor
@@ -136,7 +133,7 @@ class Panel:
 
     @property
     def device(self) -> torch.device:
-        """Where all but the lengths are."""
+        """Device of everything except the lengths."""
         return self.values.device
 
     @property
@@ -154,21 +151,21 @@ class Panel:
         return self._each(Tensor.pin_memory)
 
     def part(self, index: Tensor) -> Panel:
-        """Return a panel of some of the series, by their indices on the CPU."""
+        """Return a panel of series by their indices on the CPU."""
         rows = send(index, self.device)
         return replace(self._each(lambda tensor: tensor[rows]), lengths=self.lengths[index])
 
     def parts(self) -> Iterator[Panel]:
-        """Yield the whole of it; where series are not in memory, there are several parts."""
+        """Yield the whole panel."""
         yield self
 
     def like(self, lengths: Tensor) -> Panel:
-        """Return a panel of series with these lengths, whose tensors are yet to be written."""
+        """Return an empty panel for series with these lengths."""
         empty = self._each(lambda tensor: tensor.new_empty((len(lengths), *tensor.shape[1:])))
         return replace(empty, lengths=lengths)
 
     def put(self, start: int, part: Panel) -> None:
-        """Write a part of the series into this panel, from this one on."""
+        """Write a part of the series into this panel."""
         rows = slice(start, start + len(part))
         for name in ("values", "mask", "times"):
             held = getattr(self, name)
@@ -176,14 +173,11 @@ class Panel:
                 held[rows] = getattr(part, name)
 
     def ahead(self, batches: Iterable[Tensor]) -> AbstractContextManager[Iterable[Tensor]]:
-        """Return the batches that `take` is going to be called with, as they are."""
+        """No-op in memory; `StoredPanel` reads ahead."""
         return nullcontext(batches)
 
     def with_mask(self) -> Panel:
-        """Return the panel with an explicit mask if lengths differ.
-
-        The mask of a batch is then sliced on the device instead of computed from host lengths.
-        """
+        """Return the panel with an explicit mask if lengths differ."""
         if self.mask is not None or int(self.lengths.min()) == self.values.shape[1]:
             return self
         mask = torch.arange(self.values.shape[1]) < self.lengths[:, None]
@@ -201,25 +195,24 @@ class Panel:
         rows: Tensor | None = None,
         device: torch.device | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return a batch: the arguments of a model for some of the series.
+        """Return a batch of series: the arguments of a model.
 
         Parameters
         ----------
         index : Tensor [B] of int64, on the CPU
             Indices of the series.
         rows : Tensor [B] of int64, optional
-            The same indices on the panel's device, if the caller has them there already.
+            The same indices on the panel's device.
         device : torch.device, optional
-            Device of the batch; that of the panel by default.
+            Device of the batch; by default the panel's.
 
         Returns
         -------
         values : Tensor [B, L', C]
-            `L'` is the longest length among them.
+            `L'` is the longest length in the batch.
         mask : Tensor [B, L'] of bool, or None
-            None if all have that length and every step is valid.
+            None if every step is valid.
         times : Tensor [B, L'], or None
-            None if the panel has none.
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())

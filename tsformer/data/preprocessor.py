@@ -81,10 +81,7 @@ class Preprocessor(nn.Module):
     def _over(
         self, series: SeriesSource, function: Callable[[Tensor, Tensor | None], _Result]
     ) -> Iterator[_Result]:
-        """Yield what a function returns for one part of the series after another.
-
-        It is called with values ``[m, L, C]`` and the times since the first step, in median steps.
-        """
+        """Yield a function of values ``[m, L, C]`` and times, for each part."""
         for index in series.parts():
             part = series.read(index)
             elapsed = None if part.times is None else self._elapsed(torch.from_numpy(part.times))
@@ -95,25 +92,12 @@ class Preprocessor(nn.Module):
     def forward(
         self, x: Tensor, times: Tensor | None = None, size: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Preprocess series of equal or unequal length.
+        """Preprocess series ``x [B, L, C]`` of float64, NaN where a value is missing.
 
-        Parameters
-        ----------
-        x : Tensor [B, L, C] of float64
-            NaN where a value is missing and past the end of a series.
-        times : Tensor [B, L] of float64, optional
-            Times of the steps; ignored past the end of a series.
-        size : Tensor [B, 1, 2 C] of float64, optional
-            Added as channels, in place of what ``scaling="series+size"`` finds in `x`.
-
-        Returns
-        -------
-        values : Tensor [B, L, n_inputs] of float32
-            Zero where `mask` is False.
-        mask : Tensor [B, L] of bool
-            True at valid steps.
-        times : Tensor [B, L] of float32, or None
-            Time since the first step of each series, in units of `time_step`.
+        `times` ``[B, L]`` are ignored past the end of a series; `size` ``[B, 1, 2 C]`` replaces the
+        channels that ``scaling="series+size"`` adds. Returns values ``[B, L, n_inputs]``, float32
+        and zero where masked; the mask ``[B, L]``; and times ``[B, L]`` in units of `time_step`, or
+        None.
         """
         elapsed = None if times is None or self.time_step is None else self._elapsed(times)
         values, mask = self._convert(x, elapsed, size)
@@ -136,10 +120,7 @@ class Preprocessor(nn.Module):
 
     @torch.no_grad()
     def panel(self, series: SeriesSource) -> AnyPanel:
-        """Do what `transform` does; beyond 64 MiB, for each batch when it is taken.
-
-        Either way a batch is the same, bit for bit.
-        """
+        """Convert series to a panel; beyond 64 MiB, batch by batch."""
         self._warn_of_unseen(series)
         stored = self._stored(series)
         return stored if stored.n_bytes > _KEPT else stored.kept()
@@ -200,19 +181,13 @@ class Preprocessor(nn.Module):
 class Scaler(Preprocessor):
     """Standardise values, fill gaps and flag them.
 
-    With ``gaps="interpolate"`` a gap is filled by linear interpolation in time between the observed
-    values around it, or with the nearest one at either end; a channel with no value at all in a
-    series becomes 0. Each channel with gaps in training gets a flag: an additional channel, after
-    all the others, that is `gap_flag` where a value is missing and 0 where it was observed. Steps
-    before the first value are masked.
+    With ``gaps="interpolate"`` a gap is filled linearly in time, or with the nearest value at
+    either end; a channel without any value in a series becomes 0. Each channel with gaps in
+    training gets a flag channel after all others: `gap_flag` where a value is missing, else 0.
+    Steps before the first value are masked.
 
-    Attributes
-    ----------
-    mean, std : Tensor [C] of float64, or None
-        Only with "channel", after `fit`. `std` is infinite for a channel whose training values are
-        equal to rounding: the model reads zeros.
-    gap_channels : Tensor of int64
-        Indices of the channels with missing values in training.
+    `mean` and `std` ``[C]`` are learned with "channel"; `std` is infinite for a channel that is
+    constant up to rounding. `gap_channels` are the channels with gaps in training.
     """
 
     prefix = "scaler."

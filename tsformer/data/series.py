@@ -39,7 +39,7 @@ class SeriesError(ValueError):
 
 @contextmanager
 def numbered(index: npt.NDArray[np.int64]) -> Iterator[None]:
-    """Let errors about one of some series, in the block, have its number among all."""
+    """Report errors by index in the whole data set."""
     try:
         yield
     except SeriesError as error:
@@ -47,7 +47,7 @@ def numbered(index: npt.NDArray[np.int64]) -> Iterator[None]:
 
 
 class Gaps(NamedTuple):
-    """Where values are missing before the last step of a series.
+    """Missing values before the last step of each series.
 
     Attributes
     ----------
@@ -64,13 +64,13 @@ class Gaps(NamedTuple):
     empty: npt.NDArray[np.bool_]
 
     def part(self, index: npt.NDArray[np.int64]) -> Gaps | None:
-        """Return those of some series, by their indices; None if they have none."""
+        """Return the gaps of some series, None if there are none."""
         own = Gaps(*(each[index] for each in self))
         return own if own.missing.any() else None
 
     @staticmethod
     def joined(parts: Sequence[Gaps | None], sizes: Sequence[int]) -> Gaps | None:
-        """Return those of several parts, one after another; None where a part has none."""
+        """Join the gaps of several parts, None if there are none."""
         found = next((part for part in parts if part is not None), None)
         if found is None:
             return None
@@ -85,7 +85,7 @@ class Gaps(NamedTuple):
 
 
 class SeriesSource(ABC):
-    """Series of which any can be read, as `Padded`.
+    """Series that are read by index, as `Padded`.
 
     Attributes
     ----------
@@ -94,7 +94,6 @@ class SeriesSource(ABC):
     clock : {None, "numbers", "dates"}
         Unit of the times.
     channels : tuple of str or None
-        Names of the channels, if they have any.
     """
 
     lengths: npt.NDArray[np.int64]
@@ -107,7 +106,7 @@ class SeriesSource(ABC):
     @property
     @abstractmethod
     def n_steps(self) -> int:
-        """Time steps `L` of what `read` returns, whichever series are read."""
+        """Time steps `L` of what `read` returns."""
 
     @property
     @abstractmethod
@@ -117,7 +116,7 @@ class SeriesSource(ABC):
     @property
     @abstractmethod
     def gaps(self) -> Gaps | None:
-        """Where values are missing; None if none is."""
+        """Missing values; None if there are none."""
 
     @abstractmethod
     def read(self, index: npt.NDArray[np.int64]) -> Padded:
@@ -125,19 +124,19 @@ class SeriesSource(ABC):
 
     @abstractmethod
     def part(self, index: npt.NDArray[np.int64]) -> Self:
-        """Return some of the series by their indices ``[m]``, where they are."""
+        """Return some of the series, without reading them."""
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Self:
-        """Return the series that a boolean mask ``[n]`` selects, where they are."""
+        """Return the series that a boolean mask ``[n]`` selects."""
         return self.part(np.flatnonzero(chosen))
 
     def within(self, rows: slice) -> Self:
-        """Return the series of a slice of all, where they are."""
+        """Return a slice of the series."""
         return self.part(np.arange(len(self))[rows])
 
     @abstractmethod
     def joined(self, other: Self) -> Self:
-        """Return these series and then others, taken from the same source."""
+        """Return these series and then others from the same source."""
 
     @abstractmethod
     def padded(self) -> Padded:
@@ -145,7 +144,7 @@ class SeriesSource(ABC):
 
     @abstractmethod
     def intervals(self) -> npt.NDArray[np.floating[Any]]:
-        """Return the times between all steps, of one series after another; only with times."""
+        """Return the times between all steps; only with times."""
 
     def parts(self) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the indices of all series, in order and part by part."""

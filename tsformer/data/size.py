@@ -14,22 +14,14 @@ _MOST = 5.0
 
 
 class Size(nn.Module):
-    r"""The size and the level of each channel of a series, on scales that fit several decades.
+    r"""The size and the level of each channel of a series, on scales for several decades.
 
     .. math:: a = \log \sigma, \qquad b = \operatorname{asinh}(\mu / u)
 
-    where :math:`\mu` and :math:`\sigma` are the mean and the standard deviation of the channel in
-    this series, and the unit :math:`u` is the geometric mean of :math:`\sigma` over the training
-    series. Both are standardised over the training series, and cut at five deviations.
-
-    What standardising each series by itself takes away comes back as numbers of a like magnitude,
-    however many decades the sizes span. A constant channel has the least size in training.
-
-    Attributes
-    ----------
-    floor, mean, std, level_mean, level_std : Tensor [C] of float64
-        The least deviation in training, and mean and standard deviation of `a` and of `b` over the
-        training series; after `fit`.
+    where :math:`\mu` and :math:`\sigma` are the mean and deviation of the channel in the series,
+    and :math:`u` is the geometric mean of :math:`\sigma` over the training series. Both are
+    standardised over the training series and cut at five deviations. `floor`, the least
+    deviation in training, is the size of a constant channel.
 
     Examples
     --------
@@ -63,18 +55,7 @@ class Size(nn.Module):
         self.level_mean, self.level_std = levels.mean(dim=0), _positive(levels)
 
     def forward(self, mean: Tensor, std: Tensor) -> Tensor:
-        """Return size and level of series.
-
-        Parameters
-        ----------
-        mean, std : Tensor [B, 1, C] of float64
-            Of each channel of each series, 0 for the deviation of a constant.
-
-        Returns
-        -------
-        Tensor [B, 1, 2 C] of float64
-            The sizes of all channels, and then their levels.
-        """
+        """Return sizes, then levels ``[B, 1, 2 C]``, of means and deviations ``[B, 1, C]``."""
         size = (std.maximum(self.floor).log() - self.mean) / self.std
         level = (_asinh(mean / self.mean.exp()) - self.level_mean) / self.level_std
         return torch.cat([size, level], dim=-1).clamp(-_MOST, _MOST)

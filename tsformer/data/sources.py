@@ -43,20 +43,17 @@ LABELS_FILE = "labels.npy"
 
 
 class Source(NamedTuple):
-    """Series with their labels and names, as far as these are known.
+    """Series with labels, names, schema and groups, as far as known.
 
     Attributes
     ----------
     X : container of n series
-        As `fit` accepts.
     y : ndarray (n,) of str, or None
-        The labels, if they were asked for; an array of objects where some are None.
+        An array of objects if some labels are None.
     cases : list of n str, or None
-        The names of the series, if they have any.
     schema : TableSchema or None
-        What was read as what, if it was a table.
+        How a table was read.
     groups : ndarray (n,) of str, or None
-        The group of each series, if a column of a table has them.
     """
 
     X: Any
@@ -67,26 +64,22 @@ class Source(NamedTuple):
 
 
 def is_file(source: str) -> bool:
-    """Return whether a source is a file: it has an ending, and the name of a data set has none."""
+    """Return whether a source is a file, by its ending."""
     return Path(source).suffix != "" and not is_series_folder(source)
 
 
 def is_table(source: str) -> bool:
-    """Return whether a source is a file that is read as a table, by its ending."""
+    """Return whether a source is a table, by its ending."""
     return ending(source) in (*TEXT, *FRAMES)
 
 
 def is_folder(source: str) -> bool:
-    """Return whether a source is a folder: its path has a separator, as in ``series/``."""
+    """Return whether a source is a folder, as ``series/``."""
     return "/" in source.replace("\\", "/") and Path(source).is_dir()
 
 
 def read_folder(source: str, schema: TableSchema | None = None) -> Source:
-    """Read the series of all tables and ``.ts`` files in a folder, by file name; labels are left.
-
-    Those of a folder that `convert_to_folder` made stay where they are, and Parquet files with a
-    list of values in each row are unpacked, not read into memory.
-    """
+    """Read the series, without labels, of all files in a folder."""
     if is_series_folder(source) or holds_lists(source):
         return read_source(source, schema, labelled=False)
     endings = (".ts", *TEXT, *FRAMES)
@@ -110,7 +103,7 @@ def read_source(
     labelled: bool | None = True,
     partly: bool = False,
 ) -> Source:
-    """Read series from wherever they are."""
+    """Read series from a data set, a file or a folder."""
     path = Path(source)
     suffix = ending(path)
     schema = schema or TableSchema()
@@ -151,7 +144,7 @@ def read_source(
 
 
 def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
-    """Read the arrays X and y of a file, or those that --value and --label name."""
+    """Read X and y, or the arrays in --value and --label."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays)
@@ -193,7 +186,7 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
 
 
 def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
-    """Read Parquet files with a list of values in each row; see `read_source`."""
+    """Read Parquet files with a list of values in each row."""
     series = ParquetSeries(path, schema.value)
     if labelled and schema.label is None:
         raise ValueError(f"name the column of {path} that has the labels, with --label")

@@ -20,34 +20,12 @@ _AHEAD = 2
 
 
 class StoredPanel:
-    """Series as a model reads them, made of those in a source when they are taken.
+    """Series that are read and preprocessed when a batch is taken.
 
-    What `take` returns is what it would be of the `Panel` that `kept` returns, bit for bit: nothing
-    in preprocessing depends on the other series of a batch.
-
-    Parameters
-    ----------
-    series : SeriesSource
-        Where series are read from.
-    preprocess : callable
-        From `Padded` to values ``[B, L, n_inputs]``, mask ``[B, L]`` and times ``[B, L]`` or None.
-    n_inputs : int
-        Channels of the values.
-    masked : bool
-        Whether any step has to be masked apart from those past the end of a series.
-    timed : bool
-        Whether there are times.
-    symbolic : bool
-        Whether the values are numbers of codes.
-    n_flags : int
-        How many of the channels, the last ones, say where values are missing in others.
-
-    Attributes
-    ----------
-    lengths : Tensor [n] of int64
-        Number of steps of each series.
-    device : torch.device
-        The CPU.
+    Batches equal those of the `Panel` that `kept` returns, bit for bit: preprocessing a series does
+    not depend on other series. `preprocess` returns values ``[B, L, n_inputs]``, mask and times
+    ``[B, L]`` of a `Padded`; `masked` says whether steps inside series are masked, `timed` whether
+    there are times.
     """
 
     device = torch.device("cpu")
@@ -78,12 +56,12 @@ class StoredPanel:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that `kept` would take, in bytes."""
+        """Memory of the panel that `kept` returns, in bytes."""
         each = 4 * self._n_inputs + self._masked + 4 * self._timed
         return len(self) * self._series.n_steps * each
 
     def part(self, index: Tensor) -> Panel:
-        """Return a panel of some of the series, in memory, by their indices."""
+        """Return a panel of some of the series, in memory."""
         padded = self._series.read(index.numpy())
         with torch.no_grad(), numbered(index.numpy()):
             values, mask, times = self._preprocess(padded)
@@ -107,10 +85,9 @@ class StoredPanel:
 
     @contextmanager
     def ahead(self, batches: Iterable[Tensor]) -> Iterator[Iterable[Tensor]]:
-        """Read the batches in a thread, while the block works on those before them.
+        """Read the batches in a thread, while the block works on earlier batches.
 
-        The block iterates over what is yielded, and takes each batch when it gets it. The thread
-        has ended when the block has, whatever ended it.
+        The block takes each batch when it gets it; the thread ends with the block.
         """
         waiting: deque[tuple[Tensor, Future[Panel]]] = deque()
         earlier = self._coming
@@ -134,12 +111,12 @@ class StoredPanel:
                     read.cancel()
 
     def parts(self) -> Iterator[Panel]:
-        """Yield one part of the series after another, each in memory."""
+        """Yield the series part by part, each in memory."""
         for index in self._series.parts():
             yield self.part(torch.from_numpy(index))
 
     def kept(self, device: torch.device | None = None) -> Panel:
-        """Return all series in the memory of a device, by default the CPU's."""
+        """Return all series in the memory of a device."""
         device = self.device if device is None else device
         parts = self.parts()
         first = next(parts).to(device)
@@ -154,11 +131,11 @@ class StoredPanel:
         return whole
 
     def to(self, device: torch.device) -> AnyPanel:
-        """Return the panel on a device: on the CPU series stay where they are."""
+        """Return the panel on a device; on the CPU, series are not read."""
         return self if device.type == "cpu" else self.kept(device)
 
     def pinned(self) -> StoredPanel:
-        """Return the panel for asynchronous copies to a GPU: each batch is pinned by itself."""
+        """Return the panel: each batch is pinned when it is taken."""
         return self
 
 

@@ -46,9 +46,9 @@ _FEW_STEPS = 10
 
 @dataclass(frozen=True)
 class TableSchema:
-    """Which columns of a table hold what, and how its text is written.
+    """The roles of the columns of a table, and how its text is written.
 
-    With `time` the table is long, else it is wide. None stands for what is not said.
+    With `time` the table is long, else wide; None is the default.
     """
 
     case: str | None = None
@@ -94,12 +94,12 @@ class TableSchema:
         return self != TableSchema()
 
     def updated(self, other: TableSchema) -> TableSchema:
-        """Return this schema with what `other` says in the place of what this one does."""
+        """Return this schema, overridden by the fields of `other`."""
         said = {f.name: getattr(other, f.name) for f in fields(other)}
         return replace(self, **{name: value for name, value in said.items() if value is not None})
 
     def options(self) -> list[str]:
-        """Return the options of the command line that say the same, as words."""
+        """Return the equivalent options of the command line."""
         words = []
         for name, said in self.as_dict().items():
             flag = name.replace("_", "-")
@@ -110,13 +110,13 @@ class TableSchema:
         return words
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what is said, ready for JSON."""
+        """Return the fields that are set, ready for JSON."""
         said = {name: value for name, value in asdict(self).items() if value is not None}
         return said | ({} if self.value is None else {"value": list(self.value)})
 
     @classmethod
     def from_dict(cls, described: Any) -> TableSchema:
-        """Return the schema that `as_dict` described."""
+        """Restore a schema from `as_dict`."""
         if not isinstance(described, dict):
             raise ValueError(f"must be an object; got {shortened(described)}")
         known = [field.name for field in fields(cls)]
@@ -140,16 +140,13 @@ class TableSeries(NamedTuple):
     Attributes
     ----------
     X : list of n DataFrame (length, channels), ndarray (n, 1, length), or list of n ndarray
-        From a long table, with the times as index; from a wide one; from one with a list of values
-        in each cell, as arrays (channels, length).
+        From a long table, from a wide one, and from one with a list of values in each cell.
     y : ndarray (n,) of str, or None
-        The labels, if they were asked for; an array of objects where some are None.
+        An array of objects if some labels are None.
     cases : list of n str, or None
-        The names of the series, if a column has them.
     schema : TableSchema
-        What was read as what; `value` is known.
+        As read; `value` is known.
     groups : ndarray (n,) of str, or None
-        The group of each series, if a column has them.
     """
 
     X: list[pd.DataFrame] | list[npt.NDArray[np.float64]] | npt.NDArray[np.float64]
@@ -293,7 +290,7 @@ def _groups(table: pd.DataFrame, schema: TableSchema) -> npt.NDArray[np.str_] | 
 def _complete(
     schema: TableSchema, names: list[str], path: Path, labelled: bool, by_model: bool
 ) -> TableSchema:
-    """Return the schema with the columns of values; raise ValueError for one that is not there."""
+    """Return the schema with columns of values; refuse missing columns."""
     if labelled and schema.label is None:
         long = (
             ""
@@ -432,7 +429,7 @@ def _read_text(
 
 
 def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
-    """Tell whether the first line has names, and say what is decided."""
+    """Tell whether the first line has names; warn if unsure."""
     if schema.header is not None:
         return schema.header
     header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or ".")
@@ -465,12 +462,12 @@ def _refuse_nul_characters(path: Path) -> None:
 
 
 def _text(cell: str) -> str | None:
-    """Return a cell as it is spelled, None if it is empty."""
+    """Return a cell as spelled, None if it is empty."""
     return cell or None
 
 
 def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:
-    """Return the table with numbers in the columns of values, or name the cell without one."""
+    """Convert the columns of values to numbers, or name a bad cell."""
     values = table[list(schema.value or ())]
     kinds = [getattr(dtype, "kind", "O") for dtype in values.dtypes]
     changed = {}
@@ -505,7 +502,7 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
 
 
 def _times(column: pd.Series, time_format: str | None) -> pd.Series:
-    """Return times in a type that sorts by time; locate the cell that has none."""
+    """Convert times to a sortable type, or name a bad cell."""
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype) and not dtype.ordered:  # Parquet's repeated text
         column = column.astype(dtype.categories.dtype)

@@ -31,9 +31,7 @@ _INTEGER = re.compile(r"[0-9]+")
 
 
 def ending(path: str | os.PathLike[str]) -> str:
-    """Return the ending of a file in lower case; of a compressed file, that of its content.
-
-    A file in an archive without an ending is a table with commas.
+    """Return the ending of a file in lower case, of its content if it is compressed.
 
     Examples
     --------
@@ -86,10 +84,7 @@ def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def first_cells(path: Path, sep: str) -> tuple[int, list[str]]:
-    """Return the cells of the first line that has any, and the number of lines before it.
-
-    Separators and blanks alone are no cells. A separator ``" "`` is any number of blanks.
-    """
+    """Return the first line with cells, and the number of lines before it."""
     with open_text(path, newline="") as file:
         lines = csv.reader(
             (line.strip(" \r\n") for line in file) if sep == " " else file,
@@ -107,10 +102,9 @@ def first_cells(path: Path, sep: str) -> tuple[int, list[str]]:
 def has_names(
     cells: Sequence[str], *, named: Sequence[str] = (), decimal: str = "."
 ) -> tuple[bool, bool]:
-    """Tell whether a first line has the names of columns, and whether that is certain.
+    """Tell whether a first line has column names, and whether that is certain.
 
-    Numbers that count from 0 or 1 are names, and other numbers alone are values. Beside text they
-    are names if they increase, such as years: with a label before them, values rarely do.
+    Numbers that count from 0 or 1 are names; beside text, so are increasing numbers such as years.
 
     Examples
     --------

@@ -129,7 +129,7 @@ def _first(index: pd.Index) -> str:
 
 
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
-    """Convert the times of series to padded numbers, and return their unit.
+    """Return the times of series as padded numbers ``[n, L]``, and their unit.
 
     Parameters
     ----------
@@ -143,7 +143,6 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     times : ndarray [n, L] of float64
         Time since the first step of each series, for dates in seconds. Zero past the end.
     clock : {"numbers", "dates"}
-        The unit of the times.
     """
     each = _one_by_one(times, lengths)
     padded = np.zeros((len(lengths), int(lengths.max())))

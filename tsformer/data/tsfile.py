@@ -244,10 +244,7 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
 
 
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:
-    """Return labels as text that a `.ts` file can hold; warns if this changes any.
-
-    Blanks, NUL characters and ``:`` become ``_``.
-    """
+    """Return labels with ``_`` for blanks, NUL and ``:``, and warn of changes."""
     written: dict[str, str] = {}
     for label in dict.fromkeys(str(label) for label in y):
         new = _NOT_IN_LABELS.sub("_", label)

@@ -35,19 +35,12 @@ class Difference(nn.Module):
 
     .. math:: d_t = s \, (x_t - x_{t-1}) / (\sigma \, \Delta t)
 
-    where :math:`\sigma` is the standard deviation over the training series, and :math:`\Delta t`
-    the time between the two steps in median steps, 1 without times. A difference needs two observed
-    values at different times; where it has not, it is 0, except that the first value of a series
-    takes the difference of the second. It does not change when a constant is added to a channel or,
-    where `std` is learned, when the channel is multiplied by one.
+    where :math:`\sigma` is the deviation over the training series (`std` ``[C]``, learned), and
+    :math:`\Delta t` the time between the two steps in median steps. Without two observed values at
+    different times it is 0; the first value of a series takes the difference of the second.
 
-    It shows a model what in the values is hidden below slow and large movements. At full scale it
-    also lends noise the weight of the signal, which costs accuracy where the signal is smooth.
-
-    Attributes
-    ----------
-    std : Tensor [C] of float64
-        After `fit`.
+    It shows a model changes that slow and large movements hide. At full scale it also gives noise
+    the weight of the signal, which costs accuracy where the signal is smooth.
     """
 
     std: Tensor
@@ -60,7 +53,7 @@ class Difference(nn.Module):
         self.register_buffer("std", torch.ones(0, dtype=torch.float64))
 
     def fit(self, parts: Iterable[tuple[Tensor, Tensor, Tensor | None]]) -> None:
-        """Learn `std` from part after part of the training series."""
+        """Learn `std` part by part."""
         moments, rounding = Moments(), torch.zeros(1, dtype=torch.float64)
         for x, magnitude, elapsed in parts:
             difference = _difference(x, elapsed)
@@ -75,20 +68,7 @@ class Difference(nn.Module):
         self.std = std.where(std > ROUNDING * rounding, 1.0)
 
     def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
-        """Return the differences.
-
-        Parameters
-        ----------
-        x : Tensor [B, L, C]
-            NaN where a value is missing and past the end of a series.
-        elapsed : Tensor [B, L], optional
-            Times of the steps, in median steps.
-
-        Returns
-        -------
-        Tensor [B, L, C]
-            0 where there is no difference.
-        """
+        """Return the differences of ``x [B, L, C]``, 0 where there is none."""
         difference = _difference(x, elapsed)
         # The first observed value has no predecessor in all its series: it takes the next one's.
         count = (~x.isnan()).long().cumsum(dim=1)

@@ -44,21 +44,11 @@ class AttentionMaps:
 def attention_weights(
     model: TSTransformer, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Compute the attention weights of every block.
+    """Compute the attention weights of every block, outside the fused kernel.
 
-    Arguments are those of the model, which must not be in use elsewhere meanwhile. Each block
-    computes its weights once more, beside the fused kernel, which never forms them.
-
-    Returns
-    -------
-    weights : Tensor [B, n_layers, H, N, N]
-        Rows sum to 1; those of padded tokens are 0.
-    features : Tensor [B, N, D]
-        What the last block returns.
-    mask : Tensor [B, N] of bool, or None
-        True for valid tokens; None if all are.
-    t : Tensor [1 | B, N]
-        Times of the tokens, in tokens.
+    Arguments are the model's, which must not be in use elsewhere. Returns weights
+    ``[B, n_layers, H, N, N]`` (rows sum to 1, or 0 at padding), the features ``[B, N, D]`` of the
+    last block, the mask ``[B, N]`` or None, and the times ``[1 | B, N]`` of the tokens.
     """
     if not len(model.blocks):
         raise ValueError(

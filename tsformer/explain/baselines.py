@@ -26,22 +26,10 @@ def logits_from_baseline(
     baseline: Any,
     temperature: float,
 ) -> LogitsOfDifference:
-    """Return the logits of a model as a function of the difference of series from a baseline.
+    """Return the logits of a model in eval mode by the difference of series from a baseline.
 
-    Parameters
-    ----------
-    model : TSTransformer
-        In eval mode.
-    preprocessor : Preprocessor
-        What its inputs go through.
-    series : Padded
-        What is explained.
-    baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L)
-        "mean": the mean of each channel over the training series with ``scaling="channel"``, else
-        of each series over its steps; of codes, the mean vector of all codes. "zero": 0; of codes,
-        the vector of an unknown code. Codes as numbers are those of `series`.
-    temperature : float
-        What logits are divided by.
+    `baseline` is "mean", "zero", a number or an array (C,), (C, L) or (n, C, L). For codes, "mean"
+    is the mean vector of all codes and "zero" the vector of an unknown code.
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
@@ -85,7 +73,7 @@ def logits_from_baseline(
 
 
 def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tensor:
-    """Return the baseline of series of numbers, ``[n, L, C]``; arguments as above."""
+    """Return the baseline of series of numbers, ``[n, L, C]``."""
     given = _given(baseline, values)
     if given is not None:
         return given
@@ -101,7 +89,7 @@ def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tens
 
 
 def _given(baseline: Any, values: Tensor) -> Tensor | None:
-    """Return a baseline in numbers as ``[n, L, C]``, and None for a name."""
+    """Return a numeric baseline as ``[n, L, C]``, None for a name."""
     if not isinstance(baseline, str):
         return _as_given(baseline, values)
     if baseline not in BASELINES:

@@ -28,28 +28,23 @@ _STEPS = 2**12
 class LogitsOfDifference(ABC):
     """The logits of one model for a batch of series, by their difference from the baseline.
 
-    Parameters
+    Attributes
     ----------
     model : TSTransformer
         In eval mode.
-    preprocessor : Preprocessor
-        From `series` to what the model reads.
-    rest : Preprocessor
-        From features to what the model reads.
+    preprocessor, rest : Preprocessor
+        From `series`, and from features, to the inputs of the model.
     temperature : float
-        What logits are divided by.
+        Divides the logits.
     series : Tensor [B, L, C] of float64
-        The values as given, NaN where one is missing and past the end of a series.
-    difference : Tensor [B, L, F] of float64
-        The features of the series minus those of the baseline; 0 where a value is missing.
-    baseline : Tensor [B, L, F] of float64
-        The features of the baseline.
+        NaN where a value is missing and past the end of a series.
+    difference, baseline : Tensor [B, L, F] of float64
+        Features of the series minus the baseline's, 0 where a value is missing; and the latter.
     times : Tensor [B, L] of float64, optional
-        Times of the steps, as given.
     channel : Tensor [F] of int64
-        The channel that each feature is of.
+        The channel of each feature.
     size : Tensor [B, 1, 2 C] of float64, optional
-        The size of the series, if the model reads it beside their values.
+        The size of the series, for ``scaling="series+size"``.
     """
 
     model: TSTransformer
@@ -64,7 +59,7 @@ class LogitsOfDifference(ABC):
     size: Tensor | None = None
 
     def take(self, rows: Tensor, length: int | None = None) -> Self:
-        """Return the same for some of the series, cut to `length` steps."""
+        """Return some of the series, cut to `length` steps."""
         cut = {
             name: None if tensor is None else tensor[rows, :length]
             for name, tensor in (
@@ -84,7 +79,7 @@ class LogitsOfDifference(ABC):
 
     @property
     def context(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """What a call needs besides the difference; captum repeats it along with the series."""
+        """Arguments besides the difference; captum repeats them per series."""
         return self.baseline, self.observed, self.times, self.size
 
     @property
@@ -144,13 +139,10 @@ class LogitsOfDifference(ABC):
 
 
 class LogitsOfValues(LogitsOfDifference):
-    """For measurements: the features of a step are its values, scaled as the model reads them.
+    """For measurements: features are values, scaled as the model reads them.
 
-    The rest of the preprocessing, which fills gaps and adds views, is differentiated through.
-    Scaling is not part of the function: it maps each value by itself, so that it changes no
-    relevance, unless a series is scaled by its own mean and deviation. These are then held fixed at
-    those of the series, as are the numbers that the model reads of them with ``"series+size"``: if
-    they followed a series that fades to a flat baseline, scaling would undo the fading.
+    Mean, deviation and size of a series are held fixed: otherwise scaling would undo fading to the
+    baseline. Filling gaps and adding views is differentiated through.
     """
 
     def _logits(
@@ -162,7 +154,7 @@ class LogitsOfValues(LogitsOfDifference):
 
 
 class LogitsOfCodes(LogitsOfDifference):
-    """For symbolic series: the features of a step are the vector that the stem has for its code."""
+    """For symbolic series: features are the vectors of the codes."""
 
     def _logits(
         self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
@@ -181,5 +173,5 @@ class LogitsOfCodes(LogitsOfDifference):
 
 
 def batch_steps(model: TSTransformer) -> int:
-    """Return how many padded steps make a forward pass."""
+    """Return the number of padded steps of a forward pass."""
     return _STEPS * int(model.stem.stride)

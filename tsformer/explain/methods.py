@@ -261,20 +261,7 @@ class AttentionRollout(Method):
 
 
 def _moved_to_neighbours(shares: Tensor, given: Tensor) -> Tensor:
-    """Move the share of each token without values to the nearest with values at either side.
-
-    Parameters
-    ----------
-    shares : Tensor [B, N]
-        One number for each token.
-    given : Tensor [B, N] of bool
-        Whether a token has values.
-
-    Returns
-    -------
-    Tensor [B, N]
-        The sum of each row is that of `shares`, if any token of the row has values.
-    """
+    """Move shares ``[B, N]`` of tokens without values to the nearest on either side."""
     N = shares.shape[1]
     number = torch.arange(N)
     before = number.where(given, -1).cummax(dim=1).values
@@ -310,7 +297,7 @@ def _window(window: float | None, length: int) -> float:
 
 
 def _seed(random_state: int | np.random.RandomState | None) -> int:
-    """Return a seed; for None it is drawn from the system, NumPy's global generator is not ours."""
+    """Return a seed, without NumPy's global generator."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):

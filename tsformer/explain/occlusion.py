@@ -28,24 +28,11 @@ def mean_falls(
     stride: float,
     at_once: int = 1,
 ) -> Tensor:
-    """Return the mean fall of a logit over the windows that contain each feature.
+    """Return the mean fall ``[B, L, F]`` of a logit over the windows with each feature.
 
-    Parameters
-    ----------
-    logits : callable
-        From which features are hidden, Tensor ``[k, B, L, F]`` of bool, to logits ``[k, B]``.
-    clock : Tensor [B, L]
-        Times since the first step, in median steps.
-    channel : Tensor [F] of int64
-        The channel that each feature is of.
-    window, stride : float
-        In median steps.
-    at_once : int, default=1
-        Windows hidden in one call of `logits`.
-
-    Returns
-    -------
-    Tensor [B, L, F] of float64
+    `logits` maps hidden features ``[k, B, L, F]`` to logits ``[k, B]``. `clock` ``[B, L]``,
+    `window` and `stride` are in median steps. `channel` ``[F]`` holds the channel of each
+    feature, and `at_once` windows are hidden in one call.
     """
     n_shifts = ceil(window / stride)
     found = torch.zeros(*clock.shape, len(channel), dtype=torch.float64)
@@ -60,7 +47,7 @@ def mean_falls(
 
 
 def windows(clock: Tensor, channel: Tensor, window: float, shift: float) -> Tensor:
-    """Return the number of the window and channel that each feature is in, ``[B, L, F]``."""
+    """Return the number of each feature's window and channel, ``[B, L, F]``."""
     number = ((clock + shift) / window).floor().long()
     number = number[..., None] * (int(channel.max()) + 1) + channel
     consecutive: Tensor = number.unique(return_inverse=True)[1]
@@ -84,19 +71,7 @@ def occluded_logits(
     classes: npt.NDArray[np.int64],
     baseline: Tensor,
 ) -> Callable[[Tensor], Tensor]:
-    """Return the function that `mean_falls` calls, of any classifier.
-
-    Parameters
-    ----------
-    logits : callable
-        From series to logits ``[B, K]``.
-    series : Padded
-        What is explained.
-    classes : ndarray [B] of int64
-        The class of each series whose logit is returned.
-    baseline : Tensor [B, L, C]
-        The values that replace hidden ones; a missing value stays missing.
-    """
+    """Return `logits` for `mean_falls`, with hidden values at the baseline ``[B, L, C]``."""
     values, empty = series.values, baseline.numpy()
     empty = np.where(np.isnan(values), np.nan, empty)
 

@@ -55,7 +55,7 @@ def relevance(
 ) -> npt.NDArray[np.float64]:
     """Return the relevance ``(n, C, L)`` to the logits of the classes `targets` ``(n,)``.
 
-    The mean over models, each of whose logits is divided by its temperature.
+    The mean over models, after division of the logits by their temperatures.
     """
     of_class = torch.from_numpy(targets)
     lengths = torch.from_numpy(series.lengths)
@@ -83,22 +83,10 @@ def occlusion(
     method: Occlusion,
     baseline: Any,
 ) -> npt.NDArray[np.float64]:
-    """Return the relevance ``(n, C, L)`` by occlusion, of any classifier.
+    """Return the relevance ``(n, C, L)`` by occlusion for any classifier.
 
-    Parameters
-    ----------
-    logits : callable
-        From series to the logits ``[n, K]`` of all classes.
-    preprocessor : Scaler
-        Has the means of the training series, and their median step.
-    series : Padded
-        What is explained.
-    classes : ndarray [n] of int64
-        The class of each series whose logit is explained.
-    method : Occlusion
-        Its window and stride.
-    baseline
-        As in `logits_from_baseline`.
+    `logits` maps series to logits ``[n, K]`` of all classes; `classes` ``[n]`` selects one for each
+    series. `preprocessor` holds the means of the training series and their median step.
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
