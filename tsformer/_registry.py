@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tsformer._names import unknown
+from tsformer._sums import check_options
 
-__all__ = ["Registry"]
+__all__ = ["Named", "Registry", "build"]
 
 Base = TypeVar("Base")
 
@@ -57,3 +60,73 @@ class Registry(Generic[Base]):
         if name not in self._classes:
             raise ValueError(unknown(self.kind, name, self._classes))
         return self._classes[name]
+
+
+class Named:
+    """Base of classes with a name in a registry, configured by the signature of the class."""
+
+    name: ClassVar[str] = ""
+    registry: ClassVar[Registry[Any]]
+
+    def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
+        if name is not None:
+            cls.registry.register(name, cls, replace=replace)
+
+    @property
+    def label(self) -> str:
+        """The registered name, else the name of the class."""
+        return self.name or type(self).__qualname__
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        options = [
+            f"{option}={getattr(self, option)!r}"
+            for option in inspect.signature(type(self)).parameters
+            if hasattr(self, option)
+        ]
+        return f"{type(self).__qualname__}({', '.join(options)})"
+
+
+Made = TypeVar("Made", bound=Named)
+
+
+def build(
+    base: type[Made],
+    spec: str | Made | Callable[..., Made],
+    params: Mapping[str, Any],
+    *,
+    names: str = "a name",
+) -> Made:
+    """Make an instance of `base` from a name, an instance, a class or a factory."""
+    kind = base.registry.kind
+    article = "an" if kind[0] in "aeiou" else "a"
+    if isinstance(spec, base):
+        if params:
+            raise TypeError(
+                f"{kind} is an instance already, {spec!r}, and takes no further options; got "
+                f"{', '.join(map(repr, params))} in {kind}_params"
+            )
+        return spec
+    factory: Any = base.registry.find(spec) if isinstance(spec, str) else spec
+    if not callable(factory):
+        raise TypeError(
+            f"{kind} must be {names}, {article} {base.__name__}, its class or a factory; got "
+            f"{spec!r} of type {type(spec).__name__}"
+        )
+    if isinstance(factory, type) and issubclass(factory, base):
+        options = list(inspect.signature(factory).parameters)
+        check_options(factory.name or factory.__name__, options, params, argument=f"{kind}_params")
+    made = factory(**params)
+    if not isinstance(made, base):
+        raise TypeError(
+            f"the {kind} factory {factory!r} returned {type(made).__name__}; it must return "
+            f"{article} {base.__name__}"
+        )
+    return made

@@ -5,16 +5,16 @@ Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` c
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from tsformer._numbers import check_number
-from tsformer.augmentation.registry import register
+from tsformer._registry import Named
+from tsformer.augmentation.registry import REGISTRY
 
 __all__ = ["Augmentation", "Batch", "Sum", "check_range"]
 
@@ -51,7 +51,7 @@ class Batch:
     share: Tensor | None = None
 
 
-class Augmentation:
+class Augmentation(Named):
     """Base class of all augmentations: from a batch of training series to another one.
 
     Subclassing with a name registers the class, and the name then works wherever an augmentation is
@@ -98,16 +98,10 @@ class Augmentation:
     True
     """
 
-    name: ClassVar[str] = ""
+    registry: ClassVar = REGISTRY
     mixes: bool = False
     symbolic: bool = False
     reference: str = ""
-
-    def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
-        if name is not None:
-            register(name, cls, replace=replace)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the augmented batch."""
@@ -126,25 +120,6 @@ class Augmentation:
                 f"{self.label} cannot augment series of codes, which are numbers without an order; "
                 "choose another augmentation, or another stem than 'embedding' for measurements"
             )
-
-    @property
-    def label(self) -> str:
-        """The registered name, else that of the class."""
-        return self.name or type(self).__qualname__
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        options = [
-            f"{option}={getattr(self, option)!r}"
-            for option in inspect.signature(type(self)).parameters
-            if hasattr(self, option)
-        ]
-        return f"{type(self).__qualname__}({', '.join(options)})"
 
 
 class Sum(Augmentation):

@@ -9,9 +9,9 @@ from tsformer._registry import Registry
 if TYPE_CHECKING:
     from tsformer.augmentation.base import Augmentation
 
-__all__ = ["available", "find", "names", "register", "unregister"]
+__all__ = ["REGISTRY", "available", "find", "names", "register", "unregister"]
 
-_REGISTRY: Registry[Augmentation] = Registry("augmentation")
+REGISTRY: Registry[Augmentation] = Registry("augmentation")
 
 
 def register(name: str, cls: type[Augmentation], *, replace: bool = False) -> None:
@@ -23,7 +23,7 @@ def register(name: str, cls: type[Augmentation], *, replace: bool = False) -> No
         If the name is empty, has whitespace at its ends or contains '+'; or if it is taken, unless
         `replace` is true.
     """
-    _REGISTRY.register(name, cls, replace=replace)
+    REGISTRY.register(name, cls, replace=replace)
 
 
 def unregister(name: str) -> type[Augmentation]:
@@ -52,17 +52,17 @@ def unregister(name: str) -> type[Augmentation]:
     >>> unregister("draft") is Draft, "draft" in names()
     (True, False)
     """
-    return _REGISTRY.unregister(name)
+    return REGISTRY.unregister(name)
 
 
 def names() -> list[str]:
     """Return the names of all registered augmentations, in the order of registration."""
-    return _REGISTRY.names()
+    return REGISTRY.names()
 
 
 def find(name: str) -> type[Augmentation]:
     """Return the augmentation class of that name, or raise ValueError with the nearest match."""
-    return _REGISTRY.find(name)
+    return REGISTRY.find(name)
 
 
 def available() -> list[dict[str, Any]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from tsformer._sums import check_options, part_names, share_out
+from tsformer._registry import build
+from tsformer._sums import part_names, share_out
 from tsformer.augmentation.base import Augmentation, Sum
 from tsformer.augmentation.registry import find
 
@@ -46,41 +47,12 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     >>> resolve("warp", sigma=0.1)
     Warp(p=0.5, sigma=0.1, knots=5)
     """
-    if isinstance(augmentation, Augmentation):
-        if augmentation_params:
-            raise TypeError(
-                f"augmentation is an instance already, {augmentation!r}, and takes no further "
-                f"options; got {', '.join(map(repr, augmentation_params))} in augmentation_params"
-            )
-        return augmentation
     if not isinstance(augmentation, str):
-        if not callable(augmentation):
-            raise TypeError(
-                "augmentation must be a name, a sum of names such as 'warp+jitter', an "
-                "Augmentation, its class or a factory; "
-                f"got {augmentation!r} of type {type(augmentation).__name__}"
-            )
-        return _make(augmentation, augmentation_params)
+        names = "a name, a sum of names such as 'warp+jitter'"
+        return build(Augmentation, augmentation, augmentation_params, names=names)
     parts = part_names(augmentation)
     classes = [find(name) for name in parts]
-    options = [_options(cls) for cls in classes]
+    options = [list(inspect.signature(cls).parameters) for cls in classes]
     shares = share_out(parts, options, augmentation_params, argument="augmentation_params")
-    made = [_make(cls, own) for cls, own in zip(classes, shares, strict=True)]
+    made = [build(Augmentation, cls, own) for cls, own in zip(classes, shares, strict=True)]
     return made[0] if len(made) == 1 else Sum(made)
-
-
-def _make(factory: Callable[..., Augmentation], params: Mapping[str, Any]) -> Augmentation:
-    if isinstance(factory, type) and issubclass(factory, Augmentation):
-        label = factory.name or factory.__name__
-        check_options(label, _options(factory), params, argument="augmentation_params")
-    made = factory(**params)
-    if not isinstance(made, Augmentation):
-        raise TypeError(
-            f"the augmentation factory {factory!r} returned {type(made).__name__}; "
-            "it must return an Augmentation"
-        )
-    return made
-
-
-def _options(cls: type[Augmentation]) -> list[str]:
-    return list(inspect.signature(cls).parameters)

@@ -6,16 +6,16 @@ Shape letters, here and in every objective: `B` series, `L` time steps, `N` toke
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
 from tsformer._numbers import check_number
+from tsformer._registry import Named
 from tsformer.augmentation import Batch
-from tsformer.objectives.registry import register
+from tsformer.objectives.registry import REGISTRY
 
 if TYPE_CHECKING:
     from tsformer.objectives.model import PretrainingTransformer
@@ -67,7 +67,7 @@ class Posed:
     counted: Tensor | None = None
 
 
-class Objective:
+class Objective(Named):
     """Base class of all objectives: what a model is asked about series without labels.
 
     Subclassing with a name registers the class, and the name then works wherever an objective is
@@ -90,14 +90,8 @@ class Objective:
         When subclassing, if the name is not allowed or taken (``replace=True`` takes it over).
     """
 
-    name: ClassVar[str] = ""
+    registry: ClassVar = REGISTRY
     reference: str = ""
-
-    def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
-        if name is not None:
-            register(name, cls, replace=replace)
 
     def n_outputs(self, n_channels: int) -> int:
         """Return the number of outputs for series of `n_channels` channels."""
@@ -135,25 +129,6 @@ class Objective:
         symbolic : bool
             Whether the series consist of codes.
         """
-
-    @property
-    def label(self) -> str:
-        """The registered name, else that of the class."""
-        return self.name or type(self).__qualname__
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        options = [
-            f"{option}={getattr(self, option)!r}"
-            for option in inspect.signature(type(self)).parameters
-            if hasattr(self, option)
-        ]
-        return f"{type(self).__qualname__}({', '.join(options)})"
 
 
 @dataclass(frozen=True)

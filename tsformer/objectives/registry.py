@@ -9,9 +9,9 @@ from tsformer._registry import Registry
 if TYPE_CHECKING:
     from tsformer.objectives.base import Objective
 
-__all__ = ["available", "find", "names", "register", "unregister"]
+__all__ = ["REGISTRY", "available", "find", "names", "register", "unregister"]
 
-_REGISTRY: Registry[Objective] = Registry("objective")
+REGISTRY: Registry[Objective] = Registry("objective")
 
 
 def register(name: str, cls: type[Objective], *, replace: bool = False) -> None:
@@ -23,22 +23,22 @@ def register(name: str, cls: type[Objective], *, replace: bool = False) -> None:
         If the name is empty, has whitespace at its ends or contains '+'; or if it is taken, unless
         `replace` is true.
     """
-    _REGISTRY.register(name, cls, replace=replace)
+    REGISTRY.register(name, cls, replace=replace)
 
 
 def unregister(name: str) -> type[Objective]:
     """Remove a name and return its class; raise ValueError as `find` does."""
-    return _REGISTRY.unregister(name)
+    return REGISTRY.unregister(name)
 
 
 def names() -> list[str]:
     """Return the names of all registered objectives, in the order of registration."""
-    return _REGISTRY.names()
+    return REGISTRY.names()
 
 
 def find(name: str) -> type[Objective]:
     """Return the objective class of that name, or raise ValueError with the nearest match."""
-    return _REGISTRY.find(name)
+    return REGISTRY.find(name)
 
 
 def available() -> list[dict[str, Any]]:

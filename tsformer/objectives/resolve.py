@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tsformer._sums import check_options
+from tsformer._registry import build
 from tsformer.objectives.base import Objective
-from tsformer.objectives.registry import find
 
 __all__ = ["ObjectiveSpec", "resolve"]
 
@@ -43,27 +41,4 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
     >>> resolve("masked", ratio=0.3)
     Masked(ratio=0.3, span=3.0)
     """
-    if isinstance(objective, Objective):
-        if objective_params:
-            raise TypeError(
-                f"objective is an instance already, {objective!r}, and takes no further options; "
-                f"got {', '.join(map(repr, objective_params))} in objective_params"
-            )
-        return objective
-    factory = find(objective) if isinstance(objective, str) else objective
-    if not callable(factory):
-        raise TypeError(
-            "objective must be a name, an Objective, its class or a factory; "
-            f"got {objective!r} of type {type(objective).__name__}"
-        )
-    if isinstance(factory, type) and issubclass(factory, Objective):
-        options = list(inspect.signature(factory).parameters)
-        label = factory.name or factory.__name__
-        check_options(label, options, objective_params, argument="objective_params")
-    made = factory(**objective_params)
-    if not isinstance(made, Objective):
-        raise TypeError(
-            f"the objective factory {factory!r} returned {type(made).__name__}; it must return an "
-            "Objective"
-        )
-    return made
+    return build(Objective, objective, objective_params)
