@@ -267,7 +267,7 @@ REFUSED = {
         lambda: lib("xarray").Dataset(
             {"a": (("case", "time"), WHOLE[:, 0]), "y": (("case",), np.arange(4))}
         ),
-        r"different dimensions: .*'y': \('case',\)\}; select those",
+        r"different dimensions: .*'y': \('case',\)\}; select the channels",
     ),
     "records": (
         lambda: lib("awkward").zip({"a": WHOLE[:, 0], "b": WHOLE[:, 1]}),

@@ -79,7 +79,7 @@ def test_shorter_series_end_in_zeros():
         ([0, np.inf, 2], ValueError, "time of step 1 of series 0 is missing or infinite"),
         (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), ValueError, "time of step 1 of series 0"),
         (np.zeros((2, 3, 1)), ValueError, r"got 3 dimensions, shape \(2, 3, 1\)"),
-        ([DAYS, [0, 1, 2]], ValueError, "of some series are dates and those of others are numbers"),
+        ([DAYS, [0, 1, 2]], ValueError, "some series have dates as times, others numbers"),
         ([[], []], ValueError, "series 0 has 3 steps, but 0 times"),
         (3.0, ValueError, "got 0 dimensions"),
     ],

@@ -35,7 +35,7 @@ def test_without_noise_all_else_is_zero():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_cases": 1}, "at least 2, one for each class; got 1"),
+        ({"n_cases": 1}, "at least 2, a series per class; got 1"),
         ({"n_channels": 0}, "n_channels must be at least 1"),
         ({"window": 33}, "from 2 to the length, 32; got 33"),
         ({"noise": -1.0}, "must be >= 0; got -1"),

@@ -1,4 +1,4 @@
-"""The extension point: what an augmentation is, what it reads and returns, and sums of several.
+"""The extension point: `Augmentation`, `Batch`, and sums of augmentations.
 
 Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` channels.
 """
@@ -30,11 +30,11 @@ class Batch:
     mask : Tensor [B, L] of bool, optional
         True for valid steps; all are by default.
     times : Tensor [B, L] or [1, L], optional
-        Times of the steps, not decreasing over the valid ones; ``0, 1, 2, ...`` by default.
+        Non-decreasing times of the steps; ``0, 1, 2, ...`` by default.
     symbolic : bool, default=False
         Whether the values are numbers of codes, which must not be averaged.
     n_flags : int, default=0
-        How many of the channels, the last ones, say where values are missing in others.
+        Number of channels, at the end, that flag missing values.
     partner : Tensor [B] of int64, optional
         Index in the batch of the series whose target has weight ``1 - share`` in the loss; None if
         nothing was mixed.
@@ -54,15 +54,14 @@ class Batch:
 class Augmentation(Named):
     """Base class of all augmentations: from a batch of training series to another one.
 
-    Subclassing with a name registers the class, and the name then works wherever an augmentation is
-    asked for: ``class Flip(Augmentation, name="flip")``. The signature of the class is its
-    configuration: ``__init__`` takes the options as keywords and keeps each in the attribute of its
-    name.
+    Subclassing with a name registers the class: ``class Flip(Augmentation, name="flip")``. The
+    signature of the class is its configuration: ``__init__`` takes the options as keywords and
+    keeps each in an attribute of its name.
 
     An augmentation overrides `__call__`. It draws from torch's generator of the batch's device,
     which the fit seeds and restores, and returns a batch of the same shapes on the same device. It
     leaves mask and times as they are, values zero where the mask is False, and its argument
-    unmodified. Its tensors' shapes may depend on those of the batch only, and it must not wait for
+    unmodified. Shapes may depend only on the batch's shapes, and the call must not wait for
     the device, as ``.item()`` and ``if tensor:`` do: the step may be recorded in a CUDA graph.
 
     Attributes

@@ -21,7 +21,7 @@ class CutMix(Augmentation, name="cutmix"):
     same relative times, 0 at its first valid step and 1 at its last. The loss is
     ``s loss(y) + (1 - s) loss(y')`` with the targets `y` and `y'` of the two and `s` the share of
     valid steps that were kept. Between valid steps the other series is read by linear
-    interpolation, all channels alike; codes are those of the nearest step.
+    interpolation, all channels alike; codes come from the nearest step.
 
     In a batch of one series nothing changes.
 

@@ -1,4 +1,4 @@
-"""From what a user writes, such as ``"warp+jitter"`` and a dict of options, to an augmentation."""
+"""Build an augmentation from a specification such as ``"warp+jitter"``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     Raises
     ------
     TypeError
-        If `augmentation` is none of these, a factory returns something else, or options come with
+        If `augmentation` has another type, a factory returns something else, or options come with
         an instance.
     ValueError
         If a name or an option is unknown, with the nearest match and all choices; if a sum names

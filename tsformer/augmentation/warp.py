@@ -19,7 +19,7 @@ class Warp(Augmentation, name="warp"):
     With probability `p` a series is read at ``w(u) = F(u) / F(1)`` in place of its relative time
     `u`, which is 0 at the first valid step and 1 at the last. `F` is the integral of the speed, a
     line through ``exp(sigma z_k)`` at `knots` equidistant points, with `z_k` standard normal. All
-    channels are read alike, by linear interpolation between valid steps; codes are those of the
+    channels are read alike, by linear interpolation between valid steps; codes come from the
     nearest step.
 
     For 16 series of 500 steps it takes 4 % of the time of a training step of the default model, on
@@ -92,7 +92,7 @@ def warped(batch: Batch, speed: Tensor) -> Batch:
     where = relative_times(batch)
     n_pieces = speed.shape[1] - 1
     mean = (speed.sum(dim=1, keepdim=True) - (speed[:, :1] + speed[:, -1:]) / 2) / n_pieces
-    # What is integrated is the excess over the mean speed, so that speed 1 moves nothing at all.
+    # Integrate the excess over the mean speed: speed 1 moves nothing.
     excess = speed / mean - 1
     shift = (_hat_integrals(where, n_pieces) * excess[:, None]).sum(dim=-1)
     # Rounding would leave a trace of a shift at the last step.
@@ -106,5 +106,5 @@ def _hat_integrals(where: Tensor, n_pieces: int) -> Tensor:
     """
     knot = torch.arange(n_pieces + 1, device=where.device)
     apart = (where[..., None] * n_pieces - knot).clamp(-1.0, 1.0)
-    before = 0.5 * (knot > 0)  # the rising half of a hat; the first has none
+    before = 0.5 * (knot > 0)  # the rising half of a hat; the first hat only falls
     return (before + apart * (1 - apart.abs() / 2)) / n_pieces

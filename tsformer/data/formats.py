@@ -143,7 +143,7 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [row.get(name) for row in rows] for name in names}
     table = pd.DataFrame(columns, index=numbers, dtype=object)
-    # Whole numbers beside missing ones stay objects, and whole: they may be labels.
+    # Whole numbers beside missing values stay objects: they may be labels.
     whole = table.columns[table.notna().all()]
     return table.assign(**{name: table[name].infer_objects() for name in whole})
 
@@ -157,7 +157,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
-    """Read attributes as columns, relational ones as lists of lists."""
+    """Read attributes as columns, relational attributes as lists of lists."""
     names: list[str] = []
     kinds: list[str] = []
     lines: list[str] = []
@@ -200,8 +200,8 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
             raise ValueError(f"{path}, line {number}: sparse rows are not supported; write all")
         if len(row) != len(names):
             raise ValueError(
-                f"{path}, line {number}: {len(row)} values, expected {len(names)}, one for each "
-                "@attribute"
+                f"{path}, line {number}: {len(row)} values, expected {len(names)}, a value for "
+                "each @attribute"
             )
         cells.append([None if (text := cell.strip()) == "?" else text for cell in row])
     table = pd.DataFrame(cells, index=numbers, columns=names, dtype=object)

@@ -1,4 +1,4 @@
-"""Ids of series: find them in a container, compare them with those of y, cut a table by them."""
+"""Ids of series: find them, compare X with y, cut a table by case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts that are probably not what was meant: channels for steps, long tables, columns of ids."""
+"""Detect unintended layouts: channels for steps, long tables, columns of ids."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tsformer.data.series import SeriesSource
 
 __all__ = ["LayoutWarning", "id_columns", "layout_is_checked", "swapped_axes", "warn_of_layout"]
 
-#: Series are read right if they change from step to step by less than this share of what they
-#: change from channel to channel: on the archives' multivariate problems it is .06 to .72.
+#: Largest plausible ratio of the change between steps to the change between channels: on the
+#: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
-#: Two columns are a case and a time if chance would make them so less often than this.
+#: Two columns are a case and a time if chance alone is less likely than this.
 _CHANCE = 1e-5
-#: Parts of the names that columns of times have, where the rows do not tell them from cases.
+#: Parts of the names of time columns, where the rows leave both readings open.
 _TIMES = ("time", "step", "date", "day", "hour", "minute", "second")
-#: Columns and rows of a table that are looked at.
+#: Columns and rows of a table that are examined.
 _MOST_COLUMNS, _MOST_ROWS = 20, 100_000
-#: Series that are looked at.
+#: Series that are examined.
 _MOST_SERIES = 50
-#: Words of a name that say that a column has ids,
+#: Words in the names of id columns,
 _ID = {"id", "ids", "pid", "uid", "uuid", "guid", "identifier"}
-#: and what ids are of: alone they are the name of such a column, or with a word for number.
+#: and the things with ids: a name of their own, or with a word for number.
 _ID_OF = (
     *("case", "client", "customer", "individual", "instance", "participant", "patient", "person"),
     *("record", "sample", "series", "subject", "user"),
@@ -48,7 +48,7 @@ _ID_NAME = re.compile(
 _END = re.compile("admission|baseline|begin|beginning|end|final|initial|onset|post|pre|start")
 #: Columns that pandas makes of an index.
 _INDEX = re.compile(r"index|idx|level_\d+|unnamed: \d+")
-#: Most columns of a wide table that are named otherwise than its steps.
+#: Most columns of a wide table that are named unlike its steps.
 _MOST_ODD = 3
 
 
@@ -184,7 +184,7 @@ def _stem(name: Any) -> str:
 
 
 def _is_id(name: Any) -> bool:
-    """Whether a name is that of a column of ids."""
+    """Whether a column is named like ids."""
     text = str(name)
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
     named = _ID.intersection(words) or _ID_NAME.fullmatch("".join(words))
@@ -225,13 +225,13 @@ def _may_be_swapped(series: SeriesSource) -> bool:
 
 
 def _change(values: Floats, axis: int) -> np.float64:
-    """Return how much neighbours along an axis differ on average; NaN if there are none."""
+    """Return the mean change between neighbours along an axis."""
     differences = np.abs(np.diff(values, axis=axis))
     return np.float64(np.nansum(differences)) / np.count_nonzero(~np.isnan(differences))
 
 
 def _corner(series: SeriesSource) -> Floats:
-    """Return what is looked at of a table."""
+    """Return the first rows and columns of a table."""
     rows: list[Floats] = []
     for index in series.parts():
         if index[0] >= _MOST_ROWS:
@@ -257,7 +257,7 @@ def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
     ]
 
     def doubts(pair: tuple[int, int]) -> tuple[bool, int]:
-        """Return whether the time is called otherwise, and how often the case changes."""
+        """Rank pairs: named times first, then cases that change seldom."""
         case, time = pair
         named = any(word in str(names[time]).lower() for word in _TIMES)
         return not named, int(np.count_nonzero(np.diff(repeated[case])))
@@ -273,7 +273,7 @@ def _evidence(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> float:
     within each case are one order out of all.
     """
     n_times = int(time.max()) + 1
-    for rows in (1000, len(case)):  # most columns that are not meant are told by a few rows
+    for rows in (1000, len(case)):  # a few rows exclude most pairs
         pairs = case[:rows] * n_times + time[:rows]
         if len(np.unique(pairs)) < len(pairs):
             return 0.0

@@ -237,7 +237,7 @@ def to_long(
 
 
 def _columns(value: Any, table: pd.DataFrame) -> list[Hashable]:
-    """Return the columns that `value` names, which is one of them or lists some."""
+    """Return `value` as a list of columns."""
     single = isinstance(value, Hashable) and value in table.columns
     return [value] if single or not pd.api.types.is_list_like(value) else list(value)
 
@@ -271,7 +271,7 @@ def _check_distinct(what: str, names: Sequence[Any]) -> None:
 
 
 def _plain(name: Any) -> Any:
-    """Return a number of Python for one of NumPy, for messages."""
+    """Convert a NumPy scalar to Python, for messages."""
     return name.item() if isinstance(name, np.generic) else name
 
 

@@ -24,7 +24,7 @@ class Summary(NamedTuple):
 
     @property
     def std(self) -> Tensor:
-        """Standard deviation of the known values; 0 if there are none."""
+        """Standard deviation of the known values; 0 without values."""
         return self.norm / self.n_known.clamp(min=1).double().sqrt()
 
     @property
@@ -70,7 +70,7 @@ class Moments:
         self.summary = Summary(zero.long(), zero, zero, zero, zero)
 
     def add(self, x: Tensor, known: Tensor) -> None:
-        """Add values ``[n, L, C]``, of which `known` ones count."""
+        """Add values ``[n, L, C]``, counting the `known`."""
         past, part = self.summary, Summary(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
         total = past.n_known + part.n_known
         share = part.n_known / total.clamp(min=1).double()

@@ -42,7 +42,7 @@ _CONVERT = (
 
 
 def native(X: Any) -> Any:
-    """Convert a container to one of NumPy or pandas, a list, or numbered items."""
+    """Convert a container to NumPy, pandas, a list, or numbered items."""
     if isinstance(X, PackedSequence):
         return [_by_channel(to_numpy(x)) for x in unpack_sequence(X)]
     if isinstance(X, torch.Tensor) and X.is_nested:
@@ -178,7 +178,7 @@ def _to_one_array(X: Any) -> Any:
     dims = {name: variable.dims for name, variable in X.data_vars.items()}
     if len({frozenset(each) for each in dims.values()}) != 1:
         raise TypeError(
-            f"the variables of X have different dimensions: {dims}; select those of the series, as "
+            f"the variables of X have different dimensions: {dims}; select the channels, as "
             "in X[[name, name]]"
         )
     return X.to_dataarray()
@@ -208,7 +208,7 @@ def _is_unnamed(X: Any) -> bool:
 
 
 def _role(name: str) -> str | None:
-    """Return what a dimension is by its name."""
+    """Return the role of a dimension by its name."""
     name = name.lower().removesuffix("s")
     return next((role for role, names in _ROLES.items() if name in names), None)
 

@@ -146,7 +146,7 @@ class ParquetSeries:
         self._versions[file].check(file)
 
     def _lists(self, name: str, batch: Any, file: Path, start: int) -> _Lists:
-        """Return the lists of a column in a batch of rows, the first of which is `start`."""
+        """Return the lists of a column in a batch of rows from `start` on."""
         pa = _arrow()
         pc = require("pyarrow.compute", extra="parquet", purpose="reading Parquet")
 
@@ -274,8 +274,8 @@ def _kinds(file: Path, schema: Any, columns: Sequence[str] | None) -> dict[str, 
             raise ValueError(
                 f"column {field.name!r} of {file} has {field.type} in a row; a channel is a list "
                 "of numbers, and several are a list of such lists. Columns without lists are left "
-                "out; for others name those of the values in `tsformer convert FILE... --value "
-                "NAME --out FOLDER`, and pass the folder"
+                "out; otherwise select the columns with `tsformer convert FILE... --value NAME "
+                "--out FOLDER`, and pass the folder"
             )
         found[field.name] = _Kind(depth, np.dtype(kind.to_pandas_dtype()))
     if not found:

@@ -62,7 +62,7 @@ class Preprocessor(nn.Module):
 
     @property
     def n_flags(self) -> int:
-        """How many of these channels, the last ones, say where values are missing in others."""
+        """Number of inputs, the last channels, that flag missing values."""
         return 0
 
     def stem_params(self) -> dict[str, int]:
@@ -225,13 +225,13 @@ class Scaler(Preprocessor):
 
     @property
     def n_inputs(self) -> int:
-        """Number of channels, including those of all views and the flags."""
+        """Number of channels, with all views and flags."""
         n_views = self._with_values + (self.difference is not None) + 2 * (self.size is not None)
         return n_views * self.n_channels + self.n_flags
 
     @property
     def n_flags(self) -> int:
-        """How many of these channels, the last ones, say where values are missing in others."""
+        """Number of inputs, the last channels, that flag missing values."""
         flagged = self.gaps == "mask" or self.gap_flag is not None
         return len(self.gap_channels) if flagged else 0
 
@@ -322,7 +322,7 @@ class Scaler(Preprocessor):
     def _scaled_and_magnitude(
         self, x: Tensor, elapsed: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return scaled values, the size of what they were computed from, and the times."""
+        """Return scaled values, magnitudes before centring, and times."""
         mean, std = self.moments(x, ~x.isnan())
         scaled = (x - mean) / std
         _refuse_too_large(scaled, "X")
@@ -378,7 +378,7 @@ class Scaler(Preprocessor):
         if len(new):
             warn_caller(
                 f"X has missing values in channels {new[:10].tolist()}, where the training data "
-                "had none: they are interpolated, but the model has not learned what a gap in "
+                "had none: they are interpolated, but the model has not seen a gap in "
                 "these channels means"
             )
 

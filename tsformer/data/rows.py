@@ -59,7 +59,7 @@ class ArrayRows:
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
-        # A mapping outlives a file that is replaced, but shows what is written into the file.
+        # A mapping outlives a replaced file, but changes with its content.
         if self._version is not None and self._version.is_at(self._file):
             self._version.check(self._file)
         # Pages of a mapped file stay resident until the machine runs out of memory.
@@ -221,7 +221,7 @@ def _mapped_file(array: Any) -> np.memmap[Any, Any] | None:
 
 def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
     """Return the mapping if its pages can be released."""
-    if not hasattr(mmap, "MADV_DONTNEED"):  # as on Windows, which trims working sets by itself
+    if not hasattr(mmap, "MADV_DONTNEED"):  # Windows trims working sets
         return None
     array: Any = mapped
     while isinstance(array, np.ndarray):

@@ -1,9 +1,8 @@
-"""SeriesSource: series wherever they are kept, of which any part can be read.
+"""SeriesSource: series in memory or in files, read by index.
 
-What `fit` and `predict` need of the data as a whole, they compute part by part. Parts have a fixed
-number of values and a fixed order, so that the same series give the same numbers, bit for bit,
-whether they are in memory, in a file or in many. `n` series, `L` time steps of the longest, `C`
-channels.
+Statistics over all series are computed part by part. Parts have a fixed number of values and a
+fixed order: the results are the same, bit for bit, wherever the series are. `n` series, `L` time
+steps of the longest, `C` channels.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ class Gaps(NamedTuple):
     empty: npt.NDArray[np.bool_]
 
     def part(self, index: npt.NDArray[np.int64]) -> Gaps | None:
-        """Return the gaps of some series, None if there are none."""
+        """Return the gaps of some series, None without gaps."""
         own = Gaps(*(each[index] for each in self))
         return own if own.missing.any() else None
 
     @staticmethod
     def joined(parts: Sequence[Gaps | None], sizes: Sequence[int]) -> Gaps | None:
-        """Join the gaps of several parts, None if there are none."""
+        """Join the gaps of several parts, None without gaps."""
         found = next((part for part in parts if part is not None), None)
         if found is None:
             return None
@@ -116,7 +115,7 @@ class SeriesSource(ABC):
     @property
     @abstractmethod
     def gaps(self) -> Gaps | None:
-        """Missing values; None if there are none."""
+        """Missing values; None without gaps."""
 
     @abstractmethod
     def read(self, index: npt.NDArray[np.int64]) -> Padded:

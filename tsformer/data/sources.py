@@ -313,7 +313,7 @@ def is_series_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def read_labels(folder: str | os.PathLike[str], n: int) -> npt.NDArray[np.str_] | None:
-    """Return the labels of the `n` series in a folder, or None if it has none."""
+    """Return the labels of the `n` series in a folder, or None."""
     path = Path(folder) / LABELS_FILE
     if not path.is_file():
         return None
@@ -337,5 +337,5 @@ def _ending(path: Path) -> str:
     endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
     return (
         f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
-        f"compressed, and ends in one of {', '.join(COMPRESSED)} then"
+        f"compressed ({', '.join(COMPRESSED)})"
     )

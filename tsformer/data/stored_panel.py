@@ -15,7 +15,7 @@ from tsformer.data.series import SeriesSource, numbered
 
 __all__ = ["AnyPanel", "StoredPanel"]
 
-#: Batches that are read before they are asked for.
+#: Batches to read ahead.
 _AHEAD = 2
 
 

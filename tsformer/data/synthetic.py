@@ -1,4 +1,4 @@
-"""Synthetic problems of which it is known what tells the classes apart."""
+"""Synthetic problems whose decisive feature is known."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def make_order_task(
     if kind not in ORDER_TASKS:
         raise ValueError(unknown("order task", kind, ORDER_TASKS))
     if n_cases < 2:
-        raise ValueError(f"n_cases must be at least 2, one for each class; got {n_cases}")
+        raise ValueError(f"n_cases must be at least 2, a series per class; got {n_cases}")
     if not noise >= 0:
         raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
     rng = np.random.default_rng(random_state)
@@ -99,7 +99,7 @@ def make_window_task(
     """Make series of two classes that differ in one window of one channel, whose place is random.
 
     The window holds one period of a sine, which begins upwards in one class and downwards in the
-    other. All else is Gaussian noise, so that what a right prediction rests on is known.
+    other. All else is Gaussian noise: the values that decide the class are known.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def make_window_task(
     ((4, 3, 32), [8, 8, 8, 8], np.False_)
     """
     if n_cases < 2:
-        raise ValueError(f"n_cases must be at least 2, one for each class; got {n_cases}")
+        raise ValueError(f"n_cases must be at least 2, a series per class; got {n_cases}")
     if n_channels < 1:
         raise ValueError(f"n_channels must be at least 1; got {n_channels}")
     if not 2 <= window <= length:

@@ -40,7 +40,7 @@ __all__ = ["TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
 
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
-#: A wide table with fewer columns of values is more likely a long one.
+#: A wide table with fewer columns of values is probably a long table.
 _FEW_STEPS = 10
 
 
@@ -206,7 +206,7 @@ def read_table(
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table to a file that ends in one of `TEXT` or of `PARQUET`."""
+    """Write a table to a text file or to Parquet."""
     if ending(path) in PARQUET:
         with arrow_library(f"writing {path}"):
             table.to_parquet(path, index=False)
@@ -412,7 +412,7 @@ def _read_text(
                 low_memory=False,
                 float_precision="round_trip",
             )
-            table = table.copy()  # columns of one array, of which many are read at once
+            table = table.copy()  # one block: reading many columns is fast
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
@@ -475,7 +475,7 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
         if kind in "fiub":
             continue
         column = values[name]
-        # With decimal commas a point is none: 1.234 might be meant as 1234.
+        # With decimal commas 1.234 is ambiguous: it may mean 1234.
         plain = column.map(_with_points) if schema.decimal == "," else column
         changed[name] = pd.to_numeric(plain, errors="coerce")
         wrong = changed[name].isna() & column.notna()

@@ -106,7 +106,7 @@ def _iso_dates(values: npt.NDArray[Any], name: str) -> pd.Index:
 
 
 def _dates(values: npt.NDArray[Any], name: str) -> pd.Index:
-    """Convert objects to dates, those of several time zones to UTC."""
+    """Convert objects to dates, in UTC for several time zones."""
     known = values[~pd.isna(values)]
     zones = {getattr(value, "tzinfo", None): str(value) for value in known}
     _check_zoned({"" if zone is None else str(zone): each for zone, each in zones.items()}, name)
@@ -165,7 +165,7 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         row[:length] = numbers
         clocks.add(clock)
     if len(clocks) > 1:
-        raise ValueError("the times of some series are dates and those of others are numbers")
+        raise ValueError("some series have dates as times, others numbers")
     return padded, clocks.pop()
 
 

@@ -129,7 +129,7 @@ def write_ts(
 ) -> None:
     """Write series and their labels to a `.ts` file, from which `read_ts` restores them exactly.
 
-    The file is written in one step: it is complete, or what it was before.
+    The write is atomic: an interrupted write leaves the previous file.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ _NOT_IN_LABELS = re.compile(r"[\s:\0]+")
 
 @dataclass
 class _Header:
-    """What the lines before ``@data`` declare; None for what they do not."""
+    """Declarations before ``@data``; None where undeclared."""
 
     channels: int | None = None
     length: int | None = None
@@ -414,7 +414,7 @@ def _read_timed(
 
 
 def _clock(index: pd.Index) -> str:
-    """Return what times count by."""
+    """Return the kind of the times."""
     if not isinstance(index, pd.DatetimeIndex):
         return "numbers"
     return "dates" if index.tz is None else "dates with an offset from UTC"
@@ -468,7 +468,7 @@ def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether there is nothing in a text that Python reads as digits and no other program does."""
+    """Whether a text has no digits that only Python accepts."""
     return text.isascii() and "_" not in text
 
 

@@ -1,4 +1,4 @@
-"""Views: what a model reads of each channel besides its values."""
+"""Views: inputs derived from each channel."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Difference(nn.Module):
         self.std = std.where(std > ROUNDING * rounding, 1.0)
 
     def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
-        """Return the differences of ``x [B, L, C]``, 0 where there is none."""
+        """Return the differences of ``x [B, L, C]``, 0 if undefined."""
         difference = _difference(x, elapsed)
         # The first observed value has no predecessor in all its series: it takes the next one's.
         count = (~x.isnan()).long().cumsum(dim=1)
@@ -88,7 +88,7 @@ def make_difference(params: Mapping[str, Any] | None) -> Difference:
 
 
 def _difference(x: Tensor, elapsed: Tensor | None) -> Tensor:
-    """Return the difference over time ``[B, L, C]``, NaN where there is none."""
+    """Return the difference over time ``[B, L, C]``, NaN if undefined."""
     return _over_time(x - _before(x), elapsed)
 
 

@@ -1,4 +1,4 @@
-"""What a prediction rests on: the relevance of each value of a series to the logit of a class.
+"""Relevance of each value of a series to the logit of a class.
 
 `TSTransformerClassifier.explain` and `TSTransformerClassifier.attention` are the way in;
 ``docs/explanations.md`` says which method promises what, and where each fails. Captum, of the extra

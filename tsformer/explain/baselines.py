@@ -90,15 +90,10 @@ def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tens
 
 def _given(baseline: Any, values: Tensor) -> Tensor | None:
     """Return a numeric baseline as ``[n, L, C]``, None for a name."""
-    if not isinstance(baseline, str):
-        return _as_given(baseline, values)
-    if baseline not in BASELINES:
-        raise ValueError(unknown("baseline", baseline, BASELINES))
-    return None
-
-
-def _as_given(baseline: Any, values: Tensor) -> Tensor:
-    """Return a baseline in numbers as ``[n, L, C]``."""
+    if isinstance(baseline, str):
+        if baseline not in BASELINES:
+            raise ValueError(unknown("baseline", baseline, BASELINES))
+        return None
     n, L, C = values.shape
     allowed = (
         f"baseline must be one of {', '.join(map(repr, BASELINES))}, a number, or an array of "

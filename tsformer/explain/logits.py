@@ -20,7 +20,7 @@ from tsformer.model import TSTransformer
 
 __all__ = ["LogitsOfCodes", "LogitsOfDifference", "LogitsOfValues", "batch_steps"]
 
-#: Steps per forward pass for each step of a token: what fits into the cache of a CPU.
+#: Steps per forward pass for each step of a token: fits into the cache of a CPU.
 _STEPS = 2**12
 
 
@@ -106,7 +106,7 @@ class LogitsOfDifference(ABC):
         """Return the logits of the model for features ``[B, L, F]``."""
 
     def change(self, target: Tensor) -> Tensor:
-        """Return logits of the classes `target` ``[B]`` minus those of the baseline, ``[B]``."""
+        """Return the change ``[B]`` of the target logits from the baseline."""
         with torch.no_grad():
             change = self(self.difference, *self.context) - self(
                 torch.zeros_like(self.difference), *self.context

@@ -32,7 +32,7 @@ __all__ = [
     "ShapleySampling",
 ]
 
-#: Integrated gradients: the most steps, as a multiple of those asked for.
+#: Integrated gradients: how often the steps may double.
 _MOST_DOUBLINGS = 5
 
 
@@ -55,15 +55,7 @@ class IntegratedGradients(Method):
     The integral is a Gauss-Legendre sum, whose steps are doubled, at most five times, for series
     whose relevance misses the change of the logit.
 
-    References
-    ----------
-    Sundararajan, Taly and Yan, "Axiomatic Attribution for Deep Networks", ICML 2017.
-    https://arxiv.org/abs/1703.01365
-
-    Examples
-    --------
-    >>> IntegratedGradients(n_steps=64).complete
-    True
+    Sundararajan, Taly and Yan, ICML 2017, https://arxiv.org/abs/1703.01365
     """
 
     complete: ClassVar[bool] = True
@@ -105,13 +97,10 @@ class IntegratedGradients(Method):
 class GradientTimesInput(Method):
     """The gradient at the series, times the difference from the baseline.
 
-    What the change of the logit would be if the model were linear: one backward pass, and no
-    promise about the sum. With ``baseline="zero"`` it is the textbook's gradient times input.
+    Exact for a linear model: one backward pass, and no promise about the sum. With
+    ``baseline="zero"`` it is the textbook's gradient times input.
 
-    References
-    ----------
-    Shrikumar, Greenside and Kundaje, "Learning Important Features Through Propagating Activation
-    Differences", ICML 2017. https://arxiv.org/abs/1704.02685
+    Shrikumar, Greenside and Kundaje, ICML 2017, https://arxiv.org/abs/1704.02685
     """
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
@@ -131,10 +120,7 @@ class Occlusion(Method):
     the mean fall over the windows that contain it. A window is a span of time: it holds more steps
     where these are denser.
 
-    References
-    ----------
-    Zeiler and Fergus, "Visualizing and Understanding Convolutional Networks", ECCV 2014.
-    https://arxiv.org/abs/1311.2901
+    Zeiler and Fergus, ECCV 2014, https://arxiv.org/abs/1311.2901
     """
 
     window: float | None = None
@@ -158,7 +144,7 @@ class Occlusion(Method):
         return logits.by_channel(found, total=False)
 
     def sizes(self, length: int) -> tuple[float, float]:
-        """Return window and stride; `length` is that of the longest series."""
+        """Return window and stride for series of at most `length` steps."""
         window = _window(self.window, length)
         stride = max(1.0, window // 2) if self.stride is None else self.stride
         if self.stride is not None and stride > window:
@@ -187,11 +173,8 @@ class ShapleySampling(Method):
     window is the mean change of the logit when its turn comes. It is shared equally by the window's
     values. The sum is the change of the logit, whatever the number of orders.
 
-    References
-    ----------
-    Štrumbelj and Kononenko, "An Efficient Explanation of Individual Classifications using Game
-    Theory", JMLR 11, 2010; Lundberg and Lee, "A Unified Approach to Interpreting Model
-    Predictions", NeurIPS 2017. https://arxiv.org/abs/1705.07874
+    Štrumbelj and Kononenko, JMLR 11, 2010; Lundberg and Lee, NeurIPS 2017,
+    https://arxiv.org/abs/1705.07874
     """
 
     complete: ClassVar[bool] = True
@@ -240,13 +223,10 @@ class AttentionRollout(Method):
     is the share of each token. It is shared equally by the values of the token's steps; a token
     in a gap, all of whose steps are filled, has its share from the nearest tokens with values,
     before and after it, which get half of it each. Attention knows neither channels nor classes,
-    is never negative, and adds up to 1. What the stem, the values and the feed-forward networks do
-    is left out.
+    is never negative, and adds up to 1. It leaves out the stem, the values and the feed-forward
+    networks.
 
-    References
-    ----------
-    Abnar and Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020.
-    https://arxiv.org/abs/2005.00928
+    Abnar and Zuidema, ACL 2020, https://arxiv.org/abs/2005.00928
     """
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:

@@ -85,8 +85,8 @@ def occlusion(
 ) -> npt.NDArray[np.float64]:
     """Return the relevance ``(n, C, L)`` by occlusion for any classifier.
 
-    `logits` maps series to logits ``[n, K]`` of all classes; `classes` ``[n]`` selects one for each
-    series. `preprocessor` holds the means of the training series and their median step.
+    `logits` maps series to logits ``[n, K]``, and `classes` ``[n]`` are explained. `preprocessor`
+    holds the means of the training series and their median step.
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)

@@ -1,4 +1,4 @@
-"""What the score of a fitted estimator rests on: channels and windows of time."""
+"""Importance of channels and windows for the score of an estimator."""
 
 from tsformer.inspection.permutation import permutation_importance
 

@@ -39,10 +39,9 @@ def permutation_importance(
 ) -> Bunch:
     """Compute by how much a score falls when a channel or window is exchanged between series.
 
-    What is exchanged stays a real channel or window, but is another series's: the score falls by
-    what it told about the target that the rest of the series does not tell as well. Of two channels
-    that say the same, each alone has no importance. Pass series that the estimator was not trained
-    on: on others, what it learned by heart looks important.
+    The score falls by the information about the target that only this channel or window has. Of
+    two redundant channels, each alone has no importance. Pass held-out series: on training series,
+    memorised details look important.
 
     Parameters
     ----------
@@ -51,9 +50,9 @@ def permutation_importance(
         Held-out series. Of series of different lengths, a value is exchanged with that at the same
         fraction of the other's length; times and lengths stay.
     y : array-like (n,)
-        Their targets; None for an encoder, which has none.
+        Targets; None for an encoder.
     by : {"channel", "window"}, default="channel"
-        What is exchanged: one channel over the whole series, or all channels within one window.
+        Exchange one channel over the whole series, or all channels within a window.
     n_windows : int, default=10
         With "window": parts of equal length that a series is cut into.
     n_repeats : int, default=5

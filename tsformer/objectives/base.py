@@ -1,4 +1,4 @@
-"""The extension point: what an objective poses, and what it compares.
+"""The extension point: `Objective`, its tasks and its losses.
 
 Shape letters, here and in every objective: `B` series, `L` time steps, `N` tokens, `C` channels,
 `D` model width.
@@ -25,10 +25,7 @@ __all__ = ["InputLayout", "Objective", "Posed", "Pretext", "check_between"]
 
 @dataclass(frozen=True)
 class InputLayout:
-    """What the inputs of a model are made of.
-
-    They are the `n_channels` channels, perhaps the difference of each, and the flags of the
-    channels that have gaps.
+    """Layout of the inputs of a model: channels, differences, flags of gaps.
 
     Parameters
     ----------
@@ -50,14 +47,14 @@ class InputLayout:
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A batch as an objective poses it, and what the answer is compared with.
+    """A task: a batch, its target and the compared values.
 
     Parameters
     ----------
     batch : Batch
-        What the model is given.
+        Input of the model.
     target : Tensor, optional
-        What it should return.
+        Expected output.
     counted : Tensor, optional
         True where target and answer are compared.
     """
@@ -68,16 +65,15 @@ class Posed:
 
 
 class Objective(Named):
-    """Base class of all objectives: what a model is asked about series without labels.
+    """Base class of all objectives: tasks for series without labels.
 
-    Subclassing with a name registers the class, and the name then works wherever an objective is
-    asked for: ``class Next(Objective, name="next")``. The signature of the class is its
-    configuration: ``__init__`` takes the options as keywords and keeps each in the attribute of its
-    name.
+    Subclassing with a name registers the class: ``class Next(Objective, name="next")``. The
+    signature of the class is its configuration: ``__init__`` takes the options as keywords and
+    keeps each in an attribute of its name.
 
-    An objective overrides the methods below, `check` only if it is not for series of codes. What it
-    draws it draws from torch's generator of the batch's device, which the fit seeds by the number
-    of the step, or once for steps in CUDA graphs, and restores. It must not wait for the device.
+    An objective overrides the methods below, `check` only if series of codes are excluded. It
+    samples from torch's generator of the batch's device, which the fit seeds for each step (once
+    for steps in CUDA graphs) and restores. It must not wait for the device.
 
     Attributes
     ----------
@@ -108,13 +104,13 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override make_head")
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
-        """Return the task for a batch, drawn anew each time."""
+        """Return a random task for a batch."""
         raise NotImplementedError(f"{type(self).__qualname__} must override pose")
 
     def outputs(
         self, model: PretrainingTransformer, x: Tensor, mask: Tensor | None, times: Tensor | None
     ) -> Tensor:
-        """Return what a model answers; arguments as those of `TSTransformer.forward`."""
+        """Return outputs for the arguments of `TSTransformer.forward`."""
         raise NotImplementedError(f"{type(self).__qualname__} must override outputs")
 
     def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
@@ -133,7 +129,7 @@ class Objective(Named):
 
 @dataclass(frozen=True)
 class Pretext:
-    """An objective for inputs of a certain layout: what a training run has in place of a loss."""
+    """An objective for inputs of a layout, in place of a loss."""
 
     objective: Objective
     layout: InputLayout

@@ -19,7 +19,7 @@ __all__ = ["Contrastive", "nt_xent"]
 
 
 class Contrastive(Objective, name="contrastive"):
-    r"""Let two random views of a series have embeddings alike, and unlike those of other series.
+    r"""Attract embeddings of two views of a series; repel other series.
 
     .. math:: \ell_{ij} = -\log \frac{\exp(z_i \cdot z_j / \tau)}{\sum_{k \ne i} \exp(z_i \cdot z_k / \tau)}
 
@@ -114,7 +114,7 @@ class Contrastive(Objective, name="contrastive"):
     def outputs(
         self, model: PretrainingTransformer, x: Tensor, mask: Tensor | None, times: Tensor | None
     ) -> Tensor:
-        """Return what is compared, ``[2 B, width]``: first views, then second views."""
+        """Return projections ``[2 B, width]``: first views, then second views."""
         return model.forward_head(model.embed(x, mask, times))
 
     def losses(self, outputs: Tensor, posed: Posed) -> Tensor:

@@ -20,18 +20,18 @@ __all__ = ["Masked", "spans"]
 
 
 class Masked(Objective, name="masked"):
-    r"""Hide spans of each channel, and reconstruct what is hidden from the rest.
+    r"""Hide spans of each channel, and reconstruct the hidden values.
 
     .. math:: \frac{1}{|H|} \sum_{(t, c) \in H} (\hat x_{tc} - x_{tc})^2
 
     where `H` are the hidden values of a batch. In each channel by itself hidden spans of random
-    length alternate with visible ones; both lengths are geometric, with means `span` and
+    length alternate with visible spans; both lengths are geometric, with means `span` and
     ``span (1 - ratio) / ratio``, so that a share `ratio` is hidden. Hidden inputs become 0, which
     after scaling is the mean of the channel. Lengths count tokens: behind a stem with a stride all
     steps of a token are hidden together, and a linear decoder maps each token back to its steps.
 
-    What else would tell a hidden value is hidden with it: differences to its neighbours, and
-    interpolated values beside it. Only observed values count in the loss.
+    Differences to neighbours and interpolated values beside a hidden value are hidden too. Only
+    observed values count in the loss.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From what a user writes, such as ``"masked"`` and a dict of options, to an objective."""
+"""Build an objective from a specification such as ``"masked"``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
     Raises
     ------
     TypeError
-        If `objective` is none of these, a factory returns something else, or options come with an
+        If `objective` has another type, a factory returns something else, or options come with an
         instance.
     ValueError
         If a name or an option is unknown, with the nearest match and all choices.
