@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import numpy as np
@@ -25,27 +24,6 @@ def test_array_of_three_dimensions():
     assert series.values.dtype == np.float64
     assert series.lengths.tolist() == [6] * 4
     assert not np.shares_memory(series.values, WHOLE)
-
-
-def test_array_of_two_dimensions_has_one_channel():
-    series = to_padded(WHOLE[:, 0])
-    np.testing.assert_array_equal(series.values, WHOLE[:, :1].transpose(0, 2, 1))
-
-
-@pytest.mark.parametrize("container", [list, tuple])
-def test_arrays_of_unequal_length(container):
-    series = to_padded(container(RAGGED))
-    assert series.values.shape == (4, 6, 2)
-    assert series.lengths.tolist() == [6, 3, 1, 5]
-    for i, x in enumerate(RAGGED):
-        np.testing.assert_array_equal(series.values[i, : x.shape[1]], x.T)
-        assert np.isnan(series.values[i, x.shape[1] :]).all()
-
-
-def test_a_list_of_one_channel_series():
-    series = to_padded([x[0] for x in RAGGED])
-    assert series.values.shape == (4, 6, 1)
-    assert series.lengths.tolist() == [6, 3, 1, 5]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, bool])
@@ -159,106 +137,6 @@ def test_infinity_is_refused_with_its_place(value):
     for container in (X, list(X), X[:, 0]):
         with pytest.raises(ValueError, match=f"infinity at {place}"):
             to_padded(container)
-
-
-# --- the same values in every container ----------------------------------------------------------
-
-
-def frames(index=None) -> list[pd.DataFrame]:
-    return [pd.DataFrame(x.T, columns=["a", "b"], index=index) for x in WHOLE]
-
-
-def nested() -> pd.DataFrame:
-    cells = {name: [pd.Series(x[c]) for x in WHOLE] for c, name in enumerate("ab")}
-    return pd.DataFrame(cells)
-
-
-SAME = {
-    "array": lambda: WHOLE,
-    "fortran": lambda: np.asfortranarray(WHOLE),
-    "masked": lambda: np.ma.array(WHOLE, mask=False),
-    "tensor": lambda: torch.from_numpy(WHOLE).requires_grad_(),
-    "list": lambda: list(WHOLE),
-    "nested lists": lambda: WHOLE.tolist(),
-    "object array": lambda: _objects(WHOLE),
-    "tensors": lambda: [torch.from_numpy(x) for x in WHOLE],
-    "frames": frames,
-    "named index": lambda: frames(pd.date_range("2024", periods=6)),
-    "pandas' own types": lambda: [x.convert_dtypes() for x in frames()],
-    "two levels": lambda: pd.concat(frames(), keys=["z", "b", "y", "a"]),
-    "nested frame": nested,
-    "nested arrays": lambda: nested().map(np.asarray),
-}
-
-
-def _objects(X) -> np.ndarray:
-    array = np.empty(len(X), dtype=object)
-    array[:] = [x for x in X]
-    return array
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_the_container_makes_no_difference(name):
-    X = SAME[name]()
-    before = copy.deepcopy(X) if name != "tensor" else WHOLE.copy()
-    series = to_padded(X)
-    np.testing.assert_array_equal(series.values, to_padded(WHOLE).values)
-    np.testing.assert_array_equal(series.lengths, [6] * 4)
-    series.values[:] = -1.0
-    assert repr(before) == repr(X) or name == "tensor", "the caller's data are theirs"
-    np.testing.assert_array_equal(WHOLE, np.random.default_rng(0).normal(3.0, 2.0, (4, 2, 6)))
-
-
-UNEQUAL = {
-    "arrays": lambda: RAGGED,
-    "nested lists": lambda: [x.tolist() for x in RAGGED],
-    "tensors": lambda: [torch.from_numpy(x) for x in RAGGED],
-    "frames": lambda: [pd.DataFrame(x.T) for x in RAGGED],
-    "two levels": lambda: pd.concat([pd.DataFrame(x.T) for x in RAGGED], keys=range(4)),
-    "nested frame": lambda: pd.DataFrame([[pd.Series(c) for c in x] for x in RAGGED]),
-    "filled up with NaN": lambda: np.stack(
-        [np.pad(x, [(0, 0), (0, 6 - x.shape[1])], constant_values=np.nan) for x in RAGGED]
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNEQUAL)
-def test_unequal_lengths_in_every_container(name):
-    series = to_padded(UNEQUAL[name]())
-    np.testing.assert_array_equal(series.values, to_padded(RAGGED).values)
-    assert series.lengths.tolist() == [6, 3, 1, 5]
-
-
-@pytest.mark.parametrize(
-    "X",
-    [
-        [pd.Series(x[0]) for x in RAGGED],
-        [x[0].tolist() for x in RAGGED],
-        pd.DataFrame({"only": [pd.Series(x[0]) for x in RAGGED]}),
-        pd.DataFrame({"only": [x[0].tolist() for x in RAGGED]}),  # as read from JSON
-        pd.Series([x[0] for x in RAGGED]),
-        pd.Series([x[0].tolist() for x in RAGGED]),
-        _objects([x[0] for x in RAGGED]),
-    ],
-    ids=["series", "lists", "cells", "cells of lists", "column", "column of lists", "objects"],
-)
-def test_one_channel_of_unequal_lengths(X):
-    np.testing.assert_array_equal(to_padded(X).values, to_padded([x[:1] for x in RAGGED]).values)
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_tables_of_other_libraries(library):
-    module = pytest.importorskip(library)
-    flat = pd.DataFrame(WHOLE[:, 0].copy(), columns=list("abcdef"))  # pandas 2 writes through
-    flat.iloc[1, 2] = np.nan
-    table = module.DataFrame(flat) if library == "polars" else module.Table.from_pandas(flat)
-    np.testing.assert_array_equal(to_padded(table).values, to_padded(flat).values)
-
-
-def test_on_disk_and_read_only(tmp_path):
-    np.save(tmp_path / "x.npy", WHOLE.astype(np.float32))
-    X = np.load(tmp_path / "x.npy", mmap_mode="r")
-    np.testing.assert_array_equal(to_padded(X).values, X.transpose(0, 2, 1))
 
 
 # --- missing values ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Containers of other libraries hold the same series as NumPy arrays, or are refused by name."""
+"""All containers hold the same series as NumPy arrays, or are refused by name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tsformer.data.containers import to_padded
 
 RNG = np.random.default_rng(0)
 WHOLE = RNG.normal(size=(4, 2, 6))
+UNCHANGED = WHOLE.copy()
 #: Neither sorted by length nor of one length.
 RAGGED = [x[:, :n] for x, n in zip(WHOLE, (3, 6, 2, 5), strict=True)]
 ONE = [x[0] for x in RAGGED]
@@ -79,7 +80,38 @@ def arrow_lists(series: list[Any]) -> Any:
 CELLS = [[x[c] for c in range(2)] for x in RAGGED]
 FLAT_CELLS = [cell for row in CELLS for cell in row]
 
+
+def frames(series: list[Any], index: Any = None) -> list[pd.DataFrame]:
+    return [pd.DataFrame(x.T, columns=["a", "b"], index=index) for x in series]
+
+
+def nested(series: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame({name: [pd.Series(x[c]) for x in series] for c, name in enumerate("ab")})
+
+
 SAME = {
+    # NumPy and lists
+    "array": (lambda: WHOLE, WHOLE),
+    "array of two dimensions": (lambda: WHOLE[:, 0], WHOLE[:, 0]),
+    "fortran": (lambda: np.asfortranarray(WHOLE), WHOLE),
+    "masked": (lambda: np.ma.array(WHOLE, mask=False), WHOLE),
+    "arrays": (lambda: tuple(RAGGED), RAGGED),
+    "filled up with NaN": (lambda: expected(RAGGED).values.transpose(0, 2, 1), RAGGED),
+    "nested lists": (lambda: [x.tolist() for x in RAGGED], RAGGED),
+    "nested lists of one length": (lambda: WHOLE.tolist(), WHOLE),
+    "objects": (lambda: objects(list(WHOLE)), WHOLE),
+    "objects of one channel": (lambda: objects(ONE), ONE),
+    # pandas
+    "frames": (lambda: frames(RAGGED), RAGGED),
+    "frames with times": (lambda: frames(WHOLE, pd.date_range("2024", periods=6)), WHOLE),
+    "pandas' own types": (lambda: [x.convert_dtypes() for x in frames(RAGGED)], RAGGED),
+    "series": (lambda: [pd.Series(x) for x in ONE], ONE),
+    "two levels": (lambda: pd.concat(frames(RAGGED), keys=["z", "b", "y", "a"]), RAGGED),
+    "cells of series": (lambda: nested(RAGGED), RAGGED),
+    "cells of arrays": (lambda: nested(RAGGED).map(np.asarray), RAGGED),
+    "cells of lists": (lambda: pd.DataFrame({"x": [x.tolist() for x in ONE]}), ONE),
+    "a column of arrays": (lambda: pd.Series(ONE), ONE),
+    "a column of lists": (lambda: pd.Series([x.tolist() for x in ONE]), ONE),
     # polars
     "polars, columns of lists": (lambda: lib("polars").DataFrame(columns(RAGGED)), RAGGED),
     "polars, columns of arrays": (
@@ -99,6 +131,7 @@ SAME = {
     ),
     "polars, series": (lambda: [lib("polars").Series(x) for x in ONE], ONE),
     "polars, null": (lambda: lib("polars").DataFrame(columns(NONE)), GAPS),
+    "polars, wide": (lambda: lib("polars").DataFrame(WHOLE[:, 0], orient="row"), WHOLE[:, 0]),
     "polars, wide with null": (
         lambda: lib("polars").DataFrame(np.array(NONE)[:, 0].tolist(), orient="row"),
         GAPS[:, 0],
@@ -166,6 +199,8 @@ SAME = {
     "awkward, None": (lambda: lib("awkward").Array(NONE), GAPS),
     "awkward, arrays": (lambda: [lib("awkward").Array(x.tolist()) for x in RAGGED], RAGGED),
     # PyTorch
+    "torch": (lambda: torch.from_numpy(WHOLE).requires_grad_(), WHOLE),
+    "torch, tensors": (lambda: [torch.from_numpy(x) for x in RAGGED], RAGGED),
     "torch, nested": (lambda: torch.nested.nested_tensor(list(map(torch.tensor, RAGGED))), RAGGED),
     "torch, jagged": (lambda: jagged(BY_STEP), RAGGED),
     "torch, jagged by channel": (lambda: jagged(BY_STEP).transpose(1, 2), RAGGED),
@@ -242,6 +277,9 @@ def test_the_same_series(name):
     read = to_padded(make())
     np.testing.assert_array_equal(read.values, expected(series).values)
     np.testing.assert_array_equal(read.lengths, expected(series).lengths)
+    read.values[:] = -1.0
+    np.testing.assert_array_equal(WHOLE, UNCHANGED)
+    read = to_padded(make())
     # scikit-learn validates the array in between
     checked = RandomConvolutionClassifier()._source(make(), None, reset=True).padded()
     np.testing.assert_array_equal(checked.values, read.values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -100,7 +101,7 @@ class ArrayRows:
 
 
 class LazySeries(SeriesSource):
-    """Some of the rows, by `index`; the times, if any, belong to all rows and are in memory."""
+    """Series that are read from rows when needed; their times, if any, are in memory."""
 
     def __init__(
         self,
@@ -110,8 +111,6 @@ class LazySeries(SeriesSource):
         gaps: Gaps | None = None,
         times: Floats | None = None,
         clock: str | None = None,
-        index: npt.NDArray[np.int64] | None = None,
-        n_steps: int | None = None,
         channels: tuple[str, ...] | None = None,
     ):
         self.rows = rows
@@ -120,8 +119,8 @@ class LazySeries(SeriesSource):
         self.times = times
         self.clock = clock
         self._gaps = gaps
-        self._index = index
-        self._n_steps = int(lengths.max()) if n_steps is None else n_steps
+        self._index = np.arange(len(lengths))
+        self._n_steps = int(lengths.max())
 
     @property
     def n_steps(self) -> int:
@@ -140,7 +139,7 @@ class LazySeries(SeriesSource):
 
     def read(self, index: npt.NDArray[np.int64]) -> Padded:
         """Return series by their indices, in this order."""
-        numbers = index if self._index is None else self._index[index]
+        numbers = self._index[index]
         return Padded(
             gathered(self.rows, numbers, self.n_steps),
             self.lengths[index],
@@ -151,30 +150,24 @@ class LazySeries(SeriesSource):
 
     def part(self, index: npt.NDArray[np.int64]) -> LazySeries:
         """Return some of the series by their indices."""
-        return LazySeries(
-            self.rows,
-            self.lengths[index],
-            gaps=None if self.gaps is None else self.gaps.part(index),
-            times=self.times,
-            clock=self.clock,
-            index=self._numbers()[index],
-            n_steps=self.n_steps,
-            channels=self.channels,
-        )
+        gaps = None if self.gaps is None else self.gaps.part(index)
+        return self._of(self._index[index], self.lengths[index], gaps)
 
     def joined(self, other: LazySeries) -> LazySeries:
         """Return these series and then others, taken from the same rows."""
-        sizes = len(self), len(other)
-        return LazySeries(
-            self.rows,
+        return self._of(
+            np.concatenate([self._index, other._index]),
             np.concatenate([self.lengths, other.lengths]),
-            gaps=Gaps.joined([self.gaps, other.gaps], sizes),
-            times=self.times,
-            clock=self.clock,
-            index=np.concatenate([self._numbers(), other._numbers()]),
-            n_steps=self.n_steps,
-            channels=self.channels,
+            Gaps.joined([self.gaps, other.gaps], [len(self), len(other)]),
         )
+
+    def _of(
+        self, index: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], gaps: Gaps | None
+    ) -> LazySeries:
+        """Return other series of the same rows, of equally many steps."""
+        chosen = copy(self)
+        chosen._index, chosen.lengths, chosen._gaps = index, lengths, gaps
+        return chosen
 
     def padded(self) -> Padded:
         """Return all series in memory."""
@@ -183,12 +176,9 @@ class LazySeries(SeriesSource):
     def intervals(self) -> Floats:
         """Return the times between all steps."""
         assert self.times is not None
-        times = self.times if self._index is None else self.times[self._index]
+        times = self.times[self._index]
         past = np.arange(1, times.shape[1]) >= self.lengths[:, None]
         return np.diff(times, axis=1)[~past]
-
-    def _numbers(self) -> npt.NDArray[np.int64]:
-        return np.arange(len(self)) if self._index is None else self._index
 
 
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
