@@ -285,6 +285,39 @@ def test_series_with_time_stamps(read, line_end):
     assert (X[0].shape, y) == ((2, 1), None)
 
 
+DAYS = pd.to_datetime(["2024-03-30", "2024-03-31", "2024-04-02T10:00:00.5"])
+
+
+def timed(*indices) -> list[pd.DataFrame]:
+    return [pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [4.0, 5.0, 6.0]}, index=i) for i in indices]
+
+
+@pytest.mark.parametrize("index", [[0.1, 5, 1e-300 + 6], [1, 2, 4], DAYS, DAYS.tz_localize("CET")])
+def test_time_stamps_are_written(index, tmp_path):
+    X = timed(index, index)
+    write_ts(tmp_path / "x.ts", X, ["a", "b"])
+    for ours, theirs in zip(read_ts(tmp_path / "x.ts")[0], X, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert (ours.index == theirs.index).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (timed([0, 2, 1]), "times of series 0 are missing, decrease or repeat"),
+        (timed([0, 1, 2], [0, 1, 1]), "times of series 1 are missing, decrease or repeat"),
+        (timed([0, 1, np.inf]), "float64 or infinite; a .ts file has numbers or dates"),
+        (timed(DAYS - DAYS[0]), r"timedelta64.*total_seconds"),
+        (timed([0, 1, 2], DAYS), "some times are dates and others numbers"),
+        ([*timed([0, 1, 3]), np.zeros((2, 3))], "some series have times, and series 1 is a ndar"),
+    ],
+)
+def test_times_that_cannot_be_written(X, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        write_ts(tmp_path / "x.ts", X)
+    assert not (tmp_path / "x.ts").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

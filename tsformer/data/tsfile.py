@@ -222,7 +222,10 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
             )
         index = ordered_times(x.index, f"times of series {i}")
         written: list[Any]
+        clocks.add(_clock(index))
         if isinstance(index, pd.DatetimeIndex):
+            if index.tz is not None:
+                index = index.tz_convert("UTC")  # read_ts wants a single offset
             written = [time.isoformat() for time in index]
         elif index.dtype.kind in "iuf" and np.isfinite(index.dropna()).all():
             written = index.tolist()
@@ -237,7 +240,6 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
                 "once: sort the series by time and aggregate its duplicates"
             )
         times.append(written)
-        clocks.add(_clock(index))
     if len(clocks) > 1:
         raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
     return times
