@@ -285,7 +285,7 @@ def test_series_with_time_stamps(read, line_end):
     assert (X[0].shape, y) == ((2, 1), None)
 
 
-DAYS = pd.to_datetime(["2024-03-30", "2024-03-31", "2024-04-02T10:00:00.5"])
+DAYS = pd.DatetimeIndex(["2024-03-30T00:00:00", "2024-03-31T00:00:00", "2024-04-02T10:00:00"])
 
 
 def timed(*indices) -> list[pd.DataFrame]:

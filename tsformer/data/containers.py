@@ -72,11 +72,11 @@ def to_source(
     if isinstance(X, SeriesSource):
         return X
     if isinstance(X, (str, os.PathLike)):
-        rows = _rows_in_file(Path(X), check)
-        if rows is not None:
+        stored = _rows_in_file(Path(X), check)
+        if stored is not None:
             if index:
                 _refuse_index("file")
-            return lazy(rows, times)
+            return lazy(stored, times)
     _refuse_no_container(X)
     X = native(X)
     names = channel_names(X)

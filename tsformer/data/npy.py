@@ -88,12 +88,12 @@ def npy_header(path: str | os.PathLike[str]) -> NpyHeader:
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
             if version == (1, 0):
-                header = np.lib.format.read_array_header_1_0(file)
+                shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
             elif version == (2, 0):
-                header = np.lib.format.read_array_header_2_0(file)
+                shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(file)
             else:  # tables whose column names are not Latin-1
                 raise ValueError(f"its format is {version}; numbers have 1.0 or 2.0")
-            found = NpyHeader(*header, file.tell())
+            found = NpyHeader(shape, fortran_order, dtype, file.tell())
         if found.dtype.hasobject:
             raise ValueError("it holds Python objects")
         if any(n < 0 for n in found.shape):

@@ -29,8 +29,10 @@ class Rows(Protocol):
     n_channels: int
     #: Steps of the longest series, as far as known.
     n_steps: int
-    #: Steps of each series, if known before reading.
-    lengths: npt.NDArray[np.int64] | None
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64] | None:
+        """Steps of each series, if known before reading."""
 
     def __len__(self) -> int: ...
 
@@ -45,7 +47,7 @@ class ArrayRows:
         self.array = array
         self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
         self.n_steps = int(array.shape[-1])
-        self.lengths = np.full(len(self), self.n_steps)
+        self.lengths: npt.NDArray[np.int64] = np.full(len(self), self.n_steps)
         mapped = _mapped_file(array)
         self._file = "" if mapped is None else os.fspath(mapped.filename or "")
         self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None

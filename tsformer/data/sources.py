@@ -127,11 +127,11 @@ def read_source(
             + f", or name a file that ends in one of {', '.join((*TEXT, *FRAMES))}"
         )
     if is_series_folder(source):
-        X = to_source(source)
-        labels = None if labelled is False else read_labels(source, len(X))
+        stored = to_source(source)
+        labels = None if labelled is False else read_labels(source, len(stored))
         if labelled and labels is None:
             raise DatasetError(f"the series in {source} have no labels: it has no {LABELS_FILE}")
-        return Source(X, labels)
+        return Source(stored, labels)
     X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
     if labelled and y is not None and y.dtype.kind == "f":
         raise DatasetError(
