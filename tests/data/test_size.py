@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import Padded
 
 RNG = np.random.default_rng(0)
 #: Series [L, C] of several lengths, whose sizes span six decades.

@@ -15,7 +15,7 @@ from tsformer import (
     TSTransformerEncoder,
     TSTransformerRegressor,
 )
-from tsformer.data.panel import Padded
+from tsformer.data.series import Padded
 from tsformer.estimators import base
 from tsformer.estimators.label_preservation import agreement_kept
 from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES

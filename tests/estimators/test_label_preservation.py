@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from tsformer import TSTransformerClassifier
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
-from tsformer.data.panel import Padded
+from tsformer.data.series import Padded
 from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}

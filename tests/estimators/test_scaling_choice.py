@@ -13,7 +13,7 @@ from tsformer import (
 )
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.containers import to_arrays
-from tsformer.data.panel import Padded
+from tsformer.data.series import Padded
 from tsformer.estimators import scaling_choice
 from tsformer.estimators.scaling_choice import _share_of_flat, suited_scaling
 

@@ -13,7 +13,7 @@ import torch
 from marks import exhaustive_except
 
 from tsformer import TSTransformerClassifier, load
-from tsformer.data.panel import Padded
+from tsformer.data.series import Padded
 from tsformer.encodings import names
 from tsformer.explain import METHODS
 from tsformer.explain.baselines import logits_from_baseline

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tsformer.augmentation import Batch
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import Padded
 from tsformer.objectives import InputLayout, Masked, Posed
 from tsformer.objectives.masked import spans
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids, refuse_nul
-from tsformer.data.panel import Floats
+from tsformer.data.series import Floats
 
 __all__ = ["SummaryRidgeClassifier"]
 

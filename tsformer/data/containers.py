@@ -17,10 +17,9 @@ from tsformer._names import shortened
 from tsformer.data.ids import cut_by_case
 from tsformer.data.native import channel_names, is_series, native, native_item, to_numpy
 from tsformer.data.npy import FileRows, npy_header
-from tsformer.data.panel import Floats, Padded
 from tsformer.data.parquet import ParquetSeries, parquet_files, unpacked
 from tsformer.data.rows import ArrayRows, LazySeries, Rows, gathered, is_sliced
-from tsformer.data.series import Gaps, SeriesError, SeriesSource, numbered, parts_of
+from tsformer.data.series import Floats, Gaps, Padded, SeriesError, SeriesSource, numbered, parts_of
 from tsformer.data.times import ordered_times, pad_times
 
 __all__ = ["SERIES_FILE", "lazy", "to_arrays", "to_items", "to_padded", "to_source"]

@@ -17,8 +17,7 @@ import pandas as pd
 import torch
 
 from tsformer._warnings import warn_caller
-from tsformer.data.panel import Floats
-from tsformer.data.series import SeriesSource
+from tsformer.data.series import Floats, SeriesSource
 
 __all__ = ["LayoutWarning", "id_columns", "layout_is_checked", "swapped_axes", "warn_of_layout"]
 

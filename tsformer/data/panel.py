@@ -1,4 +1,4 @@
-"""Padded and Panel: series of unequal length as one array, and as tensors to train on.
+"""Panel: series as tensors to train on.
 
 `n` series, `L` time steps of the longest, `C` channels.
 """
@@ -8,97 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer.data.series import Gaps, SeriesSource
-
-__all__ = ["Floats", "Padded", "Panel", "same_device", "send"]
-
-Floats = npt.NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True)
-class Padded(SeriesSource):
-    """Series as one array.
-
-    Attributes
-    ----------
-    values : ndarray [n, L, C] of float64
-        NaN where a value is missing and past the end of a series.
-    lengths : ndarray [n] of int64
-        Number of steps of each series; the last step has a value.
-    times : ndarray [n, L] of float64, optional
-        Times since the first step of each series; None means 0, 1, 2, ...
-    clock : {None, "numbers", "dates"}
-        Unit of the times: the caller's, or seconds.
-    channels : tuple of str, optional
-    """
-
-    values: Floats
-    lengths: npt.NDArray[np.int64]
-    times: Floats | None = None
-    clock: str | None = None
-    channels: tuple[str, ...] | None = None
-
-    @property
-    def mask(self) -> npt.NDArray[np.bool_]:
-        """True at steps that are not padding, ``[n, L]``."""
-        return np.arange(self.values.shape[1]) < self.lengths[:, None]
-
-    @property
-    def n_steps(self) -> int:
-        """Time steps of the array."""
-        return self.values.shape[1]
-
-    @property
-    def n_channels(self) -> int:
-        """Channels."""
-        return self.values.shape[2]
-
-    @property
-    def gaps(self) -> Gaps | None:
-        """Where values are missing."""
-        missing = np.isnan(self.values) & self.mask[..., None]
-        if not missing.any():
-            return None
-        nothing = np.asarray(missing.all(axis=2))
-        return Gaps(np.asarray(missing.any(axis=1)), nothing[:, 0], np.asarray(nothing.any(axis=1)))
-
-    def read(self, index: npt.NDArray[np.int64]) -> Padded:
-        """Return series by their indices."""
-        times = None if self.times is None else self.times[index]
-        return Padded(self.values[index], self.lengths[index], times, self.clock, self.channels)
-
-    def part(self, index: npt.NDArray[np.int64]) -> Padded:
-        """Return series by their indices."""
-        return self.read(index)
-
-    def padded(self) -> Padded:
-        """Return all series."""
-        return self
-
-    def intervals(self) -> Floats:
-        """Return the times between all steps."""
-        assert self.times is not None
-        return np.diff(self.times, axis=1)[self.mask[:, 1:]]
-
-    def joined(self, other: Padded) -> Padded:
-        """Return these series and then others."""
-        times = None
-        if self.times is not None and other.times is not None:
-            times = np.concatenate([self.times, other.times])
-        return Padded(
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.lengths, other.lengths]),
-            times,
-            self.clock,
-            self.channels,
-        )
+__all__ = ["Panel", "same_device", "send"]
 
 
 @dataclass(frozen=True)

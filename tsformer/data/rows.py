@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from tsformer._files import FileVersion
 from tsformer.data.native import to_numpy
-from tsformer.data.panel import Floats, Padded
-from tsformer.data.series import Gaps, SeriesSource
+from tsformer.data.series import Floats, Gaps, Padded, SeriesSource
 
 __all__ = ["ArrayRows", "LazySeries", "Rows", "is_sliced"]
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from tsformer.data.panel import Padded, Panel
-from tsformer.data.series import SeriesSource, numbered
+from tsformer.data.panel import Panel
+from tsformer.data.series import Padded, SeriesSource, numbered
 
 __all__ = ["AnyPanel", "StoredPanel"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import shortened
-from tsformer.data.panel import Floats
+from tsformer.data.series import Floats
 
 __all__ = ["ordered_times", "pad_times", "utc_offset"]
 

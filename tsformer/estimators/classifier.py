@@ -19,7 +19,7 @@ from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation
 from tsformer.data.ids import check_ids
-from tsformer.data.panel import Padded
+from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.encoder import TSTransformerEncoder

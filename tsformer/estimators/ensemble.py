@@ -21,9 +21,8 @@ from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import SeriesSource
+from tsformer.data.series import Padded, SeriesSource
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from tsformer.augmentation import Augmentation, Batch
-from tsformer.data.panel import Floats, Panel
+from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import SeriesSource
+from tsformer.data.series import Floats, SeriesSource
 from tsformer.estimators.holdout import group_folds
 from tsformer.estimators.targets import Groups, Targets
 from tsformer.features.random_convolutions import RandomConvolutions

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import Padded
 from tsformer.estimators.saved import described_labels, restored_labels
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights

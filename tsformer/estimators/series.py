@@ -26,9 +26,8 @@ from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
 from tsformer.data.ids import check_ids, series_ids
 from tsformer.data.layout import swapped_axes, warn_of_layout
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
-from tsformer.data.series import SeriesError, SeriesSource, numbered
+from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
 from tsformer.estimators.parameters import check_fields_of, check_new_values

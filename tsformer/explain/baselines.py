@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tsformer._names import shortened, unknown
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
+from tsformer.data.series import Padded
 from tsformer.explain.logits import LogitsOfCodes, LogitsOfDifference, LogitsOfValues
 from tsformer.model import TSTransformer
 

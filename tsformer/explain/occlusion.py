@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer.data.panel import Padded
+from tsformer.data.series import Padded
 
 __all__ = ["mean_falls", "occluded_logits", "steps_since_start", "windows"]
 

@@ -16,8 +16,8 @@ from tsformer._names import shortened, unknown
 from tsformer._sums import check_options
 from tsformer._threads import threads_for
 from tsformer.data.batching import in_order
-from tsformer.data.panel import Padded
 from tsformer.data.preprocessor import Preprocessor, Scaler
+from tsformer.data.series import Padded
 from tsformer.explain.baselines import baseline_values, logits_from_baseline
 from tsformer.explain.logits import batch_steps
 from tsformer.explain.methods import METHODS, Method, Occlusion

@@ -15,7 +15,7 @@ from tsformer._names import unknown
 from tsformer._numbers import check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
-from tsformer.data.panel import Floats, Padded
+from tsformer.data.series import Floats, Padded
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import check_length, read_targets
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tsformer._names import shortened
 from tsformer.data.containers import to_arrays
-from tsformer.data.panel import Floats
+from tsformer.data.series import Floats
 from tsformer.data.sources import Source
 from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.studies.run.problem import write_split
