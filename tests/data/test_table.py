@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.data.table import TableSchema, TableSeries, read_table, write_table
+from tsformer.data.table import Source, TableSchema, read_table, write_table
 from tsformer.data.text import has_names
 
 LONG = {"case": "id", "time": "t", "label": "y"}
@@ -24,7 +24,7 @@ def read(tmp_path, monkeypatch):
 
     def read_text(
         text: str, /, *, labelled=True, name="x.csv", by_model=False, encoding="utf-8", **columns
-    ) -> TableSeries:
+    ) -> Source:
         Path(name).write_text(text, encoding=encoding, newline="")
         with warnings.catch_warnings():
             warnings.simplefilter("error")

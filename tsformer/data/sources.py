@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, ParquetSeries, holds_lists, unpacked
 from tsformer.data.series import SeriesSource
-from tsformer.data.table import TEXT, TableSchema, read_table, write_table
+from tsformer.data.table import TEXT, Source, TableSchema, read_table, write_table
 from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
@@ -40,27 +40,6 @@ __all__ = [
 
 #: The labels in a folder that `convert_to_folder` made.
 LABELS_FILE = "labels.npy"
-
-
-class Source(NamedTuple):
-    """Series with labels, names, schema and groups, as far as known.
-
-    Attributes
-    ----------
-    X : container of n series
-    y : ndarray (n,) of str, or None
-        An array of objects if some labels are None.
-    cases : list of n str, or None
-    schema : TableSchema or None
-        How a table was read.
-    groups : ndarray (n,) of str, or None
-    """
-
-    X: Any
-    y: npt.NDArray[Any] | None
-    cases: list[str] | None = None
-    schema: TableSchema | None = None
-    groups: npt.NDArray[np.str_] | None = None
 
 
 def is_file(source: str) -> bool:
@@ -114,8 +93,7 @@ def read_source(
         return _read_lists(path, columns, labelled)
     if is_table(source):
         by_model = bool(trained and not schema)
-        found = read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
-        return Source(*found)
+        return read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
     if suffix == ".npz":
         return _read_npz(path, columns, labelled)
     if is_file(source) and suffix != ".ts":

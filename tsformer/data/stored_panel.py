@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ __all__ = ["AnyPanel", "StoredPanel"]
 _AHEAD = 2
 
 
+@dataclass(eq=False)
 class StoredPanel:
     """Series that are read and preprocessed when a batch is taken.
 
@@ -28,28 +31,20 @@ class StoredPanel:
     there are times.
     """
 
-    device = torch.device("cpu")
+    device: ClassVar = torch.device("cpu")
 
-    def __init__(
-        self,
-        series: SeriesSource,
-        preprocess: Callable[[Padded], tuple[Tensor, Tensor, Tensor | None]],
-        *,
-        n_inputs: int,
-        masked: bool,
-        timed: bool,
-        symbolic: bool,
-        n_flags: int,
-    ):
-        self.lengths = torch.from_numpy(series.lengths)
-        self.symbolic = symbolic
-        self.n_flags = n_flags
-        self._series = series
-        self._preprocess = preprocess
-        self._n_inputs = n_inputs
-        self._masked = masked
-        self._timed = timed
-        self._coming: tuple[Tensor, Future[Panel]] | None = None
+    series: SeriesSource
+    preprocess: Callable[[Padded], tuple[Tensor, Tensor, Tensor | None]]
+    n_inputs: int
+    masked: bool
+    timed: bool
+    symbolic: bool
+    n_flags: int
+    lengths: Tensor = field(init=False)
+    _coming: tuple[Tensor, Future[Panel]] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.lengths = torch.from_numpy(self.series.lengths)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -57,16 +52,16 @@ class StoredPanel:
     @property
     def n_bytes(self) -> int:
         """Memory of the panel that `kept` returns, in bytes."""
-        each = 4 * self._n_inputs + self._masked + 4 * self._timed
-        return len(self) * self._series.n_steps * each
+        each = 4 * self.n_inputs + self.masked + 4 * self.timed
+        return len(self) * self.series.n_steps * each
 
     def part(self, index: Tensor) -> Panel:
         """Return a panel of some of the series, in memory."""
-        padded = self._series.read(index.numpy())
+        padded = self.series.read(index.numpy())
         with torch.no_grad(), numbered(index.numpy()):
-            values, mask, times = self._preprocess(padded)
+            values, mask, times = self.preprocess(padded)
         lengths = torch.from_numpy(padded.lengths)
-        kept = mask if self._masked else None
+        kept = mask if self.masked else None
         return Panel(values, lengths, kept, times, self.symbolic, self.n_flags)
 
     def take(
@@ -112,7 +107,7 @@ class StoredPanel:
 
     def parts(self) -> Iterator[Panel]:
         """Yield the series part by part, each in memory."""
-        for index in self._series.parts():
+        for index in self.series.parts():
             yield self.part(torch.from_numpy(index))
 
     def kept(self, device: torch.device | None = None) -> Panel:

@@ -36,7 +36,7 @@ from tsformer.data.parquet import PARQUET
 from tsformer.data.text import MISSING, ending, first_cells, has_names, open_text, unpacking
 from tsformer.data.times import ordered_times, utc_offset
 
-__all__ = ["TEXT", "TableSchema", "TableSeries", "read_table", "write_table"]
+__all__ = ["TEXT", "Source", "TableSchema", "read_table", "write_table"]
 
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
@@ -134,25 +134,24 @@ class TableSchema:
         return cls(**described | value)
 
 
-class TableSeries(NamedTuple):
-    """The series of a table.
+class Source(NamedTuple):
+    """Series with labels, names, schema and groups, as far as known.
 
     Attributes
     ----------
-    X : list of n DataFrame (length, channels), ndarray (n, 1, length), or list of n ndarray
-        From a long table, from a wide one, and from one with a list of values in each cell.
+    X : container of n series
     y : ndarray (n,) of str, or None
         An array of objects if some labels are None.
     cases : list of n str, or None
-    schema : TableSchema
-        As read; `value` is known.
+    schema : TableSchema or None
+        How a table was read.
     groups : ndarray (n,) of str, or None
     """
 
-    X: list[pd.DataFrame] | list[npt.NDArray[np.float64]] | npt.NDArray[np.float64]
+    X: Any
     y: npt.NDArray[Any] | None
-    cases: list[str] | None
-    schema: TableSchema
+    cases: list[str] | None = None
+    schema: TableSchema | None = None
     groups: npt.NDArray[np.str_] | None = None
 
 
@@ -163,7 +162,7 @@ def read_table(
     labelled: bool | None,
     partly: bool = False,
     by_model: bool = False,
-) -> TableSeries:
+) -> Source:
     """Read the series of a file."""
     schema.check()
     table = None
@@ -199,10 +198,10 @@ def read_table(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if y is None:
-        return TableSeries(X, None, cases, schema, groups)
+        return Source(X, None, cases, schema, groups)
     texts = [None if pd.isna(label) else label for label in y]
     labels = np.array(texts, dtype=object if None in texts else None)
-    return TableSeries(X, labels, cases, schema, groups)
+    return Source(X, labels, cases, schema, groups)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
