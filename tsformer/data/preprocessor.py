@@ -243,7 +243,7 @@ class Scaler(Preprocessor):
         return flagged
 
     def fit(self, series: SeriesSource) -> Self:
-        """Learn means, standard deviations, which channels have gaps, and the time unit."""
+        """Learn means, deviations, channels with gaps, and the time unit."""
         self.n_channels = series.n_channels
         gaps = series.gaps
         self.gap_channels = torch.zeros(0, dtype=torch.long)
@@ -329,20 +329,10 @@ class Scaler(Preprocessor):
         return scaled, scaled.abs() + mean.abs() / std, elapsed
 
     def moments(self, x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean and the standard deviation that `forward` scales values by.
+        """Return the mean and deviation that scale series ``x [B, L, C]``.
 
-        Parameters
-        ----------
-        x : Tensor [B, L, C] of float64
-            Series.
-        observed : Tensor [B, L, C] of bool
-            True where `x` has a value.
-
-        Returns
-        -------
-        mean, std : Tensor of float64
-            ``[C]`` if they are those of the training series, ``[B, 1, C]`` if each series has its
-            own; 0 and 1 without scaling. The deviation of a constant is infinite.
+        ``[C]`` from the training series, or ``[B, 1, C]`` if each series has its own; 0 and 1
+        without scaling. The deviation of a constant is infinite.
         """
         if self.mean is not None and self.std is not None:
             return self.mean, self.std
@@ -353,20 +343,14 @@ class Scaler(Preprocessor):
         return x.new_zeros(self.n_channels), x.new_ones(self.n_channels)
 
     def without_scaling(self) -> Scaler:
-        """Return a preprocessor that does to scaled values all that this one does after scaling.
-
-        It has no size: `forward` takes that of the series as they were, see `size_of`.
-        """
+        """Return the preprocessing after scaling; `forward` then takes sizes."""
         rest = deepcopy(self)
         rest.scaling = None
         rest.mean = rest.std = rest.size = None
         return rest
 
     def size_of(self, x: Tensor) -> Tensor | None:
-        """Return the size of series ``[B, L, C]`` that the model reads, ``[B, 1, 2 C]``, or None.
-
-        None without ``scaling="series+size"``.
-        """
+        """Return the sizes ``[B, 1, 2 C]`` for ``scaling="series+size"``, else None."""
         return None if self.size is None else self.size(*_size_of(x))
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
@@ -378,8 +362,8 @@ class Scaler(Preprocessor):
         if len(new):
             warn_caller(
                 f"X has missing values in channels {new[:10].tolist()}, where the training data "
-                "had none: they are interpolated, but the model has not seen a gap in "
-                "these channels means"
+                "had none: they are interpolated, but the model never saw gaps in these "
+                "channels"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -395,10 +379,7 @@ class Scaler(Preprocessor):
 
 
 class Vocabulary(Preprocessor):
-    """Number the codes of symbolic series from 1; 0 is any code not seen in training.
-
-    Missing codes are masked.
-    """
+    """Number codes from 1; 0 is an unseen code. Missing codes are masked."""
 
     prefix = "codes."
     symbolic = True
