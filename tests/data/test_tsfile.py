@@ -134,23 +134,18 @@ def test_an_empty_and_a_missing_file(read, tmp_path):
         read_ts(tmp_path / "nowhere.ts")
 
 
-@pytest.mark.parametrize("cut", range(1, 40))
-def test_a_file_cut_anywhere_in_its_last_line_is_refused(read, cut):
+def test_a_file_cut_anywhere_in_its_last_line_is_refused(read):
     text = HEADER + SERIES + "10.25,11.125,12.5:13.75,14.5,15.625:Walk\n"
-    if cut == 1:  # only the line break is gone
-        assert len(read(text[:-cut])[0]) == 3
-    else:
+    assert len(read(text[:-1])[0]) == 3, "only the line break is gone"
+    for cut in range(2, 40):
         with pytest.raises(DatasetError, match=r"line 13: .*is it cut off\?"):
             read(text[:-cut])
 
 
-@pytest.mark.parametrize(
-    "name", ["ArrowHead", "BasicMotions", "ItalyPowerDemand", "JapaneseVowels", "PLAID"]
-)
-@pytest.mark.parametrize("split", ["TRAIN", "TEST"])
-def test_sktime_reads_the_same(name, split):
+@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels"])
+def test_sktime_reads_the_same(name):
     datasets = pytest.importorskip("sktime.datasets")
-    path = Path(datasets.__file__).parent / "data" / name / f"{name}_{split}.ts"
+    path = Path(datasets.__file__).parent / "data" / name / f"{name}_TRAIN.ts"
     X, y = read_ts(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sktime's own use of pandas
@@ -171,12 +166,12 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     assert read_ts(path)[1].tolist() == ["Walk", "run"]
 
 
-@pytest.mark.parametrize("value", ["1_000", "1\u0661", "\uff11", "-?", "?1", "1?", "? ?", "0x1p3"])
-def test_what_only_python_reads_is_no_number(value, tmp_path):
+def test_what_only_python_reads_is_no_number(tmp_path):
     path = tmp_path / "Toy_TRAIN.ts"
-    path.write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match=r"line 11: channel 2, value 2: .* is not a number"):
-        read_ts(path)
+    for value in ("1_000", "1\u0661", "\uff11", "-?", "?1", "1?", "? ?", "0x1p3"):
+        path.write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
+        with pytest.raises(DatasetError, match=r"line 11: channel 2, value 2: .* is not a number"):
+            read_ts(path)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +191,7 @@ def test_a_header_of_thousands_of_characters(tag, value, message, read):
 # --- writing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels", "ItalyPowerDemand"])
+@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels"])
 def test_what_is_written_is_read_back_exactly_also_by_sktime(name, tmp_path):
     datasets = pytest.importorskip("sktime.datasets", reason='needs the extra "data"')
     X, y = load_dataset(name, "train")
