@@ -142,16 +142,16 @@ def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path):
 STORED = """
     import numpy as np
     from tsformer import TSTransformerClassifier
-    from tsformer.data import preprocessor, stored
+    from tsformer.data import preprocessor, rows
     preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
     folder, deadly = Path(sys.argv[1]), sys.argv[2] == "deadly"
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     kept = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}
-    steps, reads, read = 0, [], stored.StoredSeries.read
+    steps, reads, read = 0, [], rows.LazySeries.read
     begun, real = TSTransformerClassifier._train, TSTransformerClassifier._loss
 
     def counted(self, index):
-        reads.append((index if self._index is None else self._index[index]).tolist())
+        reads.append(self._index[index].tolist())
         return read(self, index)
 
     def loss(self, outputs, targets):
@@ -162,9 +162,9 @@ STORED = """
         return real(self, outputs, targets)
 
     def train(self, job):
-        stored.StoredSeries.read = counted
+        rows.LazySeries.read = counted
         begun(self, job)
-        stored.StoredSeries.read = read
+        rows.LazySeries.read = read
 
     TSTransformerClassifier._loss, TSTransformerClassifier._train = loss, train
     checkpoints = {"checkpoint_dir": folder / "state", "checkpoint_minutes": 0.0}
