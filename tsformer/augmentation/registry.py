@@ -72,7 +72,7 @@ def available() -> list[dict[str, Any]]:
     -------
     list of dict
         With the keys name, mixes, symbolic, reference and summary (the first line of the
-        docstring). `Augmentation` says what they mean.
+        docstring). See `Augmentation`.
 
     Examples
     --------

@@ -76,10 +76,10 @@ def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
     batch : Batch
         Series.
     removed : Tensor [B, 1]
-        Share of each series, in time, that is cut off at both ends together. A series of which
+        Share of each series, in time, to cut off at both ends together. A series of which
         nothing is removed is unchanged, bit by bit.
     place : Tensor [B, 1]
-        Share of what is removed that comes off at the start.
+        Share of the cut at the start.
 
     Examples
     --------

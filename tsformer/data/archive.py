@@ -37,7 +37,7 @@ _ENDINGS = (".ts", ".tsv", ".txt")
 def load_dataset(
     name: str, split: str | None = None, *, folder: str | os.PathLike[str] | None = None
 ) -> tuple[Any, Labels]:
-    """Load a data set of the UCR or UEA archive, or one of your own in the same layout.
+    """Load a data set of the UCR or UEA archive, or your own data in its layout.
 
     A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or else
     ``.tsv`` or ``.txt``: a series in each line, its label first. These places are searched in
@@ -113,7 +113,7 @@ def load_dataset(
     if split is None:
         warnings.warn(
             f"load_dataset({name!r}) returns train and test series together, train before test; "
-            f"pass split='train' and split='test' to score what was not trained on, or "
+            f"pass split='train' and split='test' to score held-out series, or "
             f"split={_BOTH!r} if both are meant",
             stacklevel=2,
         )
@@ -131,8 +131,8 @@ def list_datasets() -> pd.DataFrame:
         `TSFORMER_DATA` or ``data/`` that is of neither), `train_size`, `test_size`, `channels`,
         `length_min`, `length_max`, `classes`, `type`; and `available`, the place where
         `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would have to
-        download it. Numbers of the archives' data sets are those of the catalogue; those of your
-        own are counted, and missing if a file is damaged, which `load_dataset` says more about.
+        download it. Sizes of the archives' data sets come from the catalogue; your own data
+        sets are counted, without sizes if a file is damaged.
     """
     catalog, places = _catalog(), _places()
     table = catalog.reset_index()
@@ -359,7 +359,7 @@ def _download(name: str, folder: Path) -> Path:
         try:
             return (Path(temporary) / name).rename(folder / name)
         except OSError:
-            # Another process may have been faster; what it moved here is complete as well.
+            # Another process may have moved its complete copy here first.
             if _find(name, [("data", folder)]) is None:
                 raise
             return folder / name

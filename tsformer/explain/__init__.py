@@ -8,7 +8,6 @@
 from tsformer.explain.attention import AttentionMaps
 from tsformer.explain.baselines import BASELINES
 from tsformer.explain.methods import METHODS
-from tsformer.explain.over_time import relevance_over_time
-from tsformer.explain.windows import most_relevant_windows
+from tsformer.explain.summaries import most_relevant_windows, relevance_over_time
 
 __all__ = ["BASELINES", "METHODS", "AttentionMaps", "most_relevant_windows", "relevance_over_time"]

@@ -6,17 +6,12 @@ Shape letters: `B` series, `L` time steps, `C` channels, `F` features of a step,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import ceil
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer.data.series import Padded
-
-__all__ = ["mean_falls", "occluded_logits", "steps_since_start", "windows"]
+__all__ = ["mean_falls", "steps_since_start", "windows"]
 
 
 def mean_falls(
@@ -63,25 +58,3 @@ def steps_since_start(values: Tensor, times: Tensor | None, time_step: float | N
     else:
         steps = (times - times[:, :1]) / time_step
     return steps.where(within, 0.0)
-
-
-def occluded_logits(
-    logits: Callable[[Padded], npt.NDArray[np.floating]],
-    series: Padded,
-    classes: npt.NDArray[np.int64],
-    baseline: Tensor,
-) -> Callable[[Tensor], Tensor]:
-    """Return `logits` for `mean_falls`, with hidden values at the baseline ``[B, L, C]``."""
-    values, empty = series.values, baseline.numpy()
-    empty = np.where(np.isnan(values), np.nan, empty)
-
-    def without(hidden: Tensor) -> Tensor:
-        of_class = [
-            logits(replace(series, values=np.where(each, empty, values)))[
-                np.arange(len(classes)), classes
-            ]
-            for each in hidden.numpy()
-        ]
-        return torch.from_numpy(np.stack(of_class)).double()
-
-    return without

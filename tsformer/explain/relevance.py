@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tsformer.data.series import Padded
 from tsformer.explain.baselines import baseline_values, logits_from_baseline
 from tsformer.explain.logits import batch_steps
 from tsformer.explain.methods import METHODS, Method, Occlusion
-from tsformer.explain.occlusion import mean_falls, occluded_logits, steps_since_start
+from tsformer.explain.occlusion import mean_falls, steps_since_start
 from tsformer.model import TSTransformer
 
 __all__ = ["make_method", "occlusion", "relevance"]
@@ -90,9 +91,18 @@ def occlusion(
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
+    empty = baseline_values(baseline, preprocessor, values).numpy()
+    empty = np.where(np.isnan(series.values), np.nan, empty)  # a missing value stays missing
+
+    def without(hidden: Tensor) -> Tensor:
+        """Return the logits ``[k, n]`` with hidden values ``[k, n, L, C]`` at the baseline."""
+        occluded = (np.where(each, empty, series.values) for each in hidden.numpy())
+        found = [logits(replace(series, values=each)) for each in occluded]
+        return torch.from_numpy(np.stack(found)[:, np.arange(len(classes)), classes]).double()
+
     window, stride = method.sizes(series.n_steps)
     falls = mean_falls(
-        occluded_logits(logits, series, classes, baseline_values(baseline, preprocessor, values)),
+        without,
         steps_since_start(values, times, preprocessor.time_step),
         torch.arange(series.n_channels),
         window=window,

@@ -24,7 +24,7 @@ class Masked(Objective, name="masked"):
 
     .. math:: \frac{1}{|H|} \sum_{(t, c) \in H} (\hat x_{tc} - x_{tc})^2
 
-    where `H` are the hidden values of a batch. In each channel by itself hidden spans of random
+    where `H` are the hidden values of a batch. In each channel, hidden spans of random
     length alternate with visible spans; both lengths are geometric, with means `span` and
     ``span (1 - ratio) / ratio``, so that a share `ratio` is hidden. Hidden inputs become 0, which
     after scaling is the mean of the channel. Lengths count tokens: behind a stem with a stride all

@@ -1,0 +1,129 @@
+"""Summaries of relevance: the most relevant windows, and sums over spans of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tsformer._numbers import check_number
+
+__all__ = ["most_relevant_windows", "relevance_over_time"]
+
+#: Least relevance of a window, as a share of the largest.
+_LEAST = 0.25
+
+
+def most_relevant_windows(
+    relevance: npt.ArrayLike, n_windows: int = 3, width: int | None = None
+) -> list[tuple[int, int, int]]:
+    """Return the windows of one channel whose relevance adds up to most, without overlap.
+
+    Parameters
+    ----------
+    relevance : array-like (channels, length)
+        Of one series, as in a row of what `TSTransformerClassifier.explain` returns.
+    n_windows : int, default=3
+        Most windows to return. Their sums are positive, and at least a quarter of the largest.
+    width : int, optional
+        Steps of a window; by default a tenth of the length.
+
+    Returns
+    -------
+    list of (channel, begin, end)
+        The most relevant first; `end` is the step after the last.
+
+    Raises
+    ------
+    ValueError
+        If a shape, `n_windows` or `width` is invalid.
+
+    Examples
+    --------
+    >>> most_relevant_windows([[0, 0, 2, 3, 0, 0], [0, 2, 0, 0, 0, 0]], width=2)
+    [(0, 2, 4), (1, 0, 2)]
+    """
+    values = np.asarray(relevance, dtype=np.float64)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(
+            f"relevance must be (channels, length), one or more of each; got {values.shape}"
+        )
+    length = values.shape[1]
+    width = max(1, round(length / 10)) if width is None else width
+    check_number("n_windows", n_windows, 0, whole=True)
+    check_number("width", width, 1, whole=True)
+    if width > length:
+        raise ValueError(f"width must be from 1 to the length, {length}; got {width}")
+    sums = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).sum(axis=2).copy()
+    least = _LEAST * sums.max()
+    found: list[tuple[int, int, int]] = []
+    while len(found) < n_windows:
+        channel, begin = (int(at) for at in np.unravel_index(sums.argmax(), sums.shape))
+        if not sums[channel, begin] > 0 or sums[channel, begin] < least:
+            break
+        found.append((channel, begin, begin + width))
+        sums[channel, max(begin - width + 1, 0) : begin + width] = -np.inf
+    return found
+
+
+def relevance_over_time(
+    relevance: npt.ArrayLike, times: npt.ArrayLike, edges: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
+    """Add up the relevance of the steps within each span of time.
+
+    With irregular times, steps are not comparable between series. Sums over spans are, and they
+    keep the total.
+
+    Parameters
+    ----------
+    relevance : array-like (n, channels, length)
+        As `TSTransformerClassifier.explain` returns it.
+    times : array-like (length,) or (n, length), or list of (length,) arrays
+        Times of the steps.
+    edges : array-like (K + 1,)
+        Where spans begin and end, increasing; the last span includes its end.
+
+    Returns
+    -------
+    ndarray (n, channels, K)
+        The relevance of steps outside all spans is in none of them.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or `edges` do not increase.
+
+    Examples
+    --------
+    >>> relevance_over_time([[[1.0, 2.0, 4.0]]], [0.0, 0.5, 3.0], [0, 1, 2, 3])
+    array([[[3., 0., 4.]]])
+    """
+    values = np.asarray(relevance, dtype=np.float64)
+    ends = np.asarray(edges, dtype=np.float64)
+    if values.ndim != 3:
+        raise ValueError(f"relevance must be (n, channels, length); got {values.shape}")
+    if ends.ndim != 1 or len(ends) < 2 or not (np.diff(ends) > 0).all():
+        raise ValueError(f"edges must be two or more increasing numbers; got {ends.tolist()[:10]}")
+    sums = np.zeros((*values.shape[:2], len(ends) - 1))
+    for i, steps in enumerate(_each(times, len(values))):
+        at = np.asarray(steps, dtype=np.float64)
+        if len(at) > values.shape[2]:
+            raise ValueError(
+                f"series {i} has {len(at)} times, but relevance of {values.shape[2]} steps"
+            )
+        span = np.searchsorted(ends, at, side="right") - 1
+        span[at == ends[-1]] = len(ends) - 2
+        within = (span >= 0) & (span < len(ends) - 1)
+        for channel, row in zip(sums[i], values[i, :, : len(at)], strict=True):
+            np.add.at(channel, span[within], row[within])
+    return sums
+
+
+def _each(times: Any, n: int) -> list[Any]:
+    """Return the times of each series."""
+    if len(times) and np.ndim(times[0]) == 0:
+        return [times] * n
+    if len(times) != n:
+        raise ValueError(f"relevance is of {n} series, but times has {len(times)}")
+    return list(times)
