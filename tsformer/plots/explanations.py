@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer.data.containers import to_arrays
-from tsformer.explain.windows import most_relevant_windows
+from tsformer.explain.summaries import most_relevant_windows
 from tsformer.plots.figures import (
     Panels,
     fewer_ticks,
