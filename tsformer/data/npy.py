@@ -48,9 +48,10 @@ class FileRows:
         """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
         lengths = self.lengths[index]
         shape = (len(index), self.n_channels, int(lengths.max()))
-        known = np.arange(shape[2]) < lengths[:, None]
         rows = np.empty(shape, self._dtype)
-        if not known.all():
+        known = np.arange(shape[2]) < lengths[:, None]
+        equal = bool(known.all())
+        if not equal:
             rows[:] = np.nan
         starts = np.flatnonzero(np.diff(index, prepend=-2) != 1)
         with self.path.open("rb") as file:
@@ -63,9 +64,11 @@ class FileRows:
                 data = file.read(n_bytes)
                 if len(data) < n_bytes:
                     raise OSError(changed(self.path))
-                run = rows[start:stop]
-                inside = np.broadcast_to(known[start:stop, None], run.shape)
-                run[inside] = np.frombuffer(data, self._dtype)
+                numbers, run = np.frombuffer(data, self._dtype), rows[start:stop]
+                if equal:
+                    run[:] = numbers.reshape(run.shape)
+                else:
+                    run[np.broadcast_to(known[start:stop, None], run.shape)] = numbers
             self._version.check(self.path)
         return rows
 
