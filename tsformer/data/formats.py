@@ -144,8 +144,9 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
     columns = {name: [row.get(name) for row in rows] for name in names}
     table = pd.DataFrame(columns, index=numbers, dtype=object)
     # Whole numbers beside missing values stay objects: they may be labels.
-    whole = table.columns[table.notna().all()]
-    return table.assign(**{name: table[name].infer_objects() for name in whole})
+    whole = table.notna().all().to_numpy()
+    parts = [table.loc[:, ~whole], table.loc[:, whole].infer_objects()]
+    return pd.concat(parts, axis=1)[names]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

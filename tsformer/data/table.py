@@ -469,27 +469,27 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
     """Convert the columns of values to numbers, or name a bad cell."""
     values = table[list(schema.value or ())]
     kinds = [getattr(dtype, "kind", "O") for dtype in values.dtypes]
-    changed = {}
-    for name, kind in zip(values.columns, kinds, strict=True):
-        if kind in "fiub":
-            continue
-        column = values[name]
+    texts = values.loc[:, [kind not in "fiub" for kind in kinds]]
+    if texts.shape[1]:
+        cells = texts.to_numpy(dtype=object).ravel()  # all at once: there may be 100,000 columns
         # With decimal commas 1.234 is ambiguous: it may mean 1234.
-        plain = column.map(_with_points) if schema.decimal == "," else column
-        changed[name] = pd.to_numeric(plain, errors="coerce")
-        wrong = changed[name].isna() & column.notna()
+        plain = [_with_points(cell) for cell in cells] if schema.decimal == "," else cells
+        found = pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce")
+        numbers = found.to_numpy(dtype=np.float64, na_value=np.nan).reshape(texts.shape)
+        wrong = np.isnan(numbers) & texts.notna().to_numpy()
         if wrong.any():
-            row = table.index[wrong][0]
-            cell = column[row]
+            column, row = np.argwhere(wrong.T)[0].tolist()
+            cell = texts.iloc[row, column]
             hint = "--value names the columns of values, --case, --time and --label others"
             if isinstance(cell, str) and _is_number(cell.replace(",", ".", 1)):
                 point = "points" if schema.decimal == "," else "commas"
                 hint = f"for decimal {point} add --decimal {'.' if point == 'points' else ','}"
             raise ValueError(
-                f"{path}, row {row}: {shortened(cell, 32)} in column {name!r} is not a number; "
-                f"{hint}"
+                f"{path}, row {table.index[row]}: {shortened(cell, 32)} in column "
+                f"{texts.columns[column]!r} is not a number; {hint}"
             )
-    table = table.assign(**changed)
+        numeric = pd.DataFrame(numbers, table.index, texts.columns)
+        table = pd.concat([table.drop(columns=texts.columns), numeric], axis=1)
     infinite = np.isinf(table[list(values)].to_numpy(dtype=np.float64, na_value=np.nan))
     if infinite.any():
         row, column = np.argwhere(infinite)[0].tolist()
