@@ -65,11 +65,13 @@ def arrow_library(what: str) -> Iterator[None]:
 
 def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list[str]:
     """Return the columns with lists in their cells."""
-    objects = set(table.columns[[kind == "O" for kind in table.dtypes]])
+    chosen = table if names is None else table[list(names)]
+    objects = chosen.loc[:, [dtype == object for dtype in chosen.dtypes]]
+    lists = (list, np.ndarray)
     found = []
-    for name in table.columns if names is None else names:
-        known = table[name].dropna() if name in objects else None
-        if known is not None and len(known) and isinstance(known.iloc[0], (list, np.ndarray)):
+    for name, cells in zip(objects.columns, objects.to_numpy().T, strict=True):
+        first = next((cell for cell in cells if isinstance(cell, lists) or not pd.isna(cell)), None)
+        if isinstance(first, lists):
             found.append(name)
     return found
 
@@ -145,8 +147,10 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
     table = pd.DataFrame(columns, index=numbers, dtype=object)
     # Whole numbers beside missing values stay objects: they may be labels.
     whole = table.notna().all().to_numpy()
-    parts = [table.loc[:, ~whole], table.loc[:, whole].infer_objects()]
-    return pd.concat(parts, axis=1)[names]
+    inferred = table.loc[:, whole].infer_objects()
+    if not whole.all():
+        inferred = pd.concat([table.loc[:, ~whole], inferred], axis=1)[names]
+    return inferred.copy()  # one block of columns
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
