@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zipfile
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pandas as pd
@@ -232,3 +234,24 @@ def test_a_column_twice_is_named(ending, values):
     write(table, f"x.{ending}")
     with pytest.raises(ValueError, match=rf"x\.{ending} has 2 columns called 'a'; rename all but"):
         read_source(f"x.{ending}", Y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["x.jsonl", "x.arff"])
+def test_many_columns_are_read_in_linear_time(name):
+    seconds = []
+    for n_steps in (2_000, 20_000):
+        names, values = [f"t{i}" for i in range(n_steps)], [i / 8 for i in range(n_steps)]
+        if name == "x.jsonl":
+            rows = [dict(zip(names, values, strict=True)) | {"c": label} for label in "abab"]
+            Path(name).write_text("\n".join(map(json.dumps, rows)))
+        else:
+            head = [f"@attribute {each} numeric" for each in names]
+            rows = [",".join(map(str, [*values, label])) for label in "abab"]
+            text = ["@relation x", *head, "@attribute c {a,b}", "@data", *rows]
+            Path(name).write_text("\n".join(text))
+        start = process_time()
+        found = read_source(name, TableSchema(label="c"))
+        seconds.append(process_time() - start)
+        assert found.X[:, 0].tolist() == [values] * 4
+    assert seconds[1] < 30 * seconds[0]

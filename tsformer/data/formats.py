@@ -66,7 +66,7 @@ def arrow_library(what: str) -> Iterator[None]:
 def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list[str]:
     """Return the columns with lists in their cells."""
     chosen = table if names is None else table[list(names)]
-    objects = chosen.loc[:, [dtype == object for dtype in chosen.dtypes]]
+    objects = chosen.loc[:, [dtype == "O" for dtype in chosen.dtypes]]
     lists = (list, np.ndarray)
     found = []
     for name, cells in zip(objects.columns, objects.to_numpy().T, strict=True):
