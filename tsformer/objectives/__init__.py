@@ -4,8 +4,13 @@ Files are named after the names that objectives are registered under; all classe
 from here.
 """
 
-from tsformer.objectives.base import InputLayout, Objective, Posed, Pretext
-from tsformer.objectives.model import PretrainingTransformer
+from tsformer.objectives.base import (
+    InputLayout,
+    Objective,
+    Posed,
+    Pretext,
+    PretrainingTransformer,
+)
 from tsformer.objectives.registry import available, find, names, register, unregister
 from tsformer.objectives.resolve import ObjectiveSpec, resolve
 

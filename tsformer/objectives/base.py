@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from tsformer._numbers import check_number
 from tsformer._registry import Named
 from tsformer.augmentation import Batch
+from tsformer.model import ModelConfig, TSTransformer
 from tsformer.objectives.registry import REGISTRY
 
-if TYPE_CHECKING:
-    from tsformer.objectives.model import PretrainingTransformer
-
-__all__ = ["InputLayout", "Objective", "Posed", "Pretext", "check_between"]
+__all__ = [
+    "InputLayout",
+    "Objective",
+    "Posed",
+    "Pretext",
+    "PretrainingTransformer",
+    "check_between",
+]
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,51 @@ class Pretext:
     def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
         """Return the loss of each series, ``[B]``."""
         return self.objective.losses(outputs, posed)
+
+
+class PretrainingTransformer(TSTransformer):
+    """A TSTransformer that answers what an objective asks.
+
+    Stem, encoding, blocks and pooling have the names and shapes that they have in a
+    `TSTransformer`; only the head is the objective's.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Hyperparameters; `n_outputs` is that of the objective.
+    objective : Objective
+        Makes the head and calls it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.objectives import resolve
+    >>> config = ModelConfig(n_channels=3, n_outputs=3, max_len=50, d_model=8, n_heads=2)
+    >>> model = PretrainingTransformer(config, resolve("masked"))
+    >>> model(torch.randn(8, 50, 3)).shape, model.embed(torch.randn(8, 50, 3)).shape
+    (torch.Size([8, 50, 3]), torch.Size([8, 8]))
+    """
+
+    def __init__(self, config: ModelConfig, objective: Objective):
+        self.objective = objective  # `_make_head` needs it; it is no module
+        super().__init__(config)
+
+    def _make_head(self, config: ModelConfig) -> nn.Module:
+        return self.objective.make_head(config.d_model, config.n_outputs, self.stem.stride)
+
+    def forward(  # type: ignore[override]  # an objective compares views, which have no weights
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        times: Tensor | None = None,
+    ) -> Tensor:
+        """Compute what the objective compares; arguments as those of `TSTransformer.forward`."""
+        return self.objective.outputs(self, x, mask, times)
+
+    def encode(self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None) -> Tensor:
+        """Compute the embeddings of all tokens ``[B, N, D]``, before pooling."""
+        tokens, mask, t = self.forward_stem(x, mask, times)
+        return self.forward_features(tokens, mask, t)
 
 
 def check_between(

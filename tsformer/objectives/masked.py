@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil, inf, log
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.augmentation import Batch
-from tsformer.objectives.base import InputLayout, Objective, Posed, check_between
-
-if TYPE_CHECKING:
-    from tsformer.objectives.model import PretrainingTransformer
+from tsformer.objectives.base import (
+    InputLayout,
+    Objective,
+    Posed,
+    PretrainingTransformer,
+    check_between,
+)
 
 __all__ = ["Masked", "spans"]
 
