@@ -149,7 +149,7 @@ class Pretext:
 
 
 class PretrainingTransformer(TSTransformer):
-    """A TSTransformer that answers what an objective asks.
+    """A TSTransformer with the head of an objective.
 
     Stem, encoding, blocks and pooling have the names and shapes that they have in a
     `TSTransformer`; only the head is the objective's.
@@ -157,7 +157,7 @@ class PretrainingTransformer(TSTransformer):
     Parameters
     ----------
     config : ModelConfig
-        Hyperparameters; `n_outputs` is that of the objective.
+        Hyperparameters; `n_outputs` comes from the objective.
     objective : Objective
         Makes the head and calls it.
 
@@ -184,7 +184,7 @@ class PretrainingTransformer(TSTransformer):
         mask: Tensor | None = None,
         times: Tensor | None = None,
     ) -> Tensor:
-        """Compute what the objective compares; arguments as those of `TSTransformer.forward`."""
+        """Compute outputs for the arguments of `TSTransformer.forward`."""
         return self.objective.outputs(self, x, mask, times)
 
     def encode(self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None) -> Tensor:
