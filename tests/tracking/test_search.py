@@ -183,6 +183,12 @@ def test_estimators_that_are_searched(few: tuple[Any, Any], quick: None) -> None
     assert sorted(run.data.params["encoding"] for run in runs(kind="encoding")) == ["none", "tape"]
 
 
+def test_candidates_of_one_name_are_two(few: tuple[Any, Any], quick: None) -> None:
+    grid = [{"n_features": [168]}, {"n_features": [168]}]
+    GridSearchCV(RandomConvolutionClassifier(**TINY), grid, cv=2, refit=False).fit(*few)
+    assert [run.info.run_name for run in runs(kind="encoding")] == ["n_features=168"] * 2
+
+
 def test_a_halving_search_has_the_last_round_of_each_candidate(
     italy: tuple[Any, Any], quick: None
 ) -> None:

@@ -220,11 +220,13 @@ def _log_search(store: RunStore, run: TrackedRun, search: Any) -> None:
     table = pd.DataFrame(search.cv_results_)
     run.text(table.to_csv(index=False, lineterminator="\n"), "cv_results.csv")
     resource = getattr(search, "resource", None)
-    last: dict[str, _Candidate] = {}
-    for (_, row), params in zip(table.iterrows(), search.cv_results_["params"], strict=True):
-        candidate = _candidate(search, row, {k: v for k, v in params.items() if k != resource})
-        last[candidate.label] = candidate  # a halving search repeats its best candidates
-    _log_candidates(store, run, list(last.values()), ranked=resource is None)
+    candidates = [
+        _candidate(search, row, {k: v for k, v in params.items() if k != resource})
+        for (_, row), params in zip(table.iterrows(), search.cv_results_["params"], strict=True)
+    ]
+    if resource is not None:  # a halving search repeats its best candidates
+        candidates = list({each.label: each for each in candidates}.values())
+    _log_candidates(store, run, candidates, ranked=resource is None)
 
 
 def _candidate(search: Any, row: pd.Series[Any], params: Mapping[str, Any]) -> _Candidate:
