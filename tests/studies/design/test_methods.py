@@ -140,7 +140,7 @@ def test_mistakes(options: dict[str, Any], error: type[Exception], message: str)
     ("estimator", "message"),
     [
         ("sklearn.svm.SVCC", "unknown class of sklearn.svm 'SVCC': did you mean 'SVC'"),
-        ("sklearn.smv.SVC", "unknown module of sklearn 'smv': did you mean 'svm'"),
+        ("sklearn.smv.SVC", "there is no module 'sklearn.smv'; it must be"),
         ("sklaern.svm.SVC", "there is no module 'sklaern'; it must be"),
         ("sklearn.svm.SVC", "unknown parameter of sklearn.svm.SVC 'n_layer'"),
     ],
