@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import os
-import select
 import shutil
 import signal
 import socket
@@ -93,12 +92,15 @@ def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
 def _read_addresses(server: subprocess.Popen[str]) -> dict[str, str]:
     addresses = {}
     assert server.stdout is not None
-    while select.select([server.stdout], [], [], 90)[0]:
-        line = server.stdout.readline()
-        if "http://" not in line:  # after the addresses, or when the server has failed
+    alarm = threading.Timer(90, server.terminate)
+    alarm.start()
+    for line in server.stdout:
+        if "http://" in line:
+            page, address = line.split("http://")
+            addresses[page.strip()] = f"http://{address.strip()}"
+        elif addresses:  # the line after the addresses
             break
-        page, address = line.split("http://")
-        addresses[page.strip()] = f"http://{address.strip()}"
+    alarm.cancel()
     if not addresses:
         raise RuntimeError(f"`tsformer ui` printed no address; its exit code is {server.poll()}")
     return addresses

@@ -1,8 +1,7 @@
 """Saved views of the MLflow UI: encodings side by side, and all fits.
 
-A view is a tag of the experiment, ``mlflow.sharedViewState.<id>``, in undocumented JSON: the fields
-of ``ExperimentPageUIState`` in MLflow 3.17. `make_views` never raises and nothing reads the tags
-back: if MLflow reads them differently, the plain list of runs opens.
+A view is a tag of the experiment in undocumented JSON: ``ExperimentPageUIState`` of MLflow 3.17.
+`make_views` never raises: if MLflow reads the tags differently, the plain list of runs opens.
 """
 
 from __future__ import annotations
@@ -27,19 +26,17 @@ PLACE_TAG = "tsformer.place"
 _TAG, _TAG_LENGTH = "mlflow.sharedViewState.", 20_000
 _SCORES = ("test/accuracy", "test/mean_rank", "test/accuracy_spread", "test/balanced_accuracy")
 _COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
-
-#: Name, height and cards of a section.
-Section = tuple[str, int, list[dict[str, Any]]]
+_PICTURES = "The encodings, before and after training"
+Section = tuple[str, int, list[dict[str, Any]]]  # name, height, cards
 
 
 def make_views(store: RunStore, study: str = "") -> dict[str, str]:
     """Write a view for each variant of a study, and of all fits; return their titles by id."""
     try:
-        views = _views(store, study)
+        client, views = store.client(), _views(store, study)
         for view, (title, state) in views.items():
             saved = {"name": title, "createdAt": int(time.time() * 1000), "state": state}
-            tag, text = _TAG + view, json.dumps(saved)
-            store.client().set_experiment_tag(store.experiment_id, tag, text)
+            client.set_experiment_tag(store.experiment_id, _TAG + view, json.dumps(saved))
     except Exception as error:  # a view never fails the study that it shows
         warn_untracked("the saved views", error)
         return {}
@@ -63,7 +60,7 @@ def _views(store: RunStore, study: str) -> dict[str, tuple[str, str]]:
         title = ": ".join(filter(None, (f"{_axis(runs).capitalize()}s side by side", names)))
         where = f"tags.`tsformer.{'study' if study else 'kind'}` = '{study or 'encoding'}'"
         where += f" and tags.`{VARIANT_TAG}` LIKE '%{variant}%'" if variant else ""
-        state = _state(where, f"tags.`{PLACE_TAG}`", runs, _side_by_side(runs))
+        state = _state(where, f"tags.`{PLACE_TAG}`", [*runs, *parents], _side_by_side(runs))
         views[view_of_study(study, variant.strip("|"))] = title, state
     fits = store.runs("FINISHED", {"tsformer.kind": "fit"})
     where = "tags.`tsformer.kind` = 'fit'"
@@ -73,15 +70,15 @@ def _views(store: RunStore, study: str) -> dict[str, tuple[str, str]]:
 def _side_by_side(runs: Sequence[Run]) -> list[Section]:
     axis = _axis(runs)
     datasets = [name for name in _metrics(runs) if name.startswith("test/accuracy/")]
-    cost = {"key": "fit_seconds", "type": "METRIC"}
-    costly = _card("SCATTER", xaxis=cost, yaxis={"key": "test/accuracy", "type": "METRIC"})
-    of_study = [_card("IMAGE", imageKeys=["scores"], showRunParams=False)] if datasets else []
+    cost, score = ({"key": key, "type": "METRIC"} for key in ("fit_seconds", "test/accuracy"))
+    costly = _card("SCATTER", xaxis=cost, yaxis=score)
+    of_study = [_image("scores")] if datasets else []
     return [
         ("Scores", 320, [*(_dots(axis, name) for name in _SCORES), costly]),
         ("Each data set: mean and spread over seeds", 1060, of_study),
         ("Each data set: means", 320, [_dots(axis, name) for name in datasets[:24]]),
         ("Cost", 320, [_card("BAR", metricKey=name) for name in _COSTS]),
-        _pictures(),
+        (_PICTURES, 760, [_image("encoding")]),
     ]
 
 
@@ -93,16 +90,19 @@ def _all_fits(fits: Sequence[Run]) -> list[Section]:
     return [
         ("A dot for each fit", 320, [_dots(name, "test/accuracy") for name in ("dataset", axis)]),
         ("Every fit", 520, [_card("PARALLEL", **lines), *curve_cards]),
-        _pictures(),
+        (_PICTURES, 760, [_image("encoding")]),
     ]
 
 
 def _state(
     where: str, order: str, runs: Sequence[Run], sections: list[Section], spare: int = 60
 ) -> str:
-    """Return the JSON of a view; metrics without a card go to a folded section."""
-    shown = {card.get("metricKey") for *_, cards in sections for card in cards}
-    rest = [_dots(_axis(runs), name) for name in _metrics(runs) if name not in shown][:spare]
+    """Return the JSON of a view, metrics without a card in a folded section."""
+    axis, shown = _axis(runs), {card.get("metricKey") for *_, cards in sections for card in cards}
+    rest = [_dots(axis, name) for name in _metrics(runs) if name not in shown][:spare]
+    rest.append(_image("scores"))
+    names = {run.data.params.get(axis, "") for run in runs}
+    narrow = len(names) * max(map(len, names), default=0) <= 48  # letters below half a window
     filled = [part for part in (*sections, ("Everything else", 320, rest)) if part[2]]
     state = {
         "searchFilter": f"{where} and attributes.status = 'FINISHED'",
@@ -111,7 +111,7 @@ def _state(
         "isAccordionReordered": True, "hideEmptyCharts": True, "groupBy": None,
         "compareRunSections": [
             {"uuid": name, "name": name, "display": cards is not rest, "cardHeight": height,
-             "columns": 2 if height < 500 else 1, "isReordered": True, "deleted": False}
+             "columns": 2 if narrow and height < 500 else 1, "isReordered": True, "deleted": False}
             for name, height, cards in filled
         ],
         "compareRunCharts": [
@@ -120,8 +120,8 @@ def _state(
         ],
     }  # fmt: skip
     text = json.dumps(state)
-    fits = len(json.dumps(text)) < _TAG_LENGTH - 200 or spare == 0
-    return text if fits else _state(where, order, runs, sections, spare - 10)
+    whole = spare == 0 or len(json.dumps(text)) < _TAG_LENGTH - 200
+    return text if whole else _state(where, order, runs, sections, spare - 10)
 
 
 def _axis(runs: Sequence[Run]) -> str:
@@ -134,9 +134,8 @@ def _metrics(runs: Sequence[Run]) -> list[str]:
     return sorted({name for run in runs for name in run.data.metrics})
 
 
-def _pictures() -> Section:
-    card = _card("IMAGE", imageKeys=["encoding"], showRunParams=False)
-    return "The encodings, before and after training", 760, [card]
+def _image(key: str) -> dict[str, Any]:
+    return _card("IMAGE", imageKeys=[key], showRunParams=False)
 
 
 def _dots(param: str, metric: str) -> dict[str, Any]:
