@@ -101,9 +101,14 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
     names = ticks(page, "encoding vs. test/accuracy", "x")
     assert set(names) == ENCODINGS
     page.get_by_text("Cost", exact=True).first.scroll_into_view_if_needed()
-    bars = card(page, "fit_seconds").locator(".bars .point path")
+    bars = card(page, "seconds_per_epoch").locator(".bars .point path")
     expect(bars).to_have_count(3, timeout=PATIENCE)
     assert colors(bars) == OWN_COLORS
+
+
+def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 1400, "height": 6000})  # MLflow draws what is in sight
+    page.goto(pages["encodings side by side"])
     whole = grid(page, "Each data set: mean and spread over seeds", 1).locator(PICTURE)
     assert width_of(whole) > 800, "the figure of the study, in which words can be read"
     for dataset in ("ItalyPowerDemand", "ArrowHead"):
