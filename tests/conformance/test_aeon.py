@@ -26,7 +26,6 @@ from aeon.transformations.collection import Normalizer
 from aeon.transformations.collection.unequal_length import Padder
 
 from tsformer.estimators.frameworks import (
-    ENSEMBLE_TEST_PARAMS,
     AeonRandomConvolutionClassifier,
     AeonTSEnsembleClassifier,
     AeonTSTransformerClassifier,
@@ -115,7 +114,10 @@ def test_random_convolutions_predict_what_the_classifier_predicts(vowels):
 
 def test_an_ensemble_predicts_what_the_classifier_predicts(vowels):
     X, y = vowels[0][::3], vowels[1][::3]
-    small = ENSEMBLE_TEST_PARAMS[1] | {"class_weight": "balanced", "random_state": 0}
+    small = AeonTSEnsembleClassifier.get_test_params()[1] | {
+        "class_weight": "balanced",
+        "random_state": 0,
+    }
     own = TSEnsembleClassifier(**small).fit(X, y)
     native = AeonTSEnsembleClassifier(**small).fit(X, y)
     assert inspect.signature(type(native)) == inspect.signature(type(own))

@@ -167,7 +167,10 @@ def test_random_convolutions_predict_what_the_classifier_predicts(panel):
 def test_an_ensemble_predicts_what_the_classifier_predicts(panel):
     X, y = panel
     X = [x[:, : 10 + i % 20] for i, x in enumerate(X)]
-    small = frameworks.ENSEMBLE_TEST_PARAMS[1] | {"class_weight": "balanced", "random_state": 0}
+    small = SktimeTSEnsembleClassifier.get_test_params()[1] | {
+        "class_weight": "balanced",
+        "random_state": 0,
+    }
     own = TSEnsembleClassifier(**small).fit(X, y)
     native = SktimeTSEnsembleClassifier(**small).fit(frames(X), y)
     assert inspect.signature(type(native)) == inspect.signature(type(own))

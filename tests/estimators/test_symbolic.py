@@ -78,7 +78,7 @@ def test_warm_start_keeps_the_vocabulary():
     ("X", "params", "message"),
     [
         (np.random.default_rng(0).normal(size=(6, 8)), {}, "needs codes that are integers"),
-        (np.ones((6, 2, 8), dtype=int), {}, "needs one channel of codes; X has 2 channels"),
+        (np.ones((6, 2, 8), dtype=int), {}, "one channel of codes; X has 2 channels"),
         (np.ones((6, 8), dtype=int), {"n_codes": 3}, "stem_params must not contain n_codes"),
     ],
 )

@@ -32,7 +32,11 @@ def test_all_agree(tree):
     ("tag", "files", "said"),
     [
         ("v0.2.1", ("0.2.0", "0.2.0 - 2027-01-02", "0.2.0"), "the tag is v0.2.1, and"),
-        ("v0.2.0.dev3", ("0.2.0.dev3", "0.2.0.dev3 - 2027-01-02", "0.2.0.dev3"), "not that of a"),
+        (
+            "v0.2.0.dev3",
+            ("0.2.0.dev3", "0.2.0.dev3 - 2027-01-02", "0.2.0.dev3"),
+            "not the version of a release",
+        ),
         ("v0.2.0", ("0.2.0", "Unreleased (0.2.0.dev)", "0.2.0"), "CHANGELOG.md begins with"),
         ("v0.2.0", ("0.2.0", "0.2.0 - 2027-01-02", "0.1.0"), "CITATION.cff has version 0.1.0"),
         (

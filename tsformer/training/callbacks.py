@@ -206,7 +206,7 @@ class _Lines:
         if self._begun is None or (total is not None and self.total is None):
             self._begun = now, done  # the time before the first epoch tells nothing of epochs
         self.total, self._state, self._updated = total, (done, total, text), now
-        if not self._thread.is_alive():
+        if self._thread.ident is None:  # not started
             self._print()
             self._thread.start()
 

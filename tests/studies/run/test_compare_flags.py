@@ -109,7 +109,7 @@ def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) 
         ("--data a.csv --folds 1 --methods majority", "2 or more; got 1"),
         (
             "--data a.csv --test b.csv --label y --group p --resamples 3",
-            "series of one 'p' into both: leave out --resamples",
+            "would mix series of one 'p'",
         ),
         ("--datasets A --methods rocket --set d_model=8", "no method of this study is; got 'd_m"),
         ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),

@@ -167,7 +167,7 @@ def test_folds_and_groups_that_cannot_be():
     given = grouped()
     for train, test, n_folds, message in [
         (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),
-        (given, given, 3, "either a test part or cross-validation"),
+        (given, given, 3, "either a test part or n_folds"),
         (given, None, 0, "series with groups are split by cross-validation"),
         (given, None, 13, "at most that of groups, 12; got 13"),
         (given._replace(groups=None), None, 1, "at least 2"),
