@@ -718,6 +718,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = self.stem == "embedding"
+        assert tags.transformer_tags is not None
+        tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
     # Ensemble members: models that differ in their seed.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 from torch import Tensor
 
 from tsformer._torch_state import in_plain_torch
@@ -244,6 +245,12 @@ class RandomConvolutionClassifier(
     @property
     def _n_features_out(self) -> int:
         return len(self.model_.ridge.coef)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        assert tags.transformer_tags is not None
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:

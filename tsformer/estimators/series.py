@@ -335,8 +335,6 @@ class SeriesEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = True
-        if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
     # Predicting.
