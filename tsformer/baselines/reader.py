@@ -148,6 +148,7 @@ class PanelClassifier:
         cls = load_class(self.estimator)
         given = {**find(self.estimator).parameters, **self.parameters}
         check_names(self.estimator, cls, given)
+        given = _with_tuples(cls, given)
         if takes_a_seed(cls):
             given["random_state"] = self.random_state
         return cls, given
@@ -225,6 +226,17 @@ class PanelClassifier:
         with _isolated(self.random_state):
             scores = self.estimator_.score_parts(self._reader.read(X), y)
         return {name: score for name, score in scores.items() if name != "ensemble"}
+
+
+def _with_tuples(cls: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert lists to tuples where the default is one: TOML has no tuples."""
+    defaults = {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+    return {
+        name: tuple(value)
+        if isinstance(value, list) and isinstance(defaults.get(name), tuple)
+        else value
+        for name, value in parameters.items()
+    }
 
 
 class _Reader:
