@@ -20,7 +20,7 @@ VERSION = tsformer.__version__
 PACKAGE = {
     str(file.relative_to(ROOT))
     for file in (ROOT / "tsformer").rglob("*")
-    if file.suffix == ".py" or file.name in ("py.typed", "catalog.csv", "cost.csv")
+    if file.suffix in (".py", ".jinja") or file.name in ("py.typed", "catalog.csv", "cost.csv")
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
