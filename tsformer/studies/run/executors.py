@@ -85,7 +85,8 @@ class Workers:
             while waiting and idle:
                 worker, task = idle.pop(), waiting.popleft()
                 running[worker.submit(task)] = worker, task
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            # With mlflow imported, Ctrl-C does not interrupt a wait without a timeout.
+            for future in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
                 worker, task = running.pop(future)
                 idle.append(worker)
                 try:
