@@ -356,7 +356,7 @@ def test_freezing_for_all_epochs_is_said(encoder, data):
 
 def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     clf = TSTransformerClassifier(**SMALL, init_from=encoder)
-    with pytest.raises(ValueError, match="init_from__d_model would change an estimator that is f"):
+    with pytest.raises(ValueError, match=r"init_from__d_model'.* change an estimator that is f"):
         clone(clf).set_params(init_from__d_model=16)
     assert encoder.d_model == 8
     search = GridSearchCV(clf, {"init_from__objective": ["masked", "contrastive"]}, cv=2)
@@ -367,7 +367,7 @@ def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     assert clf.init_from.max_epochs == 1
     assert encoder.max_epochs == 2
     clf.set_params(init_from__max_epochs=3)
-    with pytest.raises(ValueError, match="init_from__max_epochs would change"):
+    with pytest.raises(ValueError, match=r"init_from__max_epochs'.* would change"):
         clf.set_params(init_from=encoder, init_from__max_epochs=3)
     assert clf.init_from is not encoder
 

@@ -171,34 +171,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             twin.init_from = self.init_from
         return twin
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor.
-
-        Parameters
-        ----------
-        **params
-            New values by name.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter, or it is one of an `init_from` that is fitted. Nothing
-            is set then.
-        """
-        source = params.get("init_from", self.init_from)
-        nested = [name for name in params if name.startswith("init_from__")]
-        if nested and is_fitted(source):
-            raise ValueError(
-                f"{nested[0]} would change an estimator that is fitted, and not its weights; pass "
-                "one that is not fitted, as in init_from=sklearn.base.clone(encoder), which is "
-                "fitted within each fit"
-            )
-        return super().set_params(**params)
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         views_in(recipe.views_for(self.views, self.stem))

@@ -121,6 +121,11 @@ def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
             problem = f"{name}={part!r} has no parameters of its own"
             if f"{name}_params" in known:
                 problem += f"; its options are set by {name}_params={{{option!r}: {value!r}}}"
+        elif option and hasattr(part, "models_"):
+            problem = (
+                f"it would change an estimator that is fitted, and not its weights; pass {name}="
+                "sklearn.base.clone(encoder), which is fitted within each fit"
+            )
         else:
             continue
         raise ValueError(f"Invalid parameter {key!r}: {problem}")
