@@ -79,7 +79,7 @@ __all__ = ["HeadNorm", "Scaling", "TrainingJob", "TransformerEstimator"]
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
-#: Tells the seed of what is pretrained in a fit from those of further members.
+#: Distinguishes the seed of pretraining from the seeds of members.
 _PRETRAINING = 2**20
 
 HeadNorm = Annotated[str | None, one_of(*HEAD_NORMS, None)]
@@ -152,7 +152,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     histories_: list[History] = field(init=False)
     augmentation_: Augmentation | None = field(init=False)
 
-    #: Options of the conv stem in which the default of an estimator differs from that of the stem.
+    #: Options of the conv stem with another default than the stem's own.
     _conv_params: ClassVar[dict[str, Any]] = {}
 
     _not_saved: ClassVar[dict[str, Any]] = {
@@ -211,7 +211,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Whether `fit` pretrains without an `init_from` if some series have no target."""
         return False
 
-    # What a subclass defines: its targets and outputs.
+    # Subclasses define targets and outputs.
 
     @abstractmethod
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
@@ -377,7 +377,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         given: TrainingData | None,
         seed: int,
     ) -> tuple[TrainingData, TrainingData | None, TrainingData | None]:
-        """Return the series to train on, those without targets, and those for validation."""
+        """Split off series without targets and series for validation."""
         stops_early = recipe.stops_early(self.early_stopping, len(data), validated=False)
         if given is not None or not stops_early:
             return data, unlabelled, given
@@ -426,7 +426,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return [frozenset()] * len(self.models_)
 
     def _take_over(self, source: Any) -> list[frozenset[str]]:
-        """Copy the weights of a fitted source; return the names of the copied ones."""
+        """Copy the weights of a fitted source; return their names."""
         taken = [
             take_over(
                 model,
@@ -729,7 +729,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return members
 
     def _member_state(self, member: int) -> Any:
-        """Return the `random_state` that trains a member alone, or None if there is none."""
+        """Return the `random_state` that trains a member alone, if any."""
         if not isinstance(self.random_state, (int, np.integer)):
             return None
         return self.random_state if member == 0 else _derived(drawn_seed(self.random_state), member)
@@ -816,7 +816,7 @@ def _restored_model(
     saved: Mapping[str, Tensor],
     draw: Callable[[ModelConfig, int], TSTransformer],
 ) -> TSTransformer:
-    """Return a model with saved weights; raise ValueError if they are not those of `config`."""
+    """Return a model with saved weights; raise ValueError if they do not fit `config`."""
     known = all(part.strip() in names() for part in str(config.encoding).split("+"))
     try:
         model = made_as_saved(partial(draw, config, 0), saved)

@@ -53,8 +53,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
 
     A stem turns the values of a series into tokens, a positional encoding tells the model where
     in time each token is, transformer blocks with self-attention relate the tokens, and a linear
-    head maps their mean to class logits. Padding and missing steps are masked throughout, so
-    series may differ in length and have gaps.
+    head maps their mean to class logits. Padding and missing steps are masked: series may differ in
+    length and have gaps.
 
     Parameters
     ----------
@@ -92,24 +92,23 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         the training series; "layer" [4]_ the features of each series. Either has ``2 * d_model``
         parameters.
     scaling : {"auto", "channel", "series", "series+size", None}, default="auto"
-        How values are standardised. "channel": each channel by its mean and standard deviation
-        over the training series; "series": each channel of each series by its own;
-        "series+size": so too, and the model reads the logarithm of that deviation, and the mean,
-        as two more channels, see `tsformer.data.size`; None: not at all. "auto" takes that of the
-        first two with which a ridge classifier on random convolutions has the less cross-entropy,
-        by leave-one-out on up to 512 training series, but "series+size" where by "channel" more
-        than half of them would vary by less than a tenth, see `tsformer.estimators.scaling_choice`;
-        `preprocessor_.scaling` says which. It is that of `init_from` if that is given, and
-        "channel" for other stems than "conv". Codes are never scaled. It takes the place of
-        scikit-learn's `StandardScaler`, which standardises each step of a 2-D `X` by itself, and
-        refuses a 3-D one.
+        Standardisation of the values. "channel" uses the mean and standard deviation of each
+        channel over the training series; "series" those statistics of each channel within each
+        series; "series+size" adds the mean and the logarithm of the deviation as two more channels,
+        see `tsformer.data.size`; None leaves the values unchanged. "auto" compares "channel" and
+        "series" by the leave-one-out cross-entropy of a ridge classifier on random convolutions, on
+        up to 512 training series. It takes "series+size" if "channel" would leave more than half of
+        the series with a deviation below a tenth, see `tsformer.estimators.scaling_choice`. With
+        `init_from` "auto" is the scaling of the source, and "channel" for other stems than "conv".
+        `preprocessor_.scaling` is the choice. Codes are never scaled. Do not add scikit-learn's
+        `StandardScaler`: it standardises each step of a 2-D `X` by itself and refuses a 3-D one.
     views : str, default="auto"
-        What the model reads of each channel: "values", "difference", or both as
-        "values+difference". The first difference [5]_, over time if there are times, is divided by
-        its standard deviation over the training series and multiplied by
-        ``view_params={"scale": 0.25}``. Both together double the channels, and with them the cost
-        of the first layer of the stem alone. "auto" is both for the conv stem, and the values alone
-        for the others. Codes have no differences: with ``stem="embedding"`` only they are read.
+        Input of the model for each channel: "values", "difference", or "values+difference". The
+        first difference [5]_, per unit of time if there are times, is divided by its standard
+        deviation over the training series and multiplied by ``view_params={"scale": 0.25}``. Both
+        together double the channels, and with them the cost of the first layer only. "auto" is both
+        for the conv stem and "values" for the others. Codes have no differences:
+        ``stem="embedding"`` reads "values".
     view_params : dict, optional
         Options of the difference.
     timestamps : {None, "index"}, default=None
@@ -117,32 +116,32 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         series. Encodings then see real time, counted from the first step of each series in units
         of the median interval between two steps in training.
     augmentation : str, Augmentation, class, factory or None, default="auto"
-        What changes the series of each step at random, in training only: a name from
+        Random changes of the series of each training step: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
-        "auto" is "warp+cutmix" for the conv stem, and None for other stems. The warp is left out
-        where it would make the classes of this data set hard to recognise, see
-        `tsformer.estimators.label_preservation`; fewer series are mixed where there are more than
-        ten classes (a share of five divided by their number) or 200 series (100 in an epoch).
+        "auto" is "warp+cutmix" for the conv stem and None for other stems. "auto" drops the warp if
+        it hides the classes of the data set, see `tsformer.estimators.label_preservation`, and
+        mixes fewer series for more than ten classes (a share of five divided by their number) or
+        200 series (100 per epoch).
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     init_from : path, fitted or unfitted estimator, or None, default=None
-        What the weights of stem, encoding and blocks start from: a fitted `TSTransformerEncoder`,
-        or another transformer of this package, or the folder that one was saved in. What does not
-        fit, such as the first layer for another number of channels, or a stem for values that are
-        scaled otherwise, is drawn anew, with a warning that lists it. An encoder that is not fitted
-        is fitted first, to the series of each `fit`: so cross-validation pretrains inside the fold.
-        One that is fitted must not have seen the test series of a fold. A clone keeps a fitted one;
-        what scikit-learn clones by itself, such as the values of a parameter grid, it makes
-        unfitted, unless it is a path or wrapped in `sklearn.frozen.FrozenEstimator`. It is not
-        saved.
+        Source of the initial weights of stem, encoding and blocks: a fitted `TSTransformerEncoder`,
+        another transformer of this package, or the folder of a saved one. Layers that do not match,
+        such as the first layer for another number of channels or a stem for another scaling, keep
+        their random initial weights; a warning lists them. An unfitted encoder is fitted first, to
+        the series of each `fit`, so that cross-validation pretrains inside the fold. A fitted
+        encoder must not have seen the test series of a fold. `sklearn.base.clone` of this
+        classifier keeps a fitted source. Where scikit-learn clones the source itself, as in a
+        parameter grid, it becomes unfitted: pass a path or wrap it in
+        `sklearn.frozen.FrozenEstimator`. The source is not saved.
     freeze : {None, "backbone"}, default=None
-        "backbone" keeps what came from `init_from` as it is, with the averages of its batch norms,
-        and trains the rest, which is the head.
+        "backbone" freezes the weights from `init_from`, and the averages of their batch norms; only
+        the head is trained.
     n_epochs_frozen : int, default=0
-        The same for the first epochs only.
+        Number of first epochs with a frozen backbone.
     pretrained_lr_scale : float > 0, default=1.0
-        Factor of the learning rate for what came from `init_from`. With less, what was pretrained
-        changes less; on eight problems with labels for 20 % of the series, 0.3 and 0.1 were worse.
+        Factor of the learning rate for the weights from `init_from`. On eight problems with labels
+        for 20 % of the series, 0.3 and 0.1 were worse than 1.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
         most 2500 optimizer steps, and at least 20 epochs. From 1000 series on it is 80 epochs, but
@@ -173,10 +172,10 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         On a CPU, number of processes that train members in parallel and share the threads; -1
         uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.
     n_threads : int or "auto", default="auto"
-        Threads of torch on a CPU, in `fit` and in all methods that predict; the number of the
-        program is restored afterwards. "auto" is one thread, and more only for large models: a
-        second thread saves little time in small steps, and costs much beside a busy process. It
-        leaves a number that was chosen by `torch.set_num_threads` or ``OMP_NUM_THREADS``.
+        Threads of torch on a CPU, in `fit` and in all methods that predict; the program's number is
+        restored afterwards. "auto" is one thread, and more for large models only: in small steps a
+        second thread saves little time and costs much beside a busy process. "auto" respects
+        `torch.set_num_threads` and ``OMP_NUM_THREADS``.
     callbacks : list of tsformer.training.Callback, optional
         Called during training, for one member after another.
     warm_start : bool, default=False
@@ -186,9 +185,9 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     precision : {"auto", "float32", "bfloat16"}, default="auto"
         "auto" uses bfloat16 autocast on CUDA devices that support it, and float32 elsewhere.
     compile : {"auto", "cuda-graphs", True, False}, default="auto"
-        "cuda-graphs" captures whole optimizer steps and replays them, which on a GPU takes a small
-        part of the time; "auto" does so on CUDA devices where it can be done. True trains with
-        `torch.compile`, False takes the steps one kernel at a time.
+        "cuda-graphs" captures whole optimizer steps and replays them, several times faster on a
+        GPU; "auto" does so on CUDA devices where the step can be captured. True trains with
+        `torch.compile`; False launches one kernel at a time.
     checkpoint_dir : str or Path, optional
         Folder for checkpoints of a running fit. Each file belongs to one training run, identified
         by its data, parameters and seed.
@@ -208,19 +207,19 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     temperature : float > 0 or "auto", default="auto"
-        What logits are divided by before the softmax [1]_: below 1, probabilities are more
-        confident. A single model predicts the same classes at any temperature. "auto" is 0.75 for
-        members trained on mixed series, whose targets are less certain than unmixed series are, and
-        1 for others. `calibrate` fits it to data.
+        Divisor of the logits before the softmax [1]_. Below 1, probabilities are more confident. A
+        single model predicts the same classes at any temperature. "auto" is 0.75 for members
+        trained on mixed series, whose targets are less certain, and 1 for others. `calibrate` fits
+        it to data.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     unlabelled : {None, "use"}, default=None
-        "use" takes the label -1, as scikit-learn's semi-supervised estimators do, the string "-1",
-        None and NaN for an unknown label: `fit` pretrains on all series, as an unfitted `init_from`
-        would, or with objective "masked" and this classifier's own parameters if there is none, and
-        then trains on the labelled ones. With a fitted `init_from`, which is trained already,
-        unlabelled series only count for the scaling. With None every label is a class, -1 too. If
-        every label is known, nothing is pretrained without an `init_from`, with a warning.
+        "use" reads the label -1 (as in scikit-learn's semi-supervised estimators), "-1", None and
+        NaN as unknown. `fit` then pretrains on all series, with an unfitted `init_from` or with
+        objective "masked" and this classifier's own parameters, and trains on the labelled series.
+        With a fitted `init_from`, unlabelled series only contribute to the scaling. None treats
+        every label as a class, including -1. If every label is known and there is no `init_from`,
+        nothing is pretrained, with a warning.
 
     Attributes
     ----------
@@ -239,13 +238,13 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     preprocessor_ : tsformer.data.preprocessor.Preprocessor
         The fitted scaling, or numbering of codes, that the models' inputs go through.
     model_ : TSTransformer
-        The fitted torch module; for several members, that of the first.
+        The fitted torch module; the first of several members.
     models_, histories_ : list
         Module and history of each member. After Ctrl-C, only of the members trained so far.
     augmentation_ : Augmentation or None
-        What the model was trained with. It is not saved.
+        The augmentation of the training. It is not saved.
     temperatures_ : list of float
-        What the logits of each member are divided by.
+        Divisor of the logits of each member.
     estimators_ : list of TSTransformerClassifier
         Each member as a fitted classifier with ``n_estimators=1`` that shares its module.
     device_ : torch.device

@@ -61,7 +61,7 @@ _PARTS: dict[str, type[RandomConvolutionClassifier] | type[TSTransformerClassifi
     "random_convolutions": RandomConvolutionClassifier,
     "transformer": TSTransformerClassifier,
 }
-#: The parameters that hold those of the parts.
+#: Parameters with the options of the parts.
 _OVERRIDES = dict(zip(("convolution_params", "transformer_params"), _PARTS.values(), strict=True))
 #: Parameters of the parts that are not to be overridden, and why.
 _OWN = "it is a parameter of TSEnsembleClassifier itself"
@@ -79,28 +79,24 @@ _RESERVED = {
 class TSEnsembleClassifier(LabelClassifier):
     """Time-series classifier: random convolutions and transformers, whose mistakes differ.
 
-    ``p = (p_convolutions + p_transformer) / 2``: the probabilities of a
-    `RandomConvolutionClassifier` and those of a `TSTransformerClassifier`, themselves the mean of
-    its members, are averaged with equal weights. The weights are fixed: too few series would be
-    left to learn better ones from. The members differ in their seeds alone: mixed and warped
-    series make them different enough, and recipes without either are less accurate.
-
-    The score of the ensemble is the score of neither part: `score_parts` has them side by side.
+    ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a
+    `RandomConvolutionClassifier` and a `TSTransformerClassifier`. The weights are fixed, as small
+    data sets leave too few series to learn weights. Members of the transformer differ in their
+    seeds only. `score_parts` returns the accuracy of each part.
 
     Parameters
     ----------
     quality : {"fast", "good", "best"}, default="fast"
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
-        Seconds that `fit` may take. The random convolutions come first: with a 32nd of their
-        features, and then with more as long as that will take no more than half of the limit. If
-        there is time for it, the scaling and augmentation of the transformer are chosen, an epoch
-        is measured, and as many members are trained as fit into what is left, at most those of
-        `quality`; if that is not even one, one is trained for fewer epochs, and if these are less
-        than a tenth of all, none, and the random convolutions get the rest of the time. Should
-        training be slower than measured, it ends early. Reading the series and a 32nd of the
-        convolutions have no limit: a warning says if they exceeded it. What is trained depends on
-        the machine and its load: for results that can be repeated, use `quality` alone.
+        Seconds for `fit`. The random convolutions come first: a 32nd of their features, then more
+        while they are expected to take at most half of the limit. If time is left, scaling and
+        augmentation of the transformer are chosen, one epoch is timed, and as many members are
+        trained as fit, at most the number of `quality`. If no member fits, one is trained for fewer
+        epochs; below a tenth of the epochs, none is, and the random convolutions get the rest of
+        the time. Training that is slower than timed ends early. The limit does not cover reading
+        the series or the first 32nd of the features: a warning tells if they exceed it. The result
+        depends on the machine and its load; for repeatable results use `quality` alone.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
@@ -118,10 +114,9 @@ class TSEnsembleClassifier(LabelClassifier):
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     random_state : int, RandomState or None, default=None
-        Seed of both parts, which get it as their `random_state` if it is an int. The same int gives
-        the same predictions on the same machine, bit for bit, unless there is a `time_limit`.
-        Torch's global generators are left as they were, and fits in several threads take turns, as
-        those of `TSTransformerClassifier` do.
+        Seed, passed to both parts as `random_state`. The same int gives the same predictions on the
+        same machine, bit for bit, without a `time_limit`. Torch's global generators are restored.
+        Fits in several threads take turns.
     verbose : int or bool, default=0
         1 shows a progress bar over all parts on standard error, or a line every few seconds where
         there is no terminal.
@@ -129,11 +124,10 @@ class TSEnsembleClassifier(LabelClassifier):
     Attributes
     ----------
     random_convolutions_ : RandomConvolutionClassifier
-        The first part, fitted; its `n_features` and `n_groups` are those that fitted into the
-        `time_limit`.
+        The fitted random convolutions; a `time_limit` may have reduced `n_features` and `n_groups`.
     transformer_ : TSTransformerClassifier or None
-        The second part, fitted; its `n_estimators` and `max_epochs` are those that fitted into the
-        `time_limit`. None if there was no time for it, or `fit` was interrupted before.
+        The fitted transformer; a `time_limit` may have reduced `n_estimators` and `max_epochs`.
+        None without enough time for it, or if `fit` was interrupted before.
     weights_ : dict
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
@@ -204,20 +198,19 @@ class TSEnsembleClassifier(LabelClassifier):
     ) -> Self:
         """Fit the random convolutions, then the transformer.
 
-        After Ctrl-C what was trained is kept, with a warning, once the random convolutions are.
+        After the random convolutions are fitted, Ctrl-C keeps the trained parts, with a warning.
 
         Parameters
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series in any container that `TSTransformerClassifier` takes; those of a list may
-            differ in length. NaN marks a missing value.
+            Series in any container that `TSTransformerClassifier` takes; a list may hold series of
+            different lengths. NaN marks a missing value.
         y : array-like (n,)
             Labels of any type that scikit-learn allows.
         sample_weight : array-like (n,), optional
             Weight of each series, multiplied by its class weight; only ratios matter.
         groups : array-like (n,), optional
-            Group of each series, such as a person or machine: what the parts hold out, or leave out
-            to choose by, are whole groups.
+            Group of each series, such as a person or machine. The parts hold out whole groups.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default.
 
@@ -228,10 +221,9 @@ class TSEnsembleClassifier(LabelClassifier):
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments. The estimator is as it was before, fitted or not.
+            For invalid arguments. The estimator stays unchanged.
         tsformer.training.NonFiniteLossError
-            If the loss of the transformer is no longer finite. The estimator is fitted
-            nevertheless, with what was trained.
+            If the loss of the transformer is no longer finite. The epochs before are kept.
         """
         begun = perf_counter()
         with observed(self, X, y, times=times) as observation, self._refit() as fitted:
@@ -245,7 +237,7 @@ class TSEnsembleClassifier(LabelClassifier):
                 _prepared, fitted, transformer, series, labels, observation.callbacks, **given
             )
             limited = self.time_limit is not None
-            # All of its fit but training comes first, for what it refuses; but it takes seconds.
+            # Preparation may refuse the data: before any training, but it takes seconds.
             job = None if limited else prepare()
             bar = EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
