@@ -124,12 +124,6 @@ def test_semi_supervised_fits_choose_by_the_labelled_series():
     assert fitted(LEVELS, y, unlabelled="use") == "channel"
 
 
-def test_series_without_weight_do_not_decide():
-    X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
-    assert chosen(X, y, np.repeat([1.0, 0.0], 48)) == "series+size"
-    assert chosen(X, y, np.repeat([0.0, 1.0], 48)) == "channel"
-
-
 def test_weights_of_a_fit_choose_the_scaling():
     X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
     for kept, expected in (([1.0, 0.0], "series+size"), ([0.0, 1.0], "channel")):

@@ -214,10 +214,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     # Subclasses define targets and outputs.
 
     @abstractmethod
-    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        """Return the weight of each series, or None if all are equal."""
-
-    @abstractmethod
     def _n_outputs(self) -> int:
         """Return the number of outputs of the model."""
 
@@ -267,7 +263,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
             numbers.
         sample_weight : array-like (n,), optional
-            Weight of each series, multiplied by its class weight; only ratios matter.
+            Weight of each series, multiplied by its class weight; only ratios matter, and a series
+            of weight 0 is left out.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Where `early_stopping` holds out
             series, it holds out whole groups. What is chosen by the training series, as the scaling
@@ -327,7 +324,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         data = self._read_training(X, y, sample_weight, groups, times, reset=reset)
         self._check_model(data.series)
         data, unlabelled = self._split_unlabelled(data)
-        data.weights = self._weights(data.weights, data.targets)
+        data = self._weighted(data, reset=reset)
         given = self._read_validation(X_val, y_val, times_val)
         data, unlabelled, held_out = self._hold_out(data, unlabelled, given, seeds[0][2])
         if reset:
@@ -560,8 +557,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         made = self._specified_augmentation()
         if made is None or not isinstance(self.augmentation, str) or self.augmentation != "auto":
             return made
-        if data.weights is not None:
-            data = data.part(data.weights > 0)
         return self._adapt_augmentation(made, data)
 
     def _adapt_augmentation(

@@ -175,9 +175,7 @@ class RandomConvolutionClassifier(
         check_parameters(self)
         self.device_ = resolve_device(self.device)
         data = self._read_training(X, y, sample_weight, groups, times)
-        data.weights = self._weights(data.weights, data.targets)
-        if data.weights is not None:
-            data = data.part(data.weights > 0)
+        data = self._weighted(data, reset=True)
         series, targets, weights, groups = (
             data.series.padded(),
             data.targets,

@@ -16,6 +16,7 @@ from tsformer.data.moments import ROUNDING, summarise
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.parameters import with_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
+from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights
 
 __all__ = ["TSTransformerRegressor"]
@@ -150,6 +151,13 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
                 f"deviation of y: {targets[case]:.3g} at series {case}"
             )
         return scaled.astype(np.float32)
+
+    def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
+        weighted = super()._weighted(data, reset=reset)
+        if reset and len(weighted) < len(data):
+            targets = weighted.targets * self.target_std_ + self.target_mean_
+            weighted.targets = self._targets(targets, "y", reset=True)
+        return weighted
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
         return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))

@@ -59,12 +59,11 @@ def suited_scaling(
     targets : ndarray [n] of int
         Class of each.
     weights : ndarray [n] or None
-        Weight of each; series of weight 0 do not count.
+        Weight of each.
     groups : ndarray [n] of int, optional
         Group of each; the ridge leaves out whole groups.
     """
-    counted = np.ones(len(targets), dtype=bool) if weights is None else weights > 0
-    places = np.flatnonzero(counted)
+    places = np.arange(len(targets))
     if len(places) > _MOST_SERIES:
         generator = np.random.default_rng(_SEED)
         places = np.sort(generator.choice(places, _MOST_SERIES, replace=False))

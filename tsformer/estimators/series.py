@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -198,6 +198,16 @@ class SeriesEstimator(BaseEstimator):
         series = self._source(X, times, reset=reset)
         targets = self._targets_of(series, y, "y", reset=reset)
         return TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))
+
+    @abstractmethod
+    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
+        """Return the weight of each series, or None if all are equal."""
+
+    def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
+        """Compute the weights; leave out series of weight 0."""
+        weights = self._weights(data.weights, data.targets)
+        data = replace(data, weights=weights)
+        return data if weights is None else data.part(weights > 0)
 
     def _check_given(self, name: str, y: Any) -> None:
         """Raise ValueError if targets are missing."""
