@@ -19,11 +19,11 @@ from tsformer import (
     TSTransformerClassifier,
     TSTransformerEncoder,
     TSTransformerRegressor,
+    augmentation,
+    encodings,
+    objectives,
 )
-from tsformer.augmentation import registry as augmentations
-from tsformer.encodings import registry as encodings
 from tsformer.estimators import recipe
-from tsformer.objectives import registry as objectives
 from tsformer.training.memory import MANY_SERIES, batch_for
 
 MODULES = [
@@ -42,9 +42,9 @@ def test_examples_run(name: str) -> None:
 
 
 BY_NAME = [
-    registry.find(name)
-    for registry in (encodings, augmentations, objectives)
-    for name in registry.names()
+    package.find(name)
+    for package in (encodings, augmentation, objectives)
+    for name in package.names()
 ]
 IN_FULL = [TSTransformerClassifier, TSEnsembleClassifier, RandomConvolutionClassifier]
 BY_REFERENCE = [TSTransformerRegressor, TSTransformerEncoder]

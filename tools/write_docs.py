@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 
 from tools import field
 from tsformer import augmentation, encodings
-from tsformer.encodings.registry import find
+from tsformer.encodings import find
 from tsformer.studies.report.render import markdown_table
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tsformer._names import unknown
@@ -17,6 +17,8 @@ Base = TypeVar("Base")
 class Registry(Generic[Base]):
     """The subclasses of a base class that have a name, in the order of registration.
 
+    `columns` are class attributes that `available` lists.
+
     Examples
     --------
     >>> shapes = Registry[object]("shape")
@@ -25,12 +27,20 @@ class Registry(Generic[Base]):
     (<class 'int'>, ['round'])
     """
 
-    def __init__(self, kind: str):
+    def __init__(self, kind: str, columns: Sequence[str] = ()):
         self.kind = kind
+        self._columns = columns
         self._classes: dict[str, type[Base]] = {}
 
     def register(self, name: str, cls: type[Base], *, replace: bool = False) -> None:
-        """Register a class under a name."""
+        """Register a class under a name, as subclassing with ``name=`` does.
+
+        Raises
+        ------
+        ValueError
+            If the name is empty, has whitespace at its ends or contains '+'; or if it is taken,
+            unless `replace` is true.
+        """
         if not name or "+" in name or name != name.strip():
             article = "an" if self.kind[0] in "aeiou" else "a"
             raise ValueError(
@@ -46,7 +56,26 @@ class Registry(Generic[Base]):
         self._classes[name] = cls
 
     def unregister(self, name: str) -> type[Base]:
-        """Remove a name and return its class; raise ValueError as `find` does."""
+        """Remove a name, as between tests or to run a notebook cell again.
+
+        Returns
+        -------
+        type
+            The class that had the name.
+
+        Raises
+        ------
+        ValueError
+            If no class has that name, with the nearest match.
+
+        Examples
+        --------
+        >>> from tsformer.encodings import PositionalEncoding, names, unregister
+        >>> class Draft(PositionalEncoding, name="draft"):
+        ...     pass
+        >>> unregister("draft") is Draft, "draft" in names()
+        (True, False)
+        """
         cls = self.find(name)
         del self._classes[name]
         return cls
@@ -60,6 +89,28 @@ class Registry(Generic[Base]):
         if name not in self._classes:
             raise ValueError(unknown(self.kind, name, self._classes))
         return self._classes[name]
+
+    def available(self) -> list[dict[str, Any]]:
+        """Return a table of the registered classes, one row each.
+
+        Returns
+        -------
+        list of dict
+            With the keys name, the attributes of the base class, and summary (the first line of the
+            docstring).
+
+        Examples
+        --------
+        >>> from tsformer.encodings import available
+        >>> [row["kind"] for row in available() if row["name"] == "rope"]
+        ['rotate']
+        """
+        return [
+            {"name": name}
+            | {column: getattr(cls, column) for column in self._columns}
+            | {"summary": (cls.__doc__ or "").strip().partition("\n")[0]}
+            for name, cls in self._classes.items()
+        ]
 
 
 class Named:

@@ -11,9 +11,8 @@ from marks import exhaustive_except
 
 from experiments.cost import encoding_cost
 from tools import write_docs
-from tsformer.encodings import PositionalEncoding, names
+from tsformer.encodings import PositionalEncoding, find, names
 from tsformer.encodings.cost import time_ratios
-from tsformer.encodings.registry import find
 
 ROOT = Path(__file__).parents[2]
 

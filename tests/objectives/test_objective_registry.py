@@ -7,16 +7,7 @@ import re
 
 import pytest
 
-from tsformer.objectives import Contrastive, Masked, Objective, available, find, names, resolve
-
-from tsformer.objectives import register, unregister  # isort: skip
-
-
-def test_table_of_what_there_is():
-    assert [row["name"] for row in available()] == names() == ["masked", "contrastive"]
-    for row in available():
-        assert row["summary"].endswith("."), f"the first line of {row['name']} is not a sentence"
-        assert row["reference"]
+from tsformer.objectives import Contrastive, Masked, find, names, resolve
 
 
 @pytest.mark.parametrize("name", names())
@@ -50,15 +41,3 @@ def test_what_a_user_may_write():
 def test_what_is_none_is_refused(objective, params, error, message):
     with pytest.raises(error, match=message):
         resolve(objective, **params)
-
-
-def test_a_class_of_ones_own_works_by_name():
-    class Next(Objective, name="next"):
-        pass
-
-    try:
-        assert isinstance(resolve("next"), Next)
-        with pytest.raises(ValueError, match="the objective name 'next' is taken"):
-            register("next", Masked)
-    finally:
-        assert unregister("next") is Next

@@ -5,7 +5,6 @@ from here.
 """
 
 from tsformer.augmentation.base import Augmentation, Batch, Sum
-from tsformer.augmentation.registry import available, find, names, register, unregister
 from tsformer.augmentation.resolve import AugmentationSpec, resolve
 
 # The order of these imports is the order of `names()`, and of the table in the documentation.
@@ -15,6 +14,12 @@ from tsformer.augmentation.slice import Slice
 from tsformer.augmentation.cutmix import CutMix
 from tsformer.augmentation.jitter import Jitter
 # isort: on
+
+available = Augmentation.registry.available
+find = Augmentation.registry.find
+names = Augmentation.registry.names
+register = Augmentation.registry.register
+unregister = Augmentation.registry.unregister
 
 __all__ = [
     "Augmentation",

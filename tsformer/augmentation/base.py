@@ -13,8 +13,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from tsformer._numbers import check_number
-from tsformer._registry import Named
-from tsformer.augmentation.registry import REGISTRY
+from tsformer._registry import Named, Registry
 
 __all__ = ["Augmentation", "Batch", "Sum", "check_range"]
 
@@ -97,7 +96,9 @@ class Augmentation(Named):
     True
     """
 
-    registry: ClassVar = REGISTRY
+    registry: ClassVar = Registry["Augmentation"](
+        "augmentation", ("mixes", "symbolic", "reference")
+    )
     mixes: bool = False
     symbolic: bool = False
     reference: str = ""

@@ -9,7 +9,6 @@ from typing import Any
 from tsformer._registry import build
 from tsformer._sums import part_names, share_out
 from tsformer.augmentation.base import Augmentation, Sum
-from tsformer.augmentation.registry import find
 
 __all__ = ["AugmentationSpec", "resolve"]
 
@@ -51,7 +50,7 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
         names = "a name, a sum of names such as 'warp+jitter'"
         return build(Augmentation, augmentation, augmentation_params, names=names)
     parts = part_names(augmentation)
-    classes = [find(name) for name in parts]
+    classes = [Augmentation.registry.find(name) for name in parts]
     options = [list(inspect.signature(cls).parameters) for cls in classes]
     shares = share_out(parts, options, augmentation_params, argument="augmentation_params")
     made = [build(Augmentation, cls, own) for cls, own in zip(classes, shares, strict=True)]

@@ -224,7 +224,7 @@ def _trained(
 ) -> tuple[Any, ModelRun | None]:
     """Fit and save an estimator; return the series, None in followers, and the run."""
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
-    from tsformer.encodings.registry import find
+    from tsformer.encodings import find
     from tsformer.estimators.parameters import check_parameters
     from tsformer.estimators.targets import split_unlabelled
     from tsformer.persistence import removed_on_failure, save_or_rescue

@@ -5,7 +5,6 @@ classes are importable from here.
 """
 
 from tsformer.encodings.base import PositionalEncoding, Sum
-from tsformer.encodings.registry import available, names, unregister
 from tsformer.encodings.resolve import EncodingSpec, EncodingStack, resolve
 
 # The order of these imports is the order of `names()`, on which tables and studies rely.
@@ -32,6 +31,12 @@ from tsformer.encodings.rotate.spe import ConvSPE, SineSPE
 from tsformer.encodings.rotate.tupe import TUPE
 from tsformer.encodings.embed.wavelet import WaveletEncoding
 # isort: on
+
+available = PositionalEncoding.registry.available
+find = PositionalEncoding.registry.find
+names = PositionalEncoding.registry.names
+register = PositionalEncoding.registry.register
+unregister = PositionalEncoding.registry.unregister
 
 __all__ = [
     "CAPE",
@@ -61,7 +66,9 @@ __all__ = [
     "WaveletEncoding",
     "XPos",
     "available",
+    "find",
     "names",
+    "register",
     "resolve",
     "unregister",
 ]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor, nn
 
-from tsformer.encodings.registry import register
+from tsformer._registry import Registry
 
 __all__ = ["Chain", "Hooks", "PositionalEncoding", "SharedBias", "Sum", "overridden_hooks"]
 
@@ -72,6 +72,9 @@ class PositionalEncoding(nn.Module):
         if the class states a `kind` that contradicts its hooks.
     """
 
+    registry: ClassVar = Registry["PositionalEncoding"](
+        "encoding", ("kind", "extrapolation", "symmetric", "per_block", "reference")
+    )
     name: ClassVar[str] = ""
     kind: str = "none"
     extrapolation: Extrapolation = "extends"
@@ -92,7 +95,7 @@ class PositionalEncoding(nn.Module):
             )
         cls.kind = kind
         if name is not None:
-            register(name, cls, replace=replace)
+            cls.registry.register(name, cls, replace=replace)
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         """Encode the times `t` into the tokens `x` ``[B, N, D]``; called once, after the stem."""

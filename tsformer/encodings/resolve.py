@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from tsformer._sums import check_options, part_names, share_out
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
 from tsformer.encodings.checked import check_signatures, hooks_of
-from tsformer.encodings.registry import find
 
 __all__ = ["EncodingSpec", "EncodingStack", "resolve"]
 
@@ -152,7 +151,7 @@ def _makers(
             )
         return [partial(_make, encoding, _with_direction(encoding, params, causal), sizes)]
     parts = part_names(encoding)
-    classes = [find(name) for name in parts]
+    classes = [PositionalEncoding.registry.find(name) for name in parts]
     options = [_options(cls) for cls in classes]
     shares = share_out(parts, options, params, argument="encoding_params")
     return [

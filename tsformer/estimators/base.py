@@ -26,8 +26,7 @@ from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler, Vocabular
 from tsformer.data.series import SeriesSource
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.views import make_difference, views_in
-from tsformer.encodings import EncodingSpec, PositionalEncoding, names
-from tsformer.encodings.registry import find
+from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
 from tsformer.estimators import recipe
 from tsformer.estimators.holdout import hold_out
 from tsformer.estimators.observers import observed

@@ -11,7 +11,6 @@ from tsformer.objectives.base import (
     Pretext,
     PretrainingTransformer,
 )
-from tsformer.objectives.registry import available, find, names, register, unregister
 from tsformer.objectives.resolve import ObjectiveSpec, resolve
 
 # The order of these imports is the order of `names()`.
@@ -19,6 +18,12 @@ from tsformer.objectives.resolve import ObjectiveSpec, resolve
 from tsformer.objectives.masked import Masked
 from tsformer.objectives.contrastive import Contrastive
 # isort: on
+
+available = Objective.registry.available
+find = Objective.registry.find
+names = Objective.registry.names
+register = Objective.registry.register
+unregister = Objective.registry.unregister
 
 __all__ = [
     "Contrastive",

@@ -13,10 +13,9 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from tsformer._numbers import check_number
-from tsformer._registry import Named
+from tsformer._registry import Named, Registry
 from tsformer.augmentation import Batch
 from tsformer.model import ModelConfig, TSTransformer
-from tsformer.objectives.registry import REGISTRY
 
 __all__ = [
     "InputLayout",
@@ -91,7 +90,7 @@ class Objective(Named):
         When subclassing, if the name is not allowed or taken (``replace=True`` takes it over).
     """
 
-    registry: ClassVar = REGISTRY
+    registry: ClassVar = Registry["Objective"]("objective", ("reference",))
     reference: str = ""
 
     def n_outputs(self, n_channels: int) -> int:

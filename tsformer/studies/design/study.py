@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tsformer._names import unknown
 from tsformer.baselines.catalogue import TRANSFORMER
-from tsformer.encodings.registry import find
+from tsformer.encodings import find
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.studies.design.keys import (
     changes_nothing,

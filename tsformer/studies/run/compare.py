@@ -14,7 +14,7 @@ import joblib
 import pandas as pd
 
 from tsformer._optional import require
-from tsformer.encodings.registry import find
+from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table

@@ -1,0 +1,101 @@
+"""Encodings, augmentations and objectives by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType, new_class
+from typing import Any
+
+import pytest
+
+from tsformer import augmentation, encodings, objectives
+
+KINDS = {
+    encodings: encodings.PositionalEncoding,
+    augmentation: augmentation.Augmentation,
+    objectives: objectives.Objective,
+}
+#: An order that tables and studies rely on.
+NAMES = {
+    encodings: [
+        *("fixed", "learnable", "lspe", "tape", "fourier", "time2vec", "cape", "none", "conv"),
+        *("alibi", "kerple", "gaussian", "fire", "shaw", "t5", "erpe"),
+        *("rope", "xpos", "sine_spe", "conv_spe", "tupe", "wavelet"),
+    ],
+    augmentation: ["warp", "slice", "cutmix", "jitter"],
+    objectives: ["masked", "contrastive"],
+}
+every_kind = pytest.mark.parametrize("room", KINDS, ids=lambda room: room.__name__)
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_found() -> Iterator[None]:
+    yield
+    for room in KINDS:
+        for name in set(room.names()) - set(NAMES[room]):
+            room.unregister(name)
+
+
+def define(room: ModuleType, name: str | None, **keywords: Any) -> type:
+    """Return a class of one's own."""
+    body = {"__doc__": "Do nothing.\n\nMore text.", "reference": "nobody"}
+    return new_class("Own", (KINDS[room],), {"name": name, **keywords}, lambda ns: ns.update(body))
+
+
+@every_kind
+def test_table_of_what_there_is(room):
+    define(room, "own")
+    assert room.names() == [*NAMES[room], "own"]
+    *rows, own = room.available()
+    assert (own["name"], own["reference"], own["summary"]) == ("own", "nobody", "Do nothing.")
+    assert [row["name"] for row in rows] == NAMES[room]
+    for row in rows:
+        assert row["summary"].endswith("."), f"the first line of {row['name']} is not a sentence"
+        assert row["reference"]
+
+
+@every_kind
+def test_a_taken_name_is_refused_unless_replaced(room):
+    first = define(room, "own")
+    with pytest.raises(ValueError, match=r"name 'own' is taken by .*Own; .*replace=True"):
+        define(room, "own")
+    assert room.find("own") is first
+    second = define(room, "own", replace=True)
+    assert room.find("own") is second is room.unregister("own")
+    with pytest.raises(ValueError, match=r"unknown .* 'own'"):
+        room.find("own")
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["", "a+b", " own", "own "])
+def test_bad_names_are_refused(room, name):
+    with pytest.raises(ValueError, match="cannot be named"):
+        define(room, name)
+    assert room.names() == NAMES[room]
+
+
+@every_kind
+def test_a_subclass_without_a_name_is_not_registered(room):
+    assert define(room, None).name == ""
+    parent = define(room, "own")
+    child = type("Child", (parent,), {})
+    assert child.name == "", "it would pass for its parent wherever names are written"
+    assert room.names() == [*NAMES[room], "own"]
+
+
+@every_kind
+def test_an_unknown_name_gives_the_nearest(room):
+    first = NAMES[room][0]
+    with pytest.raises(ValueError, match=f"unknown .* '{first}s': did you mean '{first}'"):
+        room.unregister(f"{first}s")
+
+
+@every_kind
+def test_every_class_is_importable_from_the_package_and_filed_by_name(room):
+    for name in room.names():
+        cls = room.find(name)
+        assert getattr(room, cls.__name__) is cls
+        assert cls.__name__ in room.__all__
+        file = {"sine_spe": "spe", "conv_spe": "spe"}.get(name, name)
+        hook = f"{cls.kind}." if room is encodings and cls.kind != "none" else ""
+        assert cls.__module__ == f"{room.__name__}.{hook}{file}"
