@@ -1,0 +1,321 @@
+"""Warping, slicing, cutmix and jitter against plain loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch, padded, read_slowly, series
+
+from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
+from tsformer.augmentation.cutmix import mixed
+from tsformer.augmentation.reading import read, relative_times
+from tsformer.augmentation.slice import sliced
+from tsformer.augmentation.warp import warped
+from tsformer.training.seeds import seeded
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+B = len(LENGTHS)
+
+SPEED = torch.exp(0.5 * torch.randn(B, 5, generator=torch.Generator().manual_seed(7)))
+REMOVED = torch.tensor([[0.3], [0.6], [0.5], [0.25], [0.9]])
+PLACE = torch.tensor([[0.0], [0.4], [0.5], [1.0], [0.85]])
+PARTNER = torch.tensor([1, 0, 4, 1, 2])
+START = torch.tensor([[0.3], [0.0], [0.1], [0.5], [0.25]])
+WIDTH = torch.tensor([[0.4], [0.7], [0.8], [0.5], [0.375]])
+
+
+def apply(augmentation: Augmentation, given: Batch, seed: int = 0) -> Batch:
+    with seeded(seed, torch.device("cpu")):
+        return augmentation(given)
+
+
+def warp_slowly(given: Batch, speed: torch.Tensor) -> torch.Tensor:
+    """Warp series by series and step by step; the integral by the midpoint rule on a fine grid."""
+    out = given.values.double().clone()
+    for i, own in enumerate(speed.double().tolist()):
+        times, values, steps = series(given, i)
+        start, span = times[0], times[-1] - times[0]
+        if span == 0:
+            continue
+
+        def travelled(u: float, own: list[float] = own) -> float:
+            n, total = 2000, 0.0
+            for cell in range(n):
+                place = (cell + 0.5) / n * u * (len(own) - 1)
+                piece = min(int(place), len(own) - 2)
+                total += own[piece] + (place - piece) * (own[piece + 1] - own[piece])
+            return total * u / n
+
+        whole = travelled(1.0)
+        for t, step in zip(times, steps, strict=True):
+            u = (t - start) / span
+            if 0 < u < 1:
+                t = start + span * travelled(u) / whole
+                out[i, step] = read_slowly(times, values, t, symbolic=given.symbolic)
+    return out
+
+
+@every_kind
+@pytest.mark.parametrize("n_knots", [2, 5])
+def test_warp(kind, n_knots):
+    given, speed = batch(kind), SPEED[:, :n_knots]
+    out = warped(given, speed).values
+    torch.testing.assert_close(out.double(), warp_slowly(given, speed), rtol=0, atol=1e-4)
+    assert not torch.equal(out, given.values)
+    torch.testing.assert_close(out, warped(given, 8 * speed).values)  # only their ratios matter
+
+
+@every_kind
+def test_slice(kind):
+    given = batch(kind)
+    out = sliced(given, REMOVED, PLACE).values.double()
+    assert not torch.equal(out, given.values.double())
+    for i in range(B):
+        times, values, steps = series(given, i)
+        length = (1 - REMOVED[i].item()) * (times[-1] - times[0])
+        first = times[0] + REMOVED[i].item() * PLACE[i].item() * (times[-1] - times[0])
+        for t, step in zip(times, steps, strict=True):
+            part = (t - times[0]) / (times[-1] - times[0] or 1)
+            at = first + part * length
+            expected = read_slowly(times, values, at, symbolic=given.symbolic)
+            if at == t:  # a step that is not moved keeps its value, also beside others of its time
+                expected = values[steps.index(step)]
+            torch.testing.assert_close(out[i, step], expected, rtol=0, atol=1e-4)
+
+
+def mix_slowly(given: Batch) -> tuple[torch.Tensor, list[float]]:
+    """Mix series by series and step by step; return values and the kept shares."""
+    out, shares = given.values.double().clone(), []
+    for i, partner in enumerate(PARTNER.tolist()):
+        times, _, steps = series(given, i)
+        their_times, their_values, _ = series(given, partner)
+        kept = 0
+        for number, (t, step) in enumerate(zip(times, steps, strict=True)):
+            middle = (number + 0.5) / len(steps)
+            if not START[i] <= middle < START[i] + WIDTH[i]:
+                kept += 1
+                continue
+            u = (t - times[0]) / (times[-1] - times[0] or 1.0)
+            at = their_times[0] + u * (their_times[-1] - their_times[0])
+            out[i, step] = read_slowly(their_times, their_values, at, symbolic=given.symbolic)
+        shares.append(kept / len(steps))
+    return out, shares
+
+
+@every_kind
+def test_cutmix(kind):
+    given = batch(kind)
+    out = mixed(given, PARTNER, START, WIDTH)
+    values, shares = mix_slowly(given)
+    torch.testing.assert_close(out.values.double(), values, rtol=0, atol=1e-4)
+    assert torch.equal(out.share, torch.tensor(shares))
+    assert torch.equal(out.partner, PARTNER)
+    assert 0 < min(shares[:2]) < max(shares[:2]) < 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "codes"])
+def test_jitter(kind):
+    given = batch(kind)
+    x = given.values
+    out = apply(Jitter(p=0.5, sigma=0.3), given, seed=4).values
+    with seeded(4, torch.device("cpu")):
+        chosen, noise = torch.rand(len(x), 1, 1) < 0.5, torch.randn(x.shape)
+    assert 0 < chosen.sum() < len(x)
+    valid = torch.ones(x.shape[:2], dtype=torch.bool) if given.mask is None else given.mask
+    expected = torch.where(chosen & valid[..., None], x + 0.3 * noise, x)
+    torch.testing.assert_close(out, expected)
+
+
+def test_flags_of_missing_values_get_no_noise():
+    given = replace(batch("padded"), n_flags=1)
+    flagged = apply(Jitter(p=1.0, sigma=0.3), given).values
+    plain = apply(Jitter(p=1.0, sigma=0.3), replace(given, n_flags=0)).values
+    assert torch.equal(flagged[..., -1:], given.values[..., -1:])
+    assert torch.equal(flagged[..., :-1], plain[..., :-1])
+    assert not torch.equal(plain[..., -1:], given.values[..., -1:])
+
+
+@every_kind
+def test_relative_times(kind):
+    given = batch(kind)
+    found = relative_times(given).expand(given.values.shape[:2])
+    for i in range(B):
+        times, _, steps = series(given, i)
+        span = times[-1] - times[0] or 1.0
+        expected = torch.tensor([(t - times[0]) / span for t in times])
+        torch.testing.assert_close(found[i, steps], expected)
+
+
+@every_kind
+def test_reading_anywhere(kind):
+    given = batch(kind)
+    at = torch.rand(B, 6, generator=torch.Generator().manual_seed(1))
+    found = read(given, relative_times(given), at)
+    for i in range(B):
+        times, values, _ = series(given, i)
+        for u, value in zip(at[i].tolist(), found[i].double(), strict=True):
+            t = times[0] + u * (times[-1] - times[0])
+            expected = read_slowly(times, values, t, symbolic=given.symbolic)
+            torch.testing.assert_close(value, expected, rtol=0, atol=1e-4)
+
+
+ITSELF = torch.arange(B)
+IDENTITIES = {
+    "warp, speed 1": lambda given: warped(given, torch.ones(B, 5)),
+    "warp, sigma 0": lambda given: apply(Warp(p=1.0, sigma=0.0), given),
+    "slice, nothing removed": lambda given: sliced(given, torch.zeros(B, 1), PLACE),
+    "slice, the whole": lambda given: apply(Slice(p=1.0, min_share=1.0), given),
+    "cutmix, no width": lambda given: mixed(given, PARTNER, START, torch.zeros(B, 1)),
+    "cutmix, its own partner": lambda given: mixed(given, ITSELF, START, WIDTH),
+    "cutmix, no share": lambda given: apply(CutMix(p=1.0, max_share=0.0), given),
+    "jitter, sigma 0": lambda given: apply(Jitter(p=1.0, sigma=0.0), given),
+}
+
+
+@every_kind
+@pytest.mark.parametrize("case", IDENTITIES)
+def test_an_option_of_nothing_is_the_identity(case, kind):
+    given = batch("padded" if "jitter" in case and kind == "codes" else kind)
+    out = IDENTITIES[case](given)
+    assert torch.equal(out.values, given.values)
+    assert out.share is None or (out.share == 1).all()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "times"])
+def test_the_whole_of_another_series(kind):
+    given = batch(kind)
+    out = mixed(given, PARTNER, torch.zeros_like(START), torch.full_like(WIDTH, 1.0))
+    assert (out.share == 0).all()
+    for i, partner in enumerate(PARTNER.tolist()):
+        own, theirs = (series(given, j)[2] for j in (i, partner))
+        assert torch.equal(out.values[i, own[0]], given.values[partner, theirs[0]])
+
+
+@pytest.mark.parametrize("kind", MASKED)
+@pytest.mark.parametrize("move", ["warp", "cutmix"])
+def test_values_at_masked_steps_are_never_read(move, kind):
+    given = batch(kind)
+    hidden = ~given.mask[..., None]
+    poisoned = replace(given, values=given.values.masked_fill(hidden, torch.nan))
+    if move == "warp":
+        out, expected = (warped(each, SPEED).values for each in (poisoned, given))
+    else:
+        out, expected = (mixed(each, PARTNER, START, WIDTH).values for each in (poisoned, given))
+    assert torch.equal(out.masked_fill(hidden, 0.0), expected)
+
+
+@every_kind
+@pytest.mark.parametrize("make", [Warp, Slice, CutMix])
+def test_padding_changes_nothing(make, kind):
+    given = batch(kind)
+    ours, expected = apply(make(p=1.0), padded(given, 4)), apply(make(p=1.0), given)
+    torch.testing.assert_close(ours.values[:, :-4], expected.values)
+    if make is CutMix:
+        assert torch.equal(ours.share, expected.share)
+
+
+def test_given_times_of_a_regular_series_are_the_default():
+    given = batch("holes")
+    times = torch.arange(float(given.values.shape[1]))[None]
+    expected = warped(given, SPEED).values
+    for equal in (times, 5 + 3 * times):
+        torch.testing.assert_close(warped(replace(given, times=equal), SPEED).values, expected)
+
+
+def test_steps_at_one_time_keep_their_values_where_nothing_moves():
+    values = torch.randn(2, 5, CHANNELS)
+    given = Batch(values, times=torch.tensor([[0.0, 1.0, 1.0, 1.0, 2.0]]))
+    speed = torch.tensor([[1.0, 1.0, 1.0], [3.0, 1.0, 3.0]])  # in the second, the middle stays
+    assert torch.equal(warped(given, speed).values, values)
+
+
+@pytest.mark.parametrize("make", [Warp, Slice, CutMix, Jitter])
+def test_p_is_the_share_of_the_series(make):
+    given = Batch(torch.randn(2000, 100, 1))
+    changed = {}
+    for p in (0.0, 0.3, 1.0):
+        out = apply(make(p=p), given)
+        changed[p] = (out.values != given.values).any(dim=(1, 2))
+        assert out.share is None or torch.equal(changed[p], out.share < 1)
+    assert not changed[0.0].any()
+    assert 0.26 < changed[0.3].float().mean() < 0.34
+    assert changed[1.0].float().mean() > 0.98
+
+
+def test_speeds_have_the_standard_deviation_sigma():
+    """With two knots of mean speed 1, the middle is moved to a quarter of 1 plus the first."""
+    line = torch.linspace(0, 1, 3)[None, :, None].expand(20000, -1, 1)
+    middle = apply(Warp(p=1.0, sigma=0.3, knots=2), Batch(line)).values[:, 1, 0]
+    first = 4 * middle - 1  # the speed at the first knot over the mean of both, which is 1
+    ratio = torch.log(first / (2 - first))
+    assert abs(ratio.mean()) < 0.02
+    assert abs(ratio.std() - 0.3 * 2**0.5) < 0.02
+
+
+def test_shares_and_places_of_slices_are_uniform():
+    line = torch.linspace(0, 1, 2)[None, :, None].expand(20000, -1, 1)
+    out = apply(Slice(p=1.0, min_share=0.6), Batch(line)).values[..., 0]
+    first, last = out.unbind(dim=1)
+    share = last - first
+    place = first / (1 - share)
+    for uniform in ((share - 0.6) / 0.4, place):
+        assert uniform.min() > -1e-3
+        assert uniform.max() < 1.001
+        assert abs(uniform.mean() - 0.5) < 0.01
+        assert abs(uniform.std() - 12**-0.5) < 0.01
+    assert abs(torch.corrcoef(torch.stack([share, place]))[0, 1]) < 0.03
+
+
+def test_partners_are_all_other_series_alike():
+    given = Batch(torch.randn(5, 8, 1))
+    counts = torch.zeros(5, 5)
+    for seed in range(400):
+        counts[torch.arange(5), apply(CutMix(), given, seed).partner] += 1
+    assert not counts.diagonal().any()
+    others = counts[~torch.eye(5, dtype=torch.bool)]
+    assert others.min() > 65
+    assert others.max() < 135
+
+
+def test_shares_and_places_of_stretches():
+    """Ones in zeros: the share replaced is uniform, and every step is replaced about as often."""
+    x = torch.zeros(20000, 40, 1)
+    x[::2] = 1.0
+    out = apply(CutMix(p=1.0, max_share=0.5), Batch(x))
+    replaced = 1 - out.share
+    assert 0.47 < replaced.max() <= 0.525
+    assert abs(replaced.mean() - 0.25) < 0.01
+    differs = (out.values != x)[..., 0].float()
+    other = (x[out.partner, 0, 0] != x[:, 0, 0]).float()
+    torch.testing.assert_close(differs.mean(dim=1), replaced * other)
+    by_step = differs.mean(dim=0)
+    torch.testing.assert_close(by_step, by_step.flip(0), rtol=0.2, atol=0.02)
+
+
+def test_a_batch_is_mixed_once():
+    mixer = CutMix()
+    with pytest.raises(ValueError, match="cutmix was given a batch that is mixed already"):
+        mixer(mixer(batch("regular")))
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (Warp, {"p": 1.5}, r"p of warp must be a float >= 0 and <= 1; got 1\.5"),
+        (Warp, {"sigma": 5.1}, r"sigma of warp must be a float >= 0 and <= 5; got 5\.1"),
+        (Warp, {"knots": 1}, "knots of warp must be an int >= 2; got 1"),
+        (Warp, {"knots": 2.5}, r"knots of warp must be an int >= 2; got 2\.5"),
+        (Slice, {"p": -1}, "p of slice must be a float >= 0 and <= 1; got -1"),
+        (Slice, {"min_share": -0.1}, r"min_share of slice must be .* >= 0 and <= 1; got -0\.1"),
+        (CutMix, {"p": 2}, "p of cutmix must be a float >= 0 and <= 1; got 2"),
+        (CutMix, {"max_share": None}, "max_share of cutmix must be .* >= 0 and <= 1; got None"),
+        (Jitter, {"p": "often"}, "p of jitter must be a float >= 0 and <= 1; got 'often'"),
+        (Jitter, {"sigma": -0.1}, r"sigma of jitter must be a float >= 0; got -0\.1"),
+        (Jitter, {"sigma": float("inf")}, "sigma of jitter must be a float .* got inf"),
+    ],
+)
+def test_options_out_of_range_are_refused(make, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(**options)
