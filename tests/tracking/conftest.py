@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+import tsformer
 from tsformer.data import load_dataset
 from tsformer.tracking import RunStore, prepare_store
 
@@ -26,3 +28,29 @@ def store(uri: str) -> RunStore:
 @pytest.fixture(scope="session")
 def italy() -> tuple[Any, Any]:
     return load_dataset("ItalyPowerDemand", split="train")
+
+
+@pytest.fixture
+def few(italy: tuple[Any, Any]) -> tuple[Any, Any]:
+    return italy[0][:24], italy[1][:24]
+
+
+@pytest.fixture
+def experiment(
+    uri: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """An experiment of its own for each test, and nothing tracked at its end."""
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_ID", raising=False)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", request.node.name)
+    yield
+    tsformer.autolog(disable=True)
+    while mlflow.active_run() is not None:
+        mlflow.end_run()
+
+
+@pytest.fixture
+def quick(experiment: None) -> None:
+    tsformer.autolog(log_models=False, pictures=False, log_datasets=False)

@@ -58,7 +58,7 @@ def test_metrics_wait_and_go_together() -> None:
 
 
 def test_a_long_training_is_hardly_slowed() -> None:
-    """Sending takes at most 2 % of the time once a sending was slow, however short the interval."""
+    """After a slow sending none follows for fifty times as long, however short the interval."""
 
     class SlowClient(CountingClient):
         def __getattr__(self, method: str) -> Any:
@@ -67,26 +67,18 @@ def test_a_long_training_is_hardly_slowed() -> None:
 
     client: Any = SlowClient()
     run = TrackedRun(client, "some run", flush_seconds=0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for epoch in range(200):
-            run.metrics({"train/loss": 1.0}, step=epoch)
-    assert len(client.calls) == 1, "after a sending of 20 ms none follows for a second"
+    for epoch in range(200):
+        run.metrics({"train/loss": 1.0}, step=epoch)
+    assert len(client.calls) == 1
 
 
-def test_numbers_that_are_not_finite_are_dropped(store: RunStore) -> None:
-    with store.start("not finite", kind="fit") as run:
-        run.metrics({"nan": math.nan, "inf": math.inf, "minus": -math.inf, "one": 1.0})
-    assert run.client is not None
-    assert run.client.get_run(run.run_id).data.metrics == {"one": 1.0}
-
-
-def test_many_and_long_values_fit_into_mlflow(store: RunStore) -> None:
+def test_values_that_mlflow_cannot_store_are_dropped_or_cut(store: RunStore) -> None:
     with store.start("many", kind="fit") as run:
+        run.metrics({"nan": math.nan, "inf": math.inf, "minus": -math.inf, "one": 1.0})
         run.params({f"p{i}": i for i in range(250)} | {"long": "x" * 10_000})
         run.tags({"long": "y" * 20_000})
-    assert run.client is not None
-    data = run.client.get_run(run.run_id).data
+    data = store.client().get_run(run.run_id).data
+    assert data.metrics == {"one": 1.0}
     assert len(data.params) == 251
     assert data.params["long"] == "x" * 6000
     assert data.tags["long"] == "y" * 5000
@@ -99,25 +91,12 @@ def test_many_and_long_values_fit_into_mlflow(store: RunStore) -> None:
 def test_a_run_says_how_its_block_ended(store: RunStore, error: BaseException, status: str) -> None:
     with pytest.raises(type(error)), store.start("block", kind="fit") as run:
         raise error
-    assert run.client is not None
-    kept = run.client.get_run(run.run_id)
+    kept = store.client().get_run(run.run_id)
     assert kept.info.status == status
     if status == "FAILED":
         assert kept.data.tags["tsformer.error"] == "ValueError: why it failed"
-        trace = Path(run.client.download_artifacts(run.run_id, "error.txt"))
+        trace = Path(store.client().download_artifacts(run.run_id, "error.txt"))
         assert "raise error" in trace.read_text()
-
-
-def test_a_picture_that_cannot_be_drawn_costs_a_warning(store: RunStore) -> None:
-    def draw() -> Any:
-        raise ZeroDivisionError("nothing to divide")
-
-    with store.start("no picture", kind="fit") as run:
-        with pytest.warns(UserWarning, match="nothing to divide"):
-            run.figure(draw, "x.png")
-        run.metrics({"after": 1.0})
-    assert run.client is not None
-    assert run.client.get_run(run.run_id).data.metrics == {"after": 1.0}
 
 
 def test_data_are_named_and_told_apart(store: RunStore, italy: tuple[Any, Any]) -> None:
@@ -127,8 +106,7 @@ def test_data_are_named_and_told_apart(store: RunStore, italy: tuple[Any, Any]) 
         run.dataset(X, y, name="Italy", context="train")
         run.dataset(X + 1, y, name="Italy", context="test")
         run.dataset(unequal, y, name="Unequal", context="train")
-    assert run.client is not None
-    inputs = run.client.get_run(run.run_id).inputs.dataset_inputs
+    inputs = store.client().get_run(run.run_id).inputs.dataset_inputs
     assert [(i.dataset.name, i.tags[0].value) for i in inputs] == [
         ("Italy", "train"), ("Italy", "test"), ("Unequal", "train"),
     ]  # fmt: skip
@@ -217,10 +195,15 @@ class Flaky:
         return fail if method in self.broken else getattr(self.client, method)
 
 
-def test_a_full_folder_of_artifacts_costs_the_artifacts_alone(store: RunStore) -> None:
+def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store: RunStore) -> None:
+    def draw() -> Any:
+        raise ZeroDivisionError("nothing to divide")
+
     run = store.start("full", kind="fit")
     run.client = client = Flaky(run.client)  # type: ignore[assignment]
     client.broken = {"log_text"}
+    with pytest.warns(UserWarning, match="nothing to divide"):
+        run.figure(draw, "x.png")
     with pytest.warns(UserWarning, match=r"a\.txt could not be tracked.*no space"):
         run.text("", "a.txt")
     with warnings.catch_warnings(), run:
@@ -230,7 +213,7 @@ def test_a_full_folder_of_artifacts_costs_the_artifacts_alone(store: RunStore) -
     kept = store.client().get_run(run.run_id)
     assert kept.info.status == "FINISHED"
     assert kept.data.metrics == {"after": 1.0}
-    assert kept.data.tags["tsformer.missing"] == "a.txt, b.txt"
+    assert kept.data.tags["tsformer.missing"] == "x.png, a.txt, b.txt"
 
 
 def test_a_run_with_a_hole_is_not_finished_once_the_store_is_back(store: RunStore) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
 
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
@@ -28,48 +26,8 @@ from tsformer.training import Callback, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0, "max_epochs": 1}
-TINY = {"n_features": 168, "n_groups": 0, "random_state": 0, "scaling": "channel"}
-
-
-@pytest.fixture(autouse=True)
-def told(
-    uri: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[None]:
-    """An experiment of its own for each test, and nothing tracked at its end."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_ID", raising=False)
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", request.node.name)
-    yield
-    tsformer.autolog(disable=True)
-    while mlflow.active_run() is not None:
-        mlflow.end_run()
-
-
-@pytest.fixture
-def quick() -> None:
-    tsformer.autolog(log_models=False, pictures=False, log_datasets=False)
-
-
-@pytest.fixture
-def few(italy: tuple[Any, Any]) -> tuple[Any, Any]:
-    return italy[0][:24], italy[1][:24]
-
-
-def runs(**tags: str) -> list[Any]:
-    """The runs of this test, the oldest first, with these tags of ours."""
-    wanted = " and ".join(f"tags.`tsformer.{tag}` = '{value}'" for tag, value in tags.items())
-    found: list[Any] = mlflow.search_runs(
-        experiment_names=[os.environ["MLFLOW_EXPERIMENT_NAME"]],
-        filter_string=wanted,
-        output_format="list",
-    )
-    return found[::-1]
-
-
-def parent_of(run: Any) -> str:
-    parent: str = run.data.tags.get("mlflow.parentRunId", "")
-    return parent
+SMALL = {**SMALL, "max_epochs": 1}
+pytestmark = pytest.mark.usefixtures("experiment")
 
 
 def test_a_grid_search(few: tuple[Any, Any]) -> None:
@@ -110,14 +68,10 @@ def test_a_grid_search(few: tuple[Any, Any]) -> None:
     folder = mlflow.artifacts.download_artifacts(run_id=refit.info.run_id, artifact_path="model")
     assert np.array_equal(load_registered(folder).predict(X), search.predict(X))
 
-    store = find_experiment(None, os.environ["MLFLOW_EXPERIMENT_NAME"])
+    store = find_experiment(None, experiment())
     assert "candidates side by side" in pages_of(store, "http://127.0.0.1:5000")
     assert mlflow.last_active_run().info.run_id == parent.info.run_id
     assert len(runs()) == 1 + 4 + 1, "fits of folds have no runs"
-
-
-def files_of(run: Any) -> set[str]:
-    return {each.path for each in mlflow.MlflowClient().list_artifacts(run.info.run_id)}
 
 
 def test_a_search_that_is_fitted_again_has_one_refit_a_fit(
@@ -161,32 +115,49 @@ def test_scores_of_other_names(few: tuple[Any, Any], quick: None) -> None:
     assert {f"test/{name}" for name in scoring} <= set(runs(kind="encoding")[-1].data.metrics)
 
 
-def test_pipelines_in_pipelines(few: tuple[Any, Any], quick: None) -> None:
-    def same(values: Any) -> Any:
-        return values
-
-    inner = make_pipeline(FunctionTransformer(same), TSTransformerClassifier(**SMALL))
-    pipeline = Pipeline([("scale", FunctionTransformer(same)), ("pipeline", inner)])
-    grid = {
-        "pipeline__tstransformerclassifier__encoding": ["none", "lspe"],
-        "scale__validate": [False],
-    }
-    GridSearchCV(pipeline, grid, cv=2, refit=False).fit(*few)
-    names = {run.info.run_name for run in runs(kind="encoding")}
-    assert names == {"none, validate=False", "lspe, validate=False"}
+def same(values: Any) -> Any:
+    return values
 
 
-def test_estimators_that_are_searched(few: tuple[Any, Any], quick: None) -> None:
-    steps = [TSTransformerClassifier("tape", **SMALL), TSTransformerClassifier("none", **SMALL)]
-    pipeline = Pipeline([("classifier", RidgeClassifier())])
-    GridSearchCV(pipeline, {"classifier": steps}, cv=2, refit=False).fit(*few)
-    assert sorted(run.data.params["encoding"] for run in runs(kind="encoding")) == ["none", "tape"]
+INNER = make_pipeline(FunctionTransformer(same), TSTransformerClassifier(**SMALL))
+RIDGE = Pipeline([("classifier", RidgeClassifier())])
 
 
-def test_candidates_of_one_name_are_two(few: tuple[Any, Any], quick: None) -> None:
-    grid = [{"n_features": [168]}, {"n_features": [168]}]
-    GridSearchCV(RandomConvolutionClassifier(**TINY), grid, cv=2, refit=False).fit(*few)
-    assert [run.info.run_name for run in runs(kind="encoding")] == ["n_features=168"] * 2
+@pytest.mark.parametrize(
+    ("estimator", "grid", "names"),
+    [
+        (
+            Pipeline([("scale", FunctionTransformer(same)), ("pipeline", INNER)]),
+            {
+                "pipeline__tstransformerclassifier__encoding": ["none", "lspe"],
+                "scale__validate": [False],
+            },
+            ["lspe, validate=False", "none, validate=False"],
+        ),
+        (
+            RIDGE,
+            {"classifier": [TSTransformerClassifier(name, **SMALL) for name in ("tape", "none")]},
+            ["none", "tape"],
+        ),
+        (
+            RandomConvolutionClassifier(**TINY),
+            [{"n_features": [168]}, {"n_features": [168]}],
+            ["n_features=168", "n_features=168"],
+        ),
+    ],
+    ids=["pipelines in pipelines", "estimators", "one name twice"],
+)
+def test_candidates_are_named_by_what_is_searched(
+    estimator: Any, grid: Any, names: list[str], few: tuple[Any, Any], quick: None
+) -> None:
+    GridSearchCV(estimator, grid, cv=2, refit=False).fit(*few)
+    found = [(run.info.run_name, run.data.params["encoding"]) for run in runs(kind="encoding")]
+    if "n_features=168" in names:
+        assert [name for name, _ in found] == names
+    else:
+        assert sorted(encoding for _, encoding in found) == [n.partition(",")[0] for n in names]
+    if estimator is not RIDGE:
+        assert sorted(name for name, _ in found) == names
 
 
 def test_a_halving_search_has_the_last_round_of_each_candidate(
@@ -230,7 +201,7 @@ def test_what_is_not_ours_is_not_tracked(few: tuple[Any, Any], quick: None) -> N
     GridSearchCV(RidgeClassifier(), {"alpha": [1.0, 2.0]}, cv=2).fit(X[:, 0], y)
     tsformer.autolog(disable=True)
     cross_val_score(RandomConvolutionClassifier(**TINY), X, y, cv=2)
-    assert mlflow.get_experiment_by_name(os.environ["MLFLOW_EXPERIMENT_NAME"]) is None
+    assert mlflow.get_experiment_by_name(experiment()) is None
 
 
 class FailsWith(Callback):
@@ -275,45 +246,6 @@ def test_a_search_that_is_interrupted_leaves_nothing_running(
         search.fit(*few)
     assert [run.info.status for run in runs()] == ["KILLED"]
     assert mlflow.active_run() is None
-
-
-def test_a_dead_server_costs_one_warning(
-    few: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    tsformer.autolog()
-    search = GridSearchCV(TSTransformerClassifier(**SMALL), {"encoding": ["none", "tape"]}, cv=2)
-    with pytest.warns(UserWarning, match=r"tracking of this search stopped.*127\.0\.0\.1") as got:
-        search.fit(*few)
-    assert len(got) == 1
-    tsformer.autolog(silent=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        search.fit(*few)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ours_first", [True, False])
-def test_beside_the_autologging_of_scikit_learn_each_fit_has_one_run(
-    few: tuple[Any, Any], quick: None, ours_first: bool
-) -> None:
-    if not ours_first:
-        tsformer.autolog(disable=True)
-    mlflow.sklearn.autolog(log_models=False, silent=True)
-    if not ours_first:
-        tsformer.autolog(log_models=False, pictures=False)
-    try:
-        pipeline = make_pipeline(TSTransformerClassifier(**SMALL))
-        grid = {"tstransformerclassifier__encoding": ["none", "tape"]}
-        GridSearchCV(pipeline, grid, cv=2).fit(*few)
-    finally:
-        mlflow.sklearn.autolog(disable=True)
-    (parent,) = [run for run in runs() if parent_of(run) == ""]
-    assert parent.data.tags["tsformer.kind"] == "search"
-    assert "best_cv_score" in parent.data.metrics, "what MLflow's own autologging writes"
-    assert len(runs(kind="refit")) == 1
-    assert {run.info.status for run in runs()} == {"FINISHED"}
 
 
 @pytest.mark.processes

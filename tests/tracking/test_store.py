@@ -1,17 +1,22 @@
-"""RunStore: where it is, how it is made, which runs it finds."""
+"""RunStore: where it is, how it is created, which runs it finds, and what it says of them."""
 
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
 from tsformer.tracking.credentials import masked, without_credentials
+from tsformer.tracking.locks import creating
+from tsformer.tracking.source import command_line, source_tags
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-databricks_pb2 = pytest.importorskip("mlflow.protos.databricks_pb2")
 
 DEAD = "http://127.0.0.1:9"
 
@@ -27,26 +32,21 @@ def test_runs_are_found_by_key(store: RunStore) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
 
 
-def test_of_several_runs_of_a_key_the_newest_is_reopened(store: RunStore) -> None:
+def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(
+    store: RunStore,
+) -> None:
     for _ in range(2):
-        with store.start("study", kind="study", key="reopened") as newest:
+        with store.start("study-1234", kind="study", key="reopened") as newest:
             pass
-    with store.start("study", kind="study", key="reopened", again=True) as again:
+    later = RunStore(store.uri, store.experiment_id, command="tsformer compare --name mine")
+    with later.start("mine", kind="study", key="reopened", again=True) as again:
         assert again.run_id == newest.run_id
         assert not again.ended()
-    assert len(store.runs(tags={"tsformer.key": "reopened"})) == 2
-
-
-def test_reopened_it_has_the_name_and_the_command_of_now(store: RunStore) -> None:
-    with store.start("study-1234", kind="study", key="renamed"):
-        pass
-    later = RunStore(store.uri, store.experiment_id, command="tsformer compare --name mine")
-    with later.start("mine", kind="study", key="renamed", again=True):
-        pass
-    (run,) = store.runs(tags={"tsformer.key": "renamed"})
-    assert run.info.run_name == "mine"
-    assert run.data.tags["mlflow.source.name"] == "tsformer compare"
-    assert run.data.tags["tsformer.command"] == "tsformer compare --name mine"
+    runs = store.runs(tags={"tsformer.key": "reopened"})
+    assert len(runs) == 2
+    assert runs[-1].info.run_name == "mine"
+    assert runs[-1].data.tags["mlflow.source.name"] == "tsformer compare"
+    assert runs[-1].data.tags["tsformer.command"] == "tsformer compare --name mine"
 
 
 def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store: RunStore) -> None:
@@ -109,7 +109,7 @@ def test_a_store_that_cannot_be_used_says_so(
         prepare_store(store.uri, "deleted")
 
 
-def test_the_line_that_shows_the_runs(
+def test_where_the_runs_are_shown(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -119,16 +119,9 @@ def test_the_line_that_shows_the_runs(
     assert store.ui_command() == f"tsformer ui --tracking-uri {store.uri}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
     assert here.ui_command() == f"tsformer ui --tracking-uri {here.uri}"
-    server = RunStore("http://host:5000/", "7")
-    assert server.ui_command() == "tsformer ui --tracking-uri http://host:5000/"
-    assert (
-        server.run_address("a1")
-        == "http://host:5000/#/experiments/7/runs/a1?workflowType=machine_learning"
-    )
-    assert (
-        here.run_address("a1")
-        == "http://127.0.0.1:5000/#/experiments/1/runs/a1?workflowType=machine_learning"
-    )
+    page = "#/experiments/1/runs/a1?workflowType=machine_learning"
+    assert here.run_address("a1") == f"http://127.0.0.1:5000/{page}"
+    assert RunStore("http://host:5000/", "1").run_address("a1") == f"http://host:5000/{page}"
 
 
 def test_no_password_is_printed() -> None:
@@ -143,3 +136,91 @@ def test_no_password_is_printed() -> None:
     assert masked(said) == "request to https://host:5000 failed with url: /"
     assert masked("unknown 'a'? b@c") == "unknown 'a'? b@c"
     assert without_credentials("sqlite:////tmp/a@b?.db") == "sqlite:////tmp/a@b?.db"
+
+
+CREATES = """
+import sys
+import mlflow
+from tsformer.tracking import prepare_store
+print("ready", flush=True)
+sys.stdin.readline()
+print(prepare_store(sys.argv[1]).experiment_id)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def test_a_store_that_is_being_created_is_waited_for(file: str) -> None:
+    done = threading.Event()
+
+    def second() -> None:
+        with creating(file):
+            done.set()
+
+    with creating(file):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert not done.wait(0.3)
+    assert done.wait(10)
+    thread.join()
+    assert list(Path(file.removeprefix("sqlite:///")).parent.iterdir()) == []
+
+
+def test_a_lock_leaves_nothing_beside_the_store(file: str, tmp_path: Path) -> None:
+    with creating(f"sqlite:///{tmp_path}/no folder/mlflow.db"):
+        pass
+    with creating("http://127.0.0.1:9"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.processes
+def test_processes_that_create_a_store_at_once(file: str) -> None:
+    pipes: Any = {name: subprocess.PIPE for name in ("stdin", "stdout")}
+    creators = [
+        subprocess.Popen(
+            [sys.executable, "-c", CREATES, file], **pipes, stderr=subprocess.STDOUT, text=True
+        )
+        for _ in range(4)
+    ]
+    assert {creator.stdout.readline() for creator in creators} == {"ready\n"}
+    for creator in creators:
+        creator.stdin.write("go\n")
+        creator.stdin.flush()
+    outputs = [creator.communicate(timeout=200)[0] for creator in creators]
+    assert [creator.returncode for creator in creators] == [0] * 4, outputs
+    ids = {output.splitlines()[-1] for output in outputs}
+    assert ids == {prepare_store(file).experiment_id}
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["/bin/tsformer", "fit", "--out", "a b"], "tsformer fit --out 'a b'"),
+        (["/venv/lib/tsformer/__main__.py", "fit", "GunPoint"], "tsformer fit GunPoint"),
+        (["train.py", "--uri=https://me:secret@host:5000/x"], "train.py --uri=https://host:5000/x"),
+        (["/x/ipykernel_launcher.py", "-f", "/root/kernel.json"], "notebook"),
+        ([""], "python"),
+        ([], "python"),
+    ],
+)  # fmt: skip
+def test_the_command_line(argv: list[str], line: str) -> None:
+    assert command_line(argv) == line
+    assert len(command_line([*argv, *["word"] * 9999])) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("tsformer compare --study studies/mine.toml", "tsformer compare"),
+        ("tsformer --version", "tsformer"),
+        ("train.py data/mine.ts", "train.py"),
+    ],
+)
+def test_the_source_has_no_slash_at_which_pages_would_cut_it(command: str, name: str) -> None:
+    tags = source_tags(command)
+    assert tags["mlflow.source.name"] == name
+    assert tags["tsformer.command"] == command

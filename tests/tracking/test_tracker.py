@@ -12,22 +12,13 @@ import pytest
 import torch
 
 from tsformer import TSTransformerClassifier
-from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+from tsformer.tracking import MLflowTracker, RunStore
 from tsformer.training import TrainingPlan, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0}
-
-
-def kept(store: RunStore, run: TrackedRun) -> Any:
-    return store.client().get_run(run.run_id)
-
-
-def artifacts(store: RunStore, run: TrackedRun) -> dict[str, Path]:
-    folder = Path(store.client().download_artifacts(run.run_id, ""))
-    return {path.name: path for path in folder.iterdir()}
 
 
 def test_a_training_is_logged_epoch_by_epoch(store: RunStore, italy: tuple[Any, Any]) -> None:
@@ -45,7 +36,7 @@ def test_a_training_is_logged_epoch_by_epoch(store: RunStore, italy: tuple[Any, 
         assert [p.step for p in points] == [1, 2, 3]
         assert [p.value for p in points] == [row[column] for row in classifier.history_]
 
-    metrics = kept(store, run).data.metrics
+    metrics = client.get_run(run.run_id).data.metrics
     assert metrics.items() >= tracker.summary_.items()
     assert metrics["n_parameters"] == sum(p.numel() for p in classifier.model_.parameters())
     encoding = sum(p.numel() for p in classifier.model_.encoding.parameters())
@@ -58,7 +49,8 @@ def test_a_training_is_logged_epoch_by_epoch(store: RunStore, italy: tuple[Any, 
     assert metrics["seconds_per_epoch"] == metrics["fit_seconds"] / 3
     assert 50 < metrics["peak_memory_mb"] < 20_000
 
-    pictures = artifacts(store, run)
+    folder = Path(client.download_artifacts(run.run_id, ""))
+    pictures = {path.name: path for path in folder.iterdir()}
     images = pictures.pop("images")  # of MLflow's image grids
     (grid,) = images.glob("encoding*.png")
     assert np.array_equal(image.imread(grid), image.imread(pictures["encoding.png"]))
@@ -66,11 +58,6 @@ def test_a_training_is_logged_epoch_by_epoch(store: RunStore, italy: tuple[Any, 
     assert max(image.imread(shown).shape) == 600, "MLflow's 256 pixels are too few to read a word"
     assert set(pictures) == {"training.png", "encoding.png"}
     assert all(np.std(image.imread(path)) > 0.05 for path in pictures.values())
-
-
-def test_other_pictures_are_refused() -> None:
-    with pytest.raises(ValueError, match="pictures='some': use True, False or 'auto'"):
-        MLflowTracker(TrackedRun(None, ""), pictures="some")  # type: ignore[arg-type]
 
 
 def test_any_module_that_trains_can_be_tracked(store: RunStore) -> None:
@@ -85,18 +72,8 @@ def test_any_module_that_trains_can_be_tracked(store: RunStore) -> None:
         state.history.append({"epoch": 1, "loss": 0.5, "lr": 0.1, "seconds": 0.0})
         tracker.on_epoch_end(state)
         tracker.on_train_end(state)
-    assert kept(store, run).data.metrics["n_parameters"] == 8
-    assert set(artifacts(store, run)) == {"training.png"}
-
-
-@pytest.mark.slow
-def test_nothing_heavy_is_imported_before_it_is_used() -> None:
-    code = (
-        "import sys, tsformer.tracking, tsformer.studies, tsformer.plots;"
-        "print({'mlflow', 'matplotlib', 'sktime'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert store.client().get_run(run.run_id).data.metrics["n_parameters"] == 8
+    assert [each.path for each in store.client().list_artifacts(run.run_id)] == ["training.png"]
 
 
 def test_members_follow_each_other_in_one_run(store: RunStore, italy: tuple[Any, Any]) -> None:
@@ -105,12 +82,43 @@ def test_members_follow_each_other_in_one_run(store: RunStore, italy: tuple[Any,
         classifier = TSTransformerClassifier(
             "lspe", **SMALL, max_epochs=2, n_estimators=3, callbacks=[tracker]
         ).fit(*italy)
-    logged = kept(store, run).data.metrics
+    logged = store.client().get_run(run.run_id).data.metrics
     assert logged["n_epochs"] == 6
     assert logged["n_parameters"] == sum(
         parameter.numel() for model in classifier.models_ for parameter in model.parameters()
     )
     points = store.client().get_metric_history(run.run_id, "train/loss")
-    assert [point.step for point in points] == [1, 2, 3, 4, 5, 6]
     losses = [row["loss"] for history in classifier.histories_ for row in history]
-    assert [point.value for point in points] == losses
+    assert [(point.step, point.value) for point in points] == [*enumerate(losses, start=1)]
+
+
+CHILD = """
+import torch
+from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
+cpu = torch.device("cpu")
+reset_peak_memory(cpu)
+peaks = [peak_memory_mb(cpu)]
+held = torch.ones(50_000_000)  # 200 MB
+del held
+peaks.append(peak_memory_mb(cpu))
+reset_peak_memory(cpu)
+peaks.append(peak_memory_mb(cpu))
+print(*peaks)
+"""
+PARENT = """
+import subprocess, sys
+held = bytearray(b"1") * 1_000_000_000
+print(subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=-1, check=True).stdout.decode())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells")
+def test_a_peak_of_memory_is_neither_the_parents_nor_an_earlier_one() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PARENT, CHILD], capture_output=True, text=True, check=True
+    )
+    before, most, after = map(float, done.stdout.split())
+    assert before < 900, "the parent's"
+    assert 180 < most - before < 400
+    assert after < before + 50

@@ -1,4 +1,4 @@
-"""A registered model: its files, its loaders, and the answers of a server."""
+"""Registered models: their files, their loaders, and their answers with and without a server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,32 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import (
+    RandomConvolutionClassifier,
+    TSEnsembleClassifier,
+    TSTransformerClassifier,
+    TSTransformerRegressor,
+)
 from tsformer.tracking import RunStore
-from tsformer.tracking.register import load_registered, register
+from tsformer.tracking.register import load_registered, register, write_model
+from tsformer.tracking.served import ServedModel, describe_input, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+RNG = np.random.default_rng(0)
+X = [RNG.normal(size=(2, length)) for length in RNG.integers(9, 20, size=12)]
+X[0][0, 2] = X[1][1, 0] = np.nan
+Y = ["no", "yes"] * 6
+NUMBERS = [np.cumsum(RNG.uniform(0.5, 1.5, size=x.shape[1])) for x in X]
+DATES = [pd.Timestamp("2026-01-01") + pd.to_timedelta(hours, unit="h") for hours in NUMBERS]
+FRAMES = [pd.DataFrame(x.T, index=date) for x, date in zip(X, DATES, strict=True)]
+
+
+def asked(x: Any = X, **columns: Any) -> pd.DataFrame:
+    """Series as they come out of JSON."""
+    lists = [[[None if np.isnan(v) else v for v in channel] for channel in each] for each in x]
+    return pd.DataFrame({"series": lists, **columns})
 
 
 @pytest.fixture(scope="module")
@@ -49,35 +68,38 @@ def model_folder(store: RunStore, address: str) -> Path:
     return Path(client.download_artifacts(run_id, "model"))
 
 
-def test_mlflow_loads_it_as_tables_in_and_out(
+def test_mlflow_and_the_package_load_it(
     classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
 ) -> None:
-    X, folder = italy[0], str(model_folder(store, address))
-    table = mlflow.pyfunc.load_model(folder).predict(pd.DataFrame({"series": list(X)}))
+    X, folder = italy[0], model_folder(store, address)
+    table = mlflow.pyfunc.load_model(str(folder)).predict(pd.DataFrame({"series": list(X)}))
     assert list(table) == ["prediction", "p(1)", "p(2)"]
     assert np.array_equal(table["prediction"], classifier.predict(X))
     assert np.array_equal(table.iloc[:, 1:], classifier.predict_proba(X))
     for output in ("predict", "predict_proba"):
-        asked = mlflow.pyfunc.load_model(folder, model_config={"output": output})
-        assert np.array_equal(asked.predict({"series": X}), getattr(classifier, output)(X))
+        other = mlflow.pyfunc.load_model(str(folder), model_config={"output": output})
+        assert np.array_equal(other.predict({"series": X}), getattr(classifier, output)(X))
+    for loaded in (load_registered(address, store), load_registered(folder, device="cpu")):
+        assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    with pytest.raises(ValueError, match="address in a store; pass store="):
+        load_registered(address)
+    with pytest.raises(FileNotFoundError):
+        load_registered(folder / "nowhere")
 
 
-def test_its_files_are_json_text_and_safetensors(store: RunStore, address: str) -> None:
-    kept = {path.suffix for path in model_folder(store, address).rglob("*") if path.is_file()}
-    assert kept == {"", ".json", ".safetensors", ".txt", ".yaml"}, "no pickle"
-
-
-def test_signature_and_requirements(store: RunStore, address: str) -> None:
+def test_its_files_describe_it_and_hold_no_pickle(store: RunStore, address: str) -> None:
     folder = model_folder(store, address)
+    kept = {path.suffix for path in folder.rglob("*") if path.is_file()}
+    assert kept == {"", ".json", ".safetensors", ".txt", ".yaml"}, "no pickle"
     info = mlflow.models.get_model_info(str(folder))
     assert info.signature.inputs.input_names() == ["series"]
     answer = info.signature.outputs.to_dict()
     assert [(column["name"], column["type"]) for column in answer] == [
         ("prediction", "string"), ("p(1)", "double"), ("p(2)", "double"),
     ]  # fmt: skip
-    said = store.client().get_model_version("italy", "1").description
-    assert said == info.metadata["input"]
-    assert said.startswith("`series`: one series per row, a list of numbers; series may differ")
+    described = store.client().get_model_version("italy", "1").description
+    assert described == info.metadata["input"]
+    assert described.startswith("`series`: one series per row, a list of numbers; series may diff")
     requirements = (folder / "requirements.txt").read_text()
     assert "tsformer==" in requirements
     assert "torch==" in requirements
@@ -93,18 +115,6 @@ def test_a_name_that_is_there_gets_another_version(
     X = italy[0][:5]
     answer = mlflow.pyfunc.load_model(str(model_folder(store, again))).predict({"series": X})
     assert np.array_equal(answer, classifier.predict_proba(X))
-
-
-def test_our_loader_predicts_what_the_estimator_predicts(
-    classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
-) -> None:
-    folder = model_folder(store, address)
-    for loaded in (load_registered(address, store), load_registered(folder, device="cpu")):
-        assert np.array_equal(loaded.predict_proba(italy[0]), classifier.predict_proba(italy[0]))
-    with pytest.raises(ValueError, match="address in a store; pass store="):
-        load_registered(address)
-    with pytest.raises(FileNotFoundError):
-        load_registered(folder / "nowhere")
 
 
 class Evil:
@@ -165,23 +175,123 @@ def test_the_command_says_how_to_serve_it(
 
     classifier.save(tmp_path / "model")
     where = ("--tracking-uri", store.uri, "--experiment", "tests of tracking")
+    options = ("--name", "by command", "--output", "predict_proba")
     with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "register",
-                str(tmp_path / "model"),
-                "--name",
-                "by command",
-                "--output",
-                "predict_proba",
-                *where,
-            ]
-        )
+        main(["register", str(tmp_path / "model"), *options, *where])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert f"MLFLOW_TRACKING_URI={store.uri} mlflow models serve" in printed
     answer = mlflow.pyfunc.load_model(str(model_folder(store, "models:/by command/1")))
     assert answer.predict({"series": np.zeros((2, 1, 24))}).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        TSTransformerClassifier("tape+erpe", **SMALL),
+        TSTransformerClassifier("lspe", n_estimators=2, **SMALL),
+        RandomConvolutionClassifier(168, random_state=0),
+        TSEnsembleClassifier(
+            "fast",
+            transformer_params={k: v for k, v in SMALL.items() if k != "random_state"},
+            convolution_params={"n_features": 168},
+            random_state=0,
+        ),
+    ],
+    ids=["classifier", "members", "convolutions", "ensemble"],
+)
+def test_a_classifier_of_any_kind_answers_with_its_classes(estimator: Any, tmp_path: Path) -> None:
+    estimator.fit(X, Y)
+    write_model(estimator, tmp_path / "model", input_example=X[:2])
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    answer = served.predict(asked())
+    assert list(answer) == ["prediction", "p(no)", "p(yes)"]
+    assert np.array_equal(answer["prediction"], estimator.predict(X))
+    assert np.array_equal(answer[["p(no)", "p(yes)"]], estimator.predict_proba(X))
+    pd.testing.assert_frame_equal(served.predict(served.input_example), answer[:2])
+    assert "NaN" not in (tmp_path / "model/serving_input_example.json").read_text()
+
+
+def test_a_regressor_answers_with_numbers(store: RunStore) -> None:
+    regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
+    address = register(regressor, "numbers", store)
+    assert np.array_equal(load_registered(address, store).predict(X), regressor.predict(X))
+    answer = ServedModel(regressor).predict(asked())
+    assert list(answer) == ["prediction"]
+    assert np.array_equal(answer["prediction"], regressor.predict(X))
+    pd.testing.assert_frame_equal(ServedModel(regressor).predict(X), answer)
+    (column,) = signature_of(regressor, "table").outputs.inputs
+    assert (column.name, column.type) == ("prediction", mlflow.types.DataType.double)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [([0, 1], "long"), ([True, False], "boolean"), ([0.0, 1.0], "double"), (["a", "b"], "string")],
+)
+def test_labels_keep_their_type(labels: list[Any], kind: str) -> None:
+    classifier = RandomConvolutionClassifier(168, random_state=0).fit(X, labels * 6)
+    answer = ServedModel(classifier).predict(asked())
+    assert set(answer["prediction"]) <= set(labels)
+    assert list(answer)[1:] == [f"p({label})" for label in sorted(labels)]
+    (column, *_) = signature_of(classifier, "table").outputs.inputs
+    assert column.type.name == kind
+
+
+def test_times_have_a_column_of_their_own() -> None:
+    classifier = TSTransformerClassifier("tape", **SMALL)
+    classifier.fit(X, Y, times=NUMBERS)
+    assert "`times`: the times of its steps, numbers" in describe_input(classifier)
+    table = asked(times=[times.tolist() for times in NUMBERS])
+    expected = classifier.predict_proba(X, times=NUMBERS)
+    assert np.array_equal(ServedModel(classifier, "predict_proba").predict(table), expected)
+    with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 are text"):
+        ServedModel(classifier).predict(asked(times=[["soon"]] * 12))
+
+    classifier = TSTransformerClassifier("tape", timestamps="index", **SMALL).fit(FRAMES, Y)
+    assert signature_of(classifier, "table").inputs.input_names() == ["series", "times"]
+    table = asked(times=[[str(date) for date in dates] for dates in DATES])
+    answer = ServedModel(classifier, "predict_proba").predict(table)
+    np.testing.assert_allclose(answer, classifier.predict_proba(FRAMES), rtol=1e-5)
+
+
+def test_what_is_no_series_is_refused_by_its_number() -> None:
+    served = ServedModel(RandomConvolutionClassifier(168, random_state=0).fit(X, Y))
+    table = asked()
+    for cell, message in (
+        ([[1, 2], [3]], "series 1 must be 2 lists of numbers, one for each channel, all of one"),
+        ([[1, 2, 3]], r"series 1 must be 2 lists .*; got an array of shape \(1, 3\)"),
+        ([1, 2], r"got an array of shape \(2,\)"),
+        ("ab", "series 1 must be .*could not convert string to float"),
+        ([[], []], "series 1 is empty"),
+        ([[np.inf], [1]], "infinite"),
+    ):
+        table.at[1, "series"] = cell
+        with pytest.raises(mlflow.exceptions.MlflowException, match=message) as refused:
+            served.predict(table)
+        assert refused.value.get_http_status_code() == 400
+
+
+@pytest.mark.slow
+def test_mlflow_evaluates_a_registered_model(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its evaluator wants a column of labels: the answer of ``output="predict"``."""
+    classifier = RandomConvolutionClassifier(168, random_state=0).fit(X, Y)
+    address = register(classifier, "evaluated", store)
+    monkeypatch.setenv("MLFLOW_LOGGING_LEVEL", "ERROR")
+    table = asked().assign(label=Y[::-1])
+    mlflow.set_tracking_uri(store.uri)
+    try:
+        with mlflow.start_run(experiment_id=store.experiment_id):
+            result = mlflow.models.evaluate(
+                address, table, targets="label", model_type="classifier",
+                model_config={"output": "predict"},
+                evaluator_config={"log_explainer": False, "pos_label": "yes"},
+            )  # fmt: skip
+    finally:
+        mlflow.set_tracking_uri(None)
+    assert result.metrics["accuracy_score"] == classifier.score(X, Y[::-1])
+    assert "confusion_matrix" in result.artifacts
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +339,7 @@ def post(server: str, asked: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_a_server_answers_in_all_formats_of_mlflow(
+def test_a_server_answers_in_all_formats_of_mlflow_and_refuses(
     server: str, classifier: TSTransformerClassifier, italy: tuple[Any, Any]
 ) -> None:
     """Series of unequal lengths, with gaps, once as null and once as the NaN of Python's JSON."""
@@ -255,18 +365,8 @@ def test_a_server_answers_in_all_formats_of_mlflow(
         pd.testing.assert_frame_equal(answer, expected, rtol=1e-5)
     whole = post(server, {"inputs": [list(range(24))]})
     assert set(whole["predictions"][0]) == {"prediction", "p(1)", "p(2)"}
-
-
-@pytest.mark.slow
-def test_a_server_says_what_is_wrong(server: str) -> None:
-    for series, message in (
-        ([[1, 2], [1, 2]], "series 0 must be a list of numbers; got an array of shape (2, 2)"),
-        ([[1, 2], [3]], "series 0 must be a list of numbers, with null for missing values"),
-        (["a"], "could not convert string"),
-        ([], "series 0 is empty"),
-    ):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            post(server, {"inputs": [series]})
-        assert refused.value.code == 400
-        assert message in json.load(refused.value)["message"]
-        refused.value.close()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        post(server, {"inputs": [[[1, 2], [3]]]})
+    assert refused.value.code == 400
+    assert "series 0 must be a list of numbers" in json.load(refused.value)["message"]
+    refused.value.close()
