@@ -1,4 +1,4 @@
-"""Write a file in one step, never over what is read, and notice that a file changed."""
+"""Atomic writes, checks of output paths, and detection of changed files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWN_FOLDERS = {"estimator.json": "a saved model", "series.npy": "a folder of se
 
 
 class FileVersion(NamedTuple):
-    """Tell a file from a later version of it by size, time of change and inode."""
+    """Size, modification time and inode of a file, to detect changes."""
 
     size: int
     mtime_ns: int
@@ -30,20 +30,20 @@ class FileVersion(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
 
     def is_at(self, path: str | os.PathLike[str]) -> bool:
-        """Whether `path` is still this file, in whatever version."""
+        """Whether `path` is still this file, changed or not."""
         if not os.path.exists(path):
             return False
         now = FileVersion.of(path)
         return (now.inode, now.device) == (self.inode, self.device)
 
     def check(self, path: str | os.PathLike[str], file: int | None = None) -> None:
-        """Raise OSError if the file, or its descriptor, is of another version."""
+        """Raise OSError if the file or its descriptor changed."""
         if FileVersion.of(path if file is None else file) != self:
             raise OSError(changed(path))
 
 
 def changed(path: str | os.PathLike[str]) -> str:
-    """Return the message for a file that changed while it was read."""
+    """Return the error message for a file that changed during reading."""
     return (
         f"{os.fspath(path)} was changed or replaced after it was opened: its size, its time of "
         "change, its inode or its header differs. Leave files as they are until fit and predict "
@@ -52,7 +52,7 @@ def changed(path: str | os.PathLike[str]) -> str:
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = False) -> None:
-    """Raise ValueError if writing to `path` would damage what a command reads, or a model."""
+    """Raise ValueError if writing to `path` would damage an input or a model."""
     around = [path.resolve(), *path.resolve().parents]
     for source in (source for source in inputs if source.exists()):
         within = around if source.is_dir() and not replaces else around[:1]
@@ -71,11 +71,11 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = Fa
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of `path` at the end of the block.
+    """Yield a file that replaces `path` atomically at the end of the block.
 
-    It has a name of its own until then, whichever process or thread writes it, and is on the disk
-    before it is renamed: whoever reads `path` sees the old content or the new, never a part, even
-    if this process is killed or the power fails. If the block raises, nothing is left behind.
+    The file has a unique temporary name and is synced before it is renamed: readers of `path` see
+    the old content or the new, even after a kill or a power failure. If the block raises, the
+    temporary file is removed.
     """
     unfinished = path.with_name(f".{path.name}.{uuid4().hex[:12]}")
     try:

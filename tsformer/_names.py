@@ -1,4 +1,4 @@
-"""Values in error messages: any of them kept short, unknown names with the nearest match."""
+"""Error messages: shortened values, and unknown names with the nearest match."""
 
 import difflib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The check of numbers that users pass, as parameters of estimators and options of parts."""
+"""Check numbers that users pass."""
 
 from __future__ import annotations
 

@@ -26,10 +26,9 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of this package where it runs.
+    """Return the pip command that installs an extra into the running Python.
 
-    It names another pip than the one on the path if that belongs to another Python. Of a package
-    that is not installed but imported from a folder, it names the folder.
+    If the package is imported from a source folder, the command names the folder.
     """
     beside = Path(sys.executable).parent
     if importlib.util.find_spec("pip") is None:

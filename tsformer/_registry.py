@@ -1,4 +1,4 @@
-"""Classes by name, as encodings and augmentations are chosen: register, unregister, look up."""
+"""Registries of named classes, such as encodings and augmentations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Base = TypeVar("Base")
 
 
 class Registry(Generic[Base]):
-    """The subclasses of a base class that have a name, in the order of registration.
+    """Named subclasses of a base class, in the order of registration.
 
     `columns` are class attributes that `available` lists.
 
@@ -114,14 +114,14 @@ class Registry(Generic[Base]):
 
 
 class Named:
-    """Base of classes with a name in a registry, configured by the signature of the class."""
+    """Base of registered classes; the class signature is the configuration."""
 
     name: ClassVar[str] = ""
     registry: ClassVar[Registry[Any]]
 
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
+        cls.name = name or ""  # a name belongs to one class, so subclasses do not inherit it
         if name is not None:
             cls.registry.register(name, cls, replace=replace)
 

@@ -1,4 +1,4 @@
-"""Sums of names, such as ``"tape+erpe"``, and which of their parts an option belongs to."""
+"""Sums of names, such as ``"tape+erpe"``, and their options."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def share_out(
 def check_options(
     label: str, options: Sequence[str], params: Mapping[str, Any], *, argument: str
 ) -> None:
-    """Raise ValueError if a key of `params` is not among the options of the class `label`."""
+    """Raise ValueError if a key of `params` is not an option of `label`."""
     for key in params:
         if key not in options:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""How many threads torch computes with on a CPU.
+"""The number of torch threads on a CPU.
 
-Small operations gain little from a second thread, and lose much where another process is busy: at
-the end of each of them all threads wait for the last. So ``n_threads="auto"`` is one thread, and
-more only for steps with large operations.
+Small operations gain little from a second thread, and lose much beside a busy process: after each
+operation all threads wait for the slowest. So ``n_threads="auto"`` is one thread, and more only for
+steps with large operations.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import torch
 
 __all__ = ["limit_threads", "share_of_threads", "threads", "threads_for"]
 
-#: Multiply-adds of the largest operation of a step that are worth a further thread: some 10 ms.
+#: Multiply-adds of a step's largest operation per additional thread: about 10 ms of work.
 _WORTH_A_THREAD = 2**28
-#: Variables by which a user chooses; workers of joblib inherit them from joblib, too.
+#: Environment variables with the user's choice; joblib sets them for its workers too.
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _IN_JOBLIB = multiprocessing.current_process().name.startswith("LokyProcess")
 _AT_IMPORT = torch.get_num_threads()
 
 
 class _Block(NamedTuple):
-    """The number of threads in a block, the most it may have, and whether that is a choice."""
+    """Number of threads in a block, its maximum, and whether "auto" chose it."""
 
     now: int
     most: int
@@ -37,9 +37,9 @@ class _Block(NamedTuple):
 
 
 class _Numbers:
-    """The number of threads: saved by the first block, restored by the last, in each thread.
+    """Save the number of threads in the first block of a thread, restore it after the last.
 
-    Torch has one for the process, with which new threads begin, and one for each thread.
+    Torch has a number for each thread, and a number for the process, the default of new threads.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class _Numbers:
             os.register_at_fork(after_in_child=self._forked)
 
     def enter(self, n_threads: object, work: float | None, most: int | None) -> None:
-        """Set the number of a block."""
+        """Set the number of threads of a block."""
         with self.lock:
             blocks, current = self._blocks(), torch.get_num_threads()
             if not blocks:
-                # A thread that began during the block of another one has the number of that block.
+                # A thread that started during another thread's block has the block's number.
                 temporary = self.users > 0 and current == self.newest
                 self.thread.before = self.before if temporary else current
                 if not self.users:
@@ -81,7 +81,7 @@ class _Numbers:
             self._set(block.now)
 
     def leave(self) -> None:
-        """Set the number of the block around, or the one before all blocks."""
+        """Restore the number of the enclosing block, or the original number."""
         with self.lock:
             blocks = self._blocks()
             blocks.pop()
@@ -113,7 +113,7 @@ class _Numbers:
         return blocks
 
     def _forked(self) -> None:
-        """Keep the blocks of the thread that lives on in a forked process."""
+        """Keep only the blocks of the forking thread."""
         self.lock = threading.Lock()
         if self.users and not self._blocks():
             torch.set_num_threads(self.before)
@@ -121,7 +121,7 @@ class _Numbers:
 
 
 def _as_number(n_threads: object) -> int | None:
-    """Return a number of threads, or None for "auto" and for what `fit` rejects."""
+    """Return a number of threads, or None for "auto" and invalid values."""
     if isinstance(n_threads, bool) or not isinstance(n_threads, Integral):
         return None
     return int(n_threads) if int(n_threads) >= 1 else None
@@ -143,7 +143,7 @@ def threads(
 
 
 def threads_for(model: Any, n_tokens: int) -> AbstractContextManager[None]:
-    """Set the number of threads for steps of a model, each with `n_tokens` tokens in all."""
+    """Set the number of threads for steps of `n_tokens` tokens."""
     config: Any = getattr(model, "config", None)
     if config is None:
         return threads(work=0)
@@ -162,7 +162,7 @@ def share_of_threads(n_processes: int) -> dict[str, Any]:
 
 
 def limit_threads(n_threads: int) -> None:
-    """Set torch's number of threads in this process, from which "auto" may choose fewer."""
+    """Limit torch's number of threads in this process; "auto" may choose fewer."""
     if torch.get_num_threads() != n_threads:
         torch.set_num_threads(n_threads)
     _NUMBERS.limit = n_threads
@@ -170,7 +170,7 @@ def limit_threads(n_threads: int) -> None:
 
 @cache
 def _default() -> int | None:
-    """Return the number that torch chose for this machine; None if the program chose before."""
+    """Return torch's default for this machine; None if the program changed it."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     if _AT_IMPORT in (affinity, os.cpu_count()):
         return _AT_IMPORT

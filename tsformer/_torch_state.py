@@ -1,4 +1,4 @@
-"""Compute under torch's default settings, whatever the program has set, and restore them.
+"""Compute under torch's default settings and restore the program's settings.
 
 Gradient mode, autocast and the default device belong to a thread. The default dtype, the precision
 of float32 products and the choice of kernels belong to the process: during a fit, other threads of
@@ -29,7 +29,7 @@ _AUTOCAST = ("cpu", "cuda", "mps", "xpu")
 
 
 class _Setting(NamedTuple):
-    """A setting of the process, and the values under which results are the same."""
+    """A process-wide setting, and its values that do not change results."""
 
     get: Callable[[], Any]
     set: Callable[[Any], None]
@@ -37,12 +37,12 @@ class _Setting(NamedTuple):
 
 
 def _attribute(owner: Any, name: str, *plain: Any) -> _Setting:
-    """Describe a setting that torch has as an attribute."""
+    """Return a setting that is an attribute in torch."""
     return _Setting(partial(getattr, owner, name), partial(setattr, owner, name), plain)
 
 
 _backends: Any = torch.backends
-#: How each setting is read and set, and its plain values; the first is set in place of others.
+#: Getter, setter and plain values of each setting; the first plain value replaces any other.
 _SETTINGS = (
     _Setting(torch.get_default_dtype, torch.set_default_dtype, (torch.float32,)),
     _attribute(_backends.cuda.matmul, "fp32_precision", "ieee", "none"),
@@ -61,7 +61,7 @@ _SETTINGS = (
 
 
 class _Process:
-    """The settings of the process: saved by the first block, restored by the last."""
+    """Save the process's settings in the first block, restore them after the last."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -72,14 +72,14 @@ class _Process:
             os.register_at_fork(after_in_child=self._forked)
 
     def enter(self) -> None:
-        """Save what is not plain, and set it."""
+        """Save the settings that are not plain, and make them plain."""
         with self.lock:
             self.users += 1
             self.thread.depth = self._depth() + 1
             self._make_plain()
 
     def leave(self) -> None:
-        """Restore what was saved, after the last block of all threads."""
+        """Restore the saved settings after the last block of all threads."""
         with self.lock:
             self.users -= 1
             self.thread.depth = self._depth() - 1
@@ -98,7 +98,7 @@ class _Process:
     def _restore(self) -> None:
         for number, value in self.saved.items():
             setting = _SETTINGS[number]
-            if setting.get() in setting.plain:  # else the program has set it meanwhile
+            if setting.get() in setting.plain:  # otherwise the program set it during the block
                 setting.set(value)
         self.saved.clear()
 
@@ -107,7 +107,7 @@ class _Process:
         return depth
 
     def _forked(self) -> None:
-        """Keep the blocks of the thread that lives on in a forked process."""
+        """Keep only the blocks of the forking thread."""
         self.lock = threading.Lock()
         self.users = self._depth()
         if not self.users:
@@ -138,7 +138,7 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
 
 @contextmanager
 def on_meta_device() -> Iterator[None]:
-    """Allocate no memory for tensors inside the block, nor in blocks of `plain_torch` in it."""
+    """Make tensors without memory inside the block, also inside `plain_torch`."""
     _PROCESS.thread.device = "meta"
     try:
         with torch.device("meta"):
@@ -148,10 +148,7 @@ def on_meta_device() -> Iterator[None]:
 
 
 def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Decorate a function so that it runs inside `plain_torch`.
-
-    The number of threads is the `n_threads` of its first argument, an estimator, if it has any.
-    """
+    """Run a function inside `plain_torch`, with the `n_threads` of its first argument."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> Result:
@@ -162,7 +159,7 @@ def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def trainable(module: AnyModule) -> AnyModule:
-    """Replace tensors that inference mode made, which cannot be trained; return the module."""
+    """Replace inference-mode tensors, which cannot be trained; return the module."""
     for owner in module.modules():
         for name, parameter in owner.named_parameters(recurse=False):
             if parameter.is_inference():

@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line, however many of our functions are in between."""
+"""Warnings that point at the user's own line of code."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 __all__ = ["warn_caller"]
 
-#: Files whose frames are skipped: those of the package, and what runs its contexts.
+#: Skipped frames: this package and `contextlib`, which runs its context managers.
 _SKIPPED = (str(Path(__file__).parent), contextlib.__file__)
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning on behalf of the first caller outside this package."""
+    """Issue a warning at the first caller outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         level, frame = level + 1, frame.f_back

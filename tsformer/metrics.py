@@ -1,4 +1,4 @@
-"""How far the confidence of a classifier can be trusted, beside what scikit-learn measures."""
+"""Calibration metrics that scikit-learn lacks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def reliability(
     labels: npt.ArrayLike | None = None,
     n_bins: int = 10,
 ) -> pd.DataFrame:
-    """Compare the confidence of predictions with how often they are right, by bins of confidence.
+    """Compare confidence with accuracy in bins of confidence.
 
-    The confidence of a prediction is the largest of its probabilities. The bins are intervals of
-    equal width from 0 to 1, each with its upper end; empty ones are left out.
+    The confidence of a prediction is its largest probability. The bins are intervals of equal width
+    from 0 to 1, closed on the right; empty bins are left out.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def reliability(
     Raises
     ------
     ValueError
-        If the shapes do not match, a label is unknown or rows are no probabilities.
+        If the shapes do not match, a label is unknown or a row does not hold probabilities.
 
     Examples
     --------
@@ -89,8 +89,9 @@ def expected_calibration_error(
 
     .. math:: \sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|
 
-    over the bins of `reliability`. It is 0 if of all predictions made with a confidence of 80 %,
-    80 % are right, and says nothing about how many are. It is biased upwards for few series.
+    over the bins of `reliability`. It is 0 if 80 % of the predictions with a confidence of 80 % are
+    right, and so on for every confidence. It does not measure accuracy. On few series it is biased
+    upwards.
 
     Parameters
     ----------

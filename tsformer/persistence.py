@@ -1,7 +1,6 @@
 """Folders with a JSON file and a safetensors file. No pickle: reading them runs no code.
 
-``estimator.json`` describes what was saved, and ``weights-<digest>.safetensors`` holds its tensors.
-The caller decides what goes into them: this module only knows files.
+``estimator.json`` describes the estimator, and ``weights-<digest>.safetensors`` holds its tensors.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ __all__ = [
 
 FORMAT = 2
 _JSON = "estimator.json"
-#: What a process that was killed may leave: weights without a description, unfinished files...
+#: Files that a killed process may leave: weights without a description, unfinished files.
 _LEFTOVER = re.compile(
     r"weights-[0-9a-f]{16}\.safetensors|\.(estimator|weights)[-.].*\.[0-9a-f]{12}"
 )
-#: ...of which those that are older than this many seconds belong to no process that still runs.
+#: Leftovers older than this many seconds belong to no running process.
 _STALE = 3600
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-#: A disk with less space than this is full: models take some hundred kilobytes.
+#: Bytes that must be free to save a model, which takes a few hundred kilobytes.
 _SPACE = 2**20
 
 
@@ -51,15 +50,14 @@ def write_folder(
 ) -> None:
     """Write a description and tensors to a folder, atomically.
 
-    The weights are written under a name that no other weights have, and the description, which
-    names them, replaces the old one in one step: if the process is killed, the folder holds the old
-    model or the new one.
+    The weights get a unique file name. The description, which contains the name, is replaced
+    atomically: if the process is killed, the folder holds the old model or the new model.
     """
-    # Imported where it is used: models can be trained where only torch and scikit-learn are.
+    # Imported here, so that training needs only torch and scikit-learn.
     from safetensors.torch import save as serialised
 
     folder = _destination(path)
-    # Tensors that are views of one storage, which safetensors refuses, get their own.
+    # safetensors rejects tensors that share a storage.
     own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     weights = serialised({name: tensor.contiguous() for name, tensor in own.items()})
     state = {
@@ -83,9 +81,9 @@ def write_folder(
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:
-    """Raise what `write_folder` would raise for `path`; useful before a long fit.
+    """Raise the errors of `write_folder` for `path`, before a long fit.
 
-    The folder is created, and a file as large as a model is written to it and removed.
+    Creates the folder, and writes and removes a file as large as a model.
     """
     folder = _destination(path)
     try:
@@ -101,7 +99,7 @@ def check_destination(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Call `check_destination`, and remove the folders that it created if the body fails."""
+    """Call `check_destination`; remove the folders it created if the block raises."""
     folder = _destination(path)
     created = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
@@ -115,7 +113,7 @@ def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -> None:
-    """Call ``save(path)``; if that fails, save to a new folder elsewhere, and say where."""
+    """Call ``save(path)``; on failure save to a new folder named in the error."""
     path = Path(path)
     try:
         save(path)
@@ -130,7 +128,7 @@ def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -
 
 
 def _saved_in_new_folder(save: Callable[[Path], None], parent: Path, prefix: str) -> Path | None:
-    """Return the new folder, or None if it cannot be written."""
+    """Save to a new folder; return None if it cannot be written."""
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -186,7 +184,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
 
 
 def _destination(path: str | os.PathLike[str]) -> Path:
-    """Return the folder to write to, links followed; raise ValueError if it is something else."""
+    """Resolve links; raise ValueError unless the folder is new or a saved estimator."""
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
@@ -211,14 +209,14 @@ def _strange(folder: Path) -> list[str]:
 
 
 def _leftovers(folder: Path, beside: Path) -> list[Path]:
-    """Return what a process left that was killed; what is newer may be of one that saves now."""
+    """Return stale files of killed processes; newer files may belong to a running save."""
     since = time.time() - _STALE
     left = (each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name) and each != beside)
     return [each for each in left if each.stat().st_mtime < since]
 
 
 def _described(folder: Path) -> dict[str, Any] | None:
-    """Return the description of the model in a folder, or None if there is none of ours."""
+    """Return the description of the saved estimator in a folder, or None."""
     try:
         state = json.loads((folder / _JSON).read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
@@ -228,7 +226,7 @@ def _described(folder: Path) -> dict[str, Any] | None:
 
 
 def _comparable(tensor: Tensor) -> Tensor:
-    """Return a tensor in a dtype that torch computes with, which those of 8 bits are not."""
+    """Convert 8-bit floats, which torch cannot test for finite values."""
     return tensor if tensor.element_size() > 1 else tensor.float()
 
 
@@ -237,7 +235,7 @@ def _weights_name(state: Mapping[str, Any]) -> str:
 
 
 def _weights_file(folder: Path, state: Mapping[str, Any] | None) -> Path | None:
-    """Return the weights that a description belongs to, if they are there."""
+    """Return the path of the described weights, or None if missing."""
     if state is None:
         return None
     file = folder / _weights_name(state)

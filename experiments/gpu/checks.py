@@ -425,7 +425,7 @@ def graphs_that_do_not_fit_are_given_up(device: torch.device) -> str:
     ):
         warnings.simplefilter("always")
         again = fit(wide_model(), compile="auto")
-    reasons = ("there is no memory for another graph", "for other steps beside the graphs")
+    reasons = ("there is no memory for another graph", "for steps beside the graphs")
     said(seen, *reasons)
     torch.rand(1, device=device)  # a generator that is left in a capture would raise
     assert np.allclose(losses, again, rtol=1e-2), f"losses {again} are not {losses}"

@@ -187,6 +187,6 @@ def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, half_labelled,
     monkeypatch.setattr(TSTransformerEncoder, "fit", interrupted)
     use = ("--label", "y", "--set", "unlabelled=use")
     said = run("fit", half_labelled, *use, *SMALL, *QUIET, exits=130)
-    assert "pretraining was interrupted, and nothing is kept" in said
+    assert "pretraining was interrupted, and its weights are lost" in said
     assert "stopped by Ctrl-C" in said
     assert not Path("model").exists()

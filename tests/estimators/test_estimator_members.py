@@ -129,7 +129,9 @@ def test_ctrl_c_keeps_the_members_trained_so_far(make, italy):
     clf = make(n_estimators=4, callbacks=[Raises(1, KeyboardInterrupt)])
     with (
         pytest.warns(UserWarning, match="interrupted after 2 of 3 epochs"),
-        pytest.warns(UserWarning, match="only 2 of 4 members were trained; the others are dropped"),
+        pytest.warns(
+            UserWarning, match="only 2 of 4 members were trained; the others were dropped"
+        ),
     ):
         clf.fit(X, y)
     assert [len(history) for history in clf.histories_] == [3, 2]

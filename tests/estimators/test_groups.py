@@ -113,9 +113,9 @@ def test_groups_are_routed(trained):
         (NAMES[1:], "X holds 48 series, but groups 47 values"),
         (np.where(GROUPS == 3, np.nan, GROUPS), "Input groups contains NaN: 6 of 48"),
         ([None, *NAMES[1:]], "Input groups contains NaN: 1 of 48"),
-        (np.zeros(N), "all 48 series have the same value in groups; pass X_val"),
+        (np.zeros(N), "all 48 series are in one group; pass X_val"),
         (np.c_[GROUPS, GROUPS], r"groups should be a 1d array .* shape \(48, 2\)"),
-        (Y, "each part of the 2 groups that was tried has all series of some class"),
+        (Y, "each fold of the 2 groups has all series of some class"),
     ],
 )
 def test_groups_that_are_none_are_refused(estimator, groups, message):

@@ -50,7 +50,7 @@ def test_seed_decides_which():
 
 
 def test_classes_of_one_member_cannot_be_judged():
-    with pytest.raises(ValueError, match="none of the 3 classes has two members; pass X_val"):
+    with pytest.raises(ValueError, match="each of the 3 classes has only one member; pass X_val"):
         hold_out(np.arange(3), 0.1, seed=0)
 
 
@@ -102,7 +102,7 @@ def test_groups_that_are_held_out_leave_each_class_in_training():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (np.zeros(120, dtype=np.int64), "all 120 series have the same value in groups; pass X_val"),
+        (np.zeros(120, dtype=np.int64), "all 120 series are in one group; pass X_val"),
         (np.repeat([0, 1], 60), "each part of the 2 groups .* all series of some class; pass X_va"),
     ],
 )

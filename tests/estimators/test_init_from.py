@@ -1,4 +1,4 @@
-"""Starting from pretrained weights: what is taken over, what is drawn anew, and how both train."""
+"""Starting from pretrained weights: copied and randomly initialised layers, and training."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def test_the_source_is_left_as_it_was(encoder, data):
     ("changed", "message", "kept"),
     [
         ({}, r"stem.first.branches.0.weight \(\(2, 4, 9\) in place of \(2, 6, 9\)\)", "blocks"),
-        ({"encoding": "tape"}, r"drawn anew: encoding \(another encoding\)", "stem"),
-        ({"stem": "linear"}, r"drawn anew: stem \(another stem\)", "encoding"),
+        ({"encoding": "tape"}, r"at random: encoding \(another encoding\)", "stem"),
+        ({"stem": "linear"}, r"at random: stem \(another stem\)", "encoding"),
         ({"n_layers": 2}, r"blocks.1.attention.qkv.weight \(missing\)", "stem"),
         ({"d_ff": 5}, r"blocks.0.feed_forward.0.weight \(\(16, 8\) in place of \(5, 8\)\)", "stem"),
     ],
@@ -123,7 +123,7 @@ def test_weights_of_another_meaning_are_drawn_anew_whatever_their_shapes(changed
     source = TSTransformerEncoder(**SMALL, stem_params=strides).fit(data[0])
     clf = TSTransformerClassifier(**SMALL, **changed)
     plain = backbone(start(clf, *data))
-    with pytest.warns(UserWarning, match=rf"drawn anew: stem \(another {other}\)$") as caught:
+    with pytest.warns(UserWarning, match=rf"at random: stem \(another {other}\)$") as caught:
         started = backbone(start(clf.set_params(init_from=source), *data))
     assert len(caught) == 1
     for name, tensor in started.items():
@@ -138,7 +138,7 @@ def test_other_gaps_flag_other_channels(data):
         each[:, channel, 5] = np.nan
     source = TSTransformerEncoder(**SMALL).fit(gaps[0])
     clf = TSTransformerClassifier(**SMALL, init_from=source)
-    with pytest.warns(UserWarning, match=r"drawn anew: stem \(another set of channels with gaps\)"):
+    with pytest.warns(UserWarning, match=r"at random: stem \(another set of channels with gaps\)"):
         start(clf, gaps[1], y)
 
 
@@ -155,7 +155,7 @@ def test_other_strides_are_said_and_weights_kept(data):
     skips = {"downsampling": "stride"}
     source = TSTransformerEncoder(**SMALL, stem_params=skips).fit(np.tile(X, 5))
     clf = TSTransformerClassifier(**SMALL, stem_params=skips)
-    with pytest.warns(UserWarning, match=r"has strides \(1, 2\), and this one \(1, 1\)") as caught:
+    with pytest.warns(UserWarning, match=r"has strides \(1, 2\), and this stem \(1, 1\)") as caught:
         started = start(clf.set_params(init_from=source), X, y)
     assert len(caught) == 1
     assert equal(backbone(started), backbone(source))
@@ -337,7 +337,7 @@ def test_an_ensemble_with_convolutions_is_no_source(data, tmp_path):
 @pytest.mark.parametrize("cls", [TSTransformerClassifier, TSTransformerRegressor])
 def test_warnings_point_at_the_line_that_fits(cls, encoder, data):
     other = cls(**SMALL | {"stem": "linear"}, init_from=encoder)
-    with pytest.warns(UserWarning, match="drawn anew") as caught:
+    with pytest.warns(UserWarning, match="at random") as caught:
         other.fit(*data)
     assert caught[0].filename == __file__
 
@@ -356,7 +356,7 @@ def test_freezing_for_all_epochs_is_said(encoder, data):
 
 def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     clf = TSTransformerClassifier(**SMALL, init_from=encoder)
-    with pytest.raises(ValueError, match=r"init_from__d_model'.* change an estimator that is f"):
+    with pytest.raises(ValueError, match=r"init_from__d_model'.* is fitted, and the change"):
         clone(clf).set_params(init_from__d_model=16)
     assert encoder.d_model == 8
     search = GridSearchCV(clf, {"init_from__objective": ["masked", "contrastive"]}, cv=2)
@@ -367,7 +367,7 @@ def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     assert clf.init_from.max_epochs == 1
     assert encoder.max_epochs == 2
     clf.set_params(init_from__max_epochs=3)
-    with pytest.raises(ValueError, match=r"init_from__max_epochs'.* would change"):
+    with pytest.raises(ValueError, match=r"init_from__max_epochs'.* is fitted, and"):
         clf.set_params(init_from=encoder, init_from__max_epochs=3)
     assert clf.init_from is not encoder
 
@@ -385,10 +385,10 @@ def test_pretraining_that_is_interrupted_keeps_nothing_and_says_so(checkpoints, 
     params = {"checkpoint_dir": folder, "checkpoint_minutes": 0} if checkpoints else {}
     source = TSTransformerEncoder(**SMALL, **params, callbacks=[Stops()])
     clf = TSTransformerClassifier(**SMALL, init_from=source)
-    said = f"; resume=True goes on from a checkpoint in {folder}, if any" if checkpoints else ""
+    said = f"; resume=True continues from a checkpoint in {folder}, if any" if checkpoints else ""
     with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):
         clf.fit(*data)
     messages = [str(each.message) for each in caught]
-    assert messages == [f"pretraining was interrupted, and nothing is kept{said}"]
+    assert messages == [f"pretraining was interrupted, and its weights are lost{said}"]
     assert caught[0].filename == __file__
     assert not hasattr(clf, "models_")

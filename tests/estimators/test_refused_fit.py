@@ -217,7 +217,7 @@ def test_of_validation_data(name, case, fitted):
 
 def test_of_nothing_to_hold_out(fitted):
     clf = copy.deepcopy(fitted["classifier"]).set_params(early_stopping=True)
-    assert "none of the 3 classes has two members" in refuse(clf, OTHER_X[:3], OTHER_Y[:3])
+    assert "each of the 3 classes has only one member" in refuse(clf, OTHER_X[:3], OTHER_Y[:3])
 
 
 def test_of_codes_that_are_none(fitted):
@@ -240,7 +240,7 @@ def test_of_what_training_meets_before_its_first_epoch(name, fitted, tmp_path: P
 def test_of_callbacks_in_other_processes(fitted):
     clf = copy.deepcopy(fitted["classifier"])
     clf.set_params(n_estimators=2, n_jobs=2, callbacks=[Callback()])
-    assert "callbacks would be called on copies" in refuse(clf, OTHER_X, OTHER_Y)
+    assert "would only call copies of the callbacks" in refuse(clf, OTHER_X, OTHER_Y)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

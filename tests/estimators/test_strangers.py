@@ -132,7 +132,7 @@ def refused(folder: Path, message: str) -> None:
 
 FIELDS = [
     # More than the file holds.
-    ("classifier", "model.d_model", 8000, r"tensor '[\w.]+' must be .*2000.*, by the description"),
+    ("classifier", "model.d_model", 8000, r"tensor '[\w.]+' must be .*2000.*, as described"),
     ("classifier", "model.d_model", 10**9 + 7, "n_heads must divide d_model"),
     ("classifier", "model.d_model", 10**30, "model.d_model must be an int >= 1; got 10000"),
     ("classifier", "model.n_layers", 10**9, "more than the .* tensors in the file"),
@@ -169,17 +169,32 @@ FIELDS = [
     ("classifier", "history.0", [1], "history must be a list of objects of numbers"),
     ("classifier", "best_epoch", -1, "best_epoch must be an int >= 0, or null"),
     # Not for these inputs, and not for these outputs.
-    ("classifier", "classes.values", ["a", "b"], "model.n_outputs must be 2, by its inputs and ou"),
+    (
+        "classifier",
+        "classes.values",
+        ["a", "b"],
+        "model.n_outputs must be 2, as in its inp",
+    ),
     ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
-    ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes are not those"),
+    ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes differ from"),
     ("classifier", "classes.values", ["b", "a", "c"], "distinct labels of dtype <U1, sorted"),
     ("classifier", "classes.values", ["a", "a", "b"], "distinct labels of dtype <U1, sorted"),
     ("classifier", "classes.values", ["a", "b", "long"], "distinct labels of dtype <U1, sorted"),
     ("classifier", "classes.values", [["a"], "b", "c"], "classes.values must be a list of labels"),
     ("classifier", "classes.values", "abc", "classes.values must be a list of labels"),
-    ("classifier", "classes.dtype", "V8", "classes.dtype 'V8' is none that labels have"),
-    ("classifier", "classes.dtype", "i4,f8", "classes.dtype 'i4,f8' is none that labels have"),
-    ("classifier", "classes.dtype", "nonsense", "classes.dtype is no dtype: 'nonsense'"),
+    ("classifier", "classes.dtype", "V8", "classes.dtype must be a dtype of labels; got 'V8'"),
+    (
+        "classifier",
+        "classes.dtype",
+        "i4,f8",
+        "must be a dtype of labels; got 'i4,f8'",
+    ),
+    (
+        "classifier",
+        "classes.dtype",
+        "nonsense",
+        "must be a NumPy dtype; got 'nonsense'",
+    ),
     ("regressor", "target_std", 0.0, "target_std must be a finite number > 0; got 0.0"),
     ("regressor", "target_mean", math.inf, "target_mean must be a finite number; got inf"),
     ("classifier", "clock", "sundial", "clock must be one of None, 'numbers', 'dates'; got 'sund"),
@@ -204,9 +219,9 @@ FIELDS = [
     ("classifier", "gap_flag", 10**30, "gap_flag must be a finite number, or null"),
     ("classifier", "columns_are_steps", 1, "columns_are_steps must be true or false; got 1"),
     ("convolutions", "convolutions", {"n_features": 168}, "convolutions.n_groups is missing"),
-    ("ensemble", "weights", {"transformer": 1.0}, "weights have one of each"),
+    ("ensemble", "weights", {"transformer": 1.0}, "weights must have the same names"),
     ("ensemble", "weights.transformer", math.nan, "weights must be an object of numbers > 0"),
-    ("ensemble", "parts.mystery", {}, "parts must be random_convolutions and perhaps transformer"),
+    ("ensemble", "parts.mystery", {}, "parts must be random_convolutions and optionally tr"),
     ("ensemble", "parts.transformer", [], "parts.transformer must be an object"),
     # Parameters, which are kept for the next fit.
     ("classifier", "parameters", [], "parameters must be an object"),
@@ -363,7 +378,7 @@ def test_an_encoding_of_ones_own_that_computes_while_it_is_made(tmp_path):
         state = json.loads((tmp_path / "estimator.json").read_text())
         put("model.d_model", 8000)(state)
         (tmp_path / "estimator.json").write_text(json.dumps(state))
-        refused(tmp_path, r"must be .*2000.*, by the description")
+        refused(tmp_path, r"must be .*2000.*, as described")
     finally:
         unregister("fussy")
 

@@ -230,7 +230,7 @@ QUICK = [f"{state}-classifier" for state in STRONG] + ["hostile-random convoluti
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
 @pytest.mark.filterwarnings("ignore:In CPU autocast")
-@pytest.mark.filterwarnings("ignore:by these 24 series no temperature")
+@pytest.mark.filterwarnings("ignore:no optimal factor")
 @pytest.mark.parametrize("case", slow_except(CASES, QUICK))
 def test_the_programs_settings_make_no_difference(
     case: str, plain: Callable[[str], dict[str, Any]], tmp_path: Path

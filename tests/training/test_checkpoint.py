@@ -174,7 +174,8 @@ def test_another_run_is_not_resumed(change, tmp_path):
         fit(model, *panel, make_plan(n_epochs=1))
     plan = saved_at_end(tmp_path, resume=True, **options)
     with pytest.warns(
-        UserWarning, match=rf"no checkpoint of this training run .* {n_before} there are of other"
+        UserWarning,
+        match=rf"no checkpoint of this training run .* {n_before} checkpoints there",
     ):
         history = fit(model, *panel, plan, weights=weights, **validation)
     assert len(history) == EPOCHS

@@ -207,7 +207,7 @@ def test_graphs_make_room_before_a_batch_is_cut(monkeypatch):
             return replay
 
     monkeypatch.setattr(TrainingStep, "_gradients", beside_graphs)
-    with pytest.warns(UserWarning, match="no memory for other steps beside the graphs") as caught:
+    with pytest.warns(UserWarning, match="no memory for steps beside the graphs") as caught:
         weights, again, step = steps_of(Full, ragged=False)
     assert len(caught) == 1
     assert step.most_at_once is None, "no batch was cut"
@@ -261,8 +261,8 @@ def warns() -> str:
     [
         (quiet, []),
         (waits, ["they wait for the device, as .item() does (" + __file__]),
-        (draws, ["they draw random numbers on the CPU"]),
-        (draws_with_numpy, ["they draw random numbers on the CPU"]),
+        (draws, ["they sample random numbers on the CPU"]),
+        (draws_with_numpy, ["they sample random numbers on the CPU"]),
         (warns, ["of something else"]),
     ],
 )
@@ -406,7 +406,7 @@ def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(monkeypatch
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
     monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
     *_, step = steps_of(Replayed, ragged=False)
-    with pytest.warns(UserWarning, match="they draw random numbers on the CPU"):
+    with pytest.warns(UserWarning, match="they sample random numbers on the CPU"):
         assert GraphedStep._capture(step, draws) is None
     assert not step._captures
     assert callable(GraphedStep._capture(step, quiet))

@@ -91,5 +91,5 @@ def test_processes_train_as_one_after_another():
 
 
 def test_processes_cannot_call_callbacks():
-    with pytest.raises(ValueError, match=r"n_jobs=2 trains in other processes, where callbacks"):
+    with pytest.raises(ValueError, match=r"n_jobs=2 trains in other processes"):
         fit(make_members(), *make_panel(), callbacks=[[Callback()], []], n_jobs=2)

@@ -198,13 +198,15 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         given = f"n_epochs_frozen={self.n_epochs_frozen}"
         if self.freeze is not None and self.n_epochs_frozen:
             raise ValueError(
-                f"freeze={self.freeze!r} freezes for all epochs, and {given} for the first ones; "
-                "set one of them"
+                f"freeze={self.freeze!r} freezes all epochs, and {given} only the first epochs; "
+                "set only one of them"
             )
         given = given if self.n_epochs_frozen else f"freeze={self.freeze!r}"
         freezes = self.freeze is not None or bool(self.n_epochs_frozen)
         if freezes and self.init_from is None and not self._may_pretrain():
-            raise ValueError(f"{given} freezes what init_from brings, but init_from is None")
+            raise ValueError(
+                f"{given} freezes weights from init_from, but init_from is None; set init_from"
+            )
 
     def _may_pretrain(self) -> bool:
         """Whether `fit` pretrains without an `init_from` if some series have no target."""
@@ -225,7 +227,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Return the validation score; higher is better."""
 
     def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
-        """Return the stratum of each series; the same share of each is held out."""
+        """Return the stratum of each series for the validation split."""
         return np.zeros(len(targets), dtype=np.int64)
 
     # Fitting.
@@ -248,16 +250,15 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         Parameters
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series; those of a list may differ in length. Tensors, lists of (length, channels)
-            DataFrames, DataFrames with two index levels (series, step) and DataFrames whose cells
-            are series are accepted as well. Series need not be in memory: a `numpy.memmap`, the
-            path of a ``.npy`` file or of a folder that ``tsformer convert`` made, an array that is
-            read by slices and a data set of items are read where they are, and the path of Parquet
-            with a list of values in each row is unpacked; see ``docs/guide/large_data.md``. NaN
-            marks a missing value: gaps are interpolated linearly and, if `fit` saw any, flagged in
-            an additional channel; steps before the first value and after the last are masked. What
-            looks like ``(n, length, channels)``, or like a long
-            table, gives a `tsformer.data.LayoutWarning`.
+            Series; a list may hold series of different lengths. Also tensors, lists of (length,
+            channels) DataFrames, DataFrames with two index levels (series, step) and DataFrames
+            with a series in each cell. Larger than memory: a `numpy.memmap`, the path of a ``.npy``
+            file, of Parquet or of a folder made by ``tsformer convert``, an array that is read by
+            slices, or a data set of items; see ``docs/guide/large_data.md``. NaN marks a missing
+            value: gaps are interpolated linearly and, if the training series have gaps, flagged in
+            an additional channel; steps before the first value and after the last are masked. A
+            `tsformer.data.LayoutWarning` reports arrays that look like ``(n, length, channels)``
+            and long tables.
         y : array-like (n,)
             For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
             numbers.
@@ -265,15 +266,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             Weight of each series, multiplied by its class weight; only ratios matter, and a series
             of weight 0 is left out.
         groups : array-like (n,), optional
-            Group of each series, such as a person or machine. Where `early_stopping` holds out
-            series, it holds out whole groups. What is chosen by the training series, as the scaling
-            of a classifier, is chosen by leaving out whole groups if there are several.
+            Group of each series, such as a person or machine. `early_stopping` holds out whole
+            groups, and so do ``scaling="auto"`` and ``augmentation="auto"`` of a classifier.
         X_val, y_val : optional
             Validation data like `X` and `y`, scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop. Models are never trained on them.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default. If
-            `fit` gets times, the methods that predict need them too. See also `timestamps`.
+            `fit` gets times, predictions need times too. See also `timestamps`.
         times_val : like `times`, optional
             The times of `X_val`.
 
@@ -284,10 +284,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments. The estimator is as it was before, fitted or not.
+            For invalid arguments. The estimator stays unchanged.
         tsformer.training.NonFiniteLossError
-            If the loss is no longer finite. The estimator is fitted nevertheless, with the
-            weights of the last good epoch.
+            If the loss is not finite. The estimator is fitted, with the weights of the last good
+            epoch.
         """
         validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
         with (
@@ -343,7 +343,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
 
     def _check_model(self, series: SeriesSource) -> None:
-        """Make a model for the series as read, so that wrong options fail before any fit."""
+        """Make a model for the series, so that wrong options fail before any fit."""
         device = resolve_device(self.device)
         resolve_precision(self.precision, device)
         if self.compile == "cuda-graphs" and device.type != "cuda":
@@ -356,11 +356,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             int(series.lengths.max()), n_channels=series.n_channels, n_outputs=1, stem_params=codes
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # issued again for the model that is trained
+            warnings.simplefilter("ignore")  # the trained model issues them again
             self._drawn_model(config, 0)
 
     def _split_unlabelled(self, data: TrainingData) -> tuple[TrainingData, TrainingData | None]:
-        """Separate the series without a target, which are pretrained on."""
+        """Separate labelled from unlabelled series."""
         labelled = self._labelled(data.targets)
         if labelled.all():
             return data, None
@@ -373,12 +373,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         given: TrainingData | None,
         seed: int,
     ) -> tuple[TrainingData, TrainingData | None, TrainingData | None]:
-        """Split off series without targets and series for validation."""
+        """Hold out series for validation."""
         stops_early = recipe.stops_early(self.early_stopping, len(data), validated=False)
         if given is not None or not stops_early:
             return data, unlabelled, given
-        # The same series for all members, so that their scores are comparable and an
-        # ensemble can be judged by data that none of its members was trained on.
+        # The same series for all members, so that they are unseen by the whole ensemble.
         strata = self._strata(data.targets)
         chosen = hold_out(strata, self.validation_fraction, seed, data.groups)
         if data.groups is not None and unlabelled is not None:
@@ -415,7 +414,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return pretrained
 
     def _continue_models(self) -> list[frozenset[str]]:
-        """Go on with the fitted models and copies of their histories."""
+        """Continue with the fitted models and copies of their histories."""
         self._check_same_shape()
         self.models_ = list(self.models_)
         self.histories_ = [History(earlier) for earlier in self.histories_]
@@ -450,7 +449,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         if any(pretrained) and self.n_epochs_frozen >= n_epochs:
             warn_caller(
                 f"n_epochs_frozen={self.n_epochs_frozen} covers all {n_epochs} epochs: the "
-                'pretrained layers are never trained; use fewer, or say freeze="backbone"'
+                'pretrained layers are never trained; use fewer, or set freeze="backbone"'
             )
         self.device_ = resolve_device(self.device)
         self.augmentation_ = self._fit_augmentation(data)
@@ -476,36 +475,36 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         ]
 
     def _set_temperatures(self) -> None:
-        """Set the divisors of the outputs, which only a classifier has."""
+        """Set the temperatures of a classifier."""
 
     def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
         """Return whether each series has a target."""
         return np.ones(len(targets), dtype=bool)
 
     def _pretraining(self, scaling: str | None) -> Any:
-        """Return the unfitted source of weights for series without targets."""
-        raise NotImplementedError  # only a classifier has series without targets
+        """Return the unfitted encoder that pretrains on unlabelled series."""
+        raise NotImplementedError  # only a classifier has unlabelled series
 
     def _pretrained(self, names: frozenset[str], n_epochs: int) -> Pretrained | None:
-        """Return how the parameters of these names are trained."""
+        """Return the training options of pretrained parameters."""
         if not names:
             return None
         frozen = n_epochs if self.freeze == "backbone" else int(self.n_epochs_frozen)
         return Pretrained(names, float(self.pretrained_lr_scale), frozen)
 
     def _train(self, job: TrainingJob) -> None:
-        """Train the models of a job, and drop members that were not trained."""
+        """Train the models of a job; drop untrained members."""
         try:
             train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
         finally:
             self._drop_untrained()
 
     def _warn_of_untrained(self, job: TrainingJob) -> None:
-        """Warn of members that were dropped."""
+        """Warn of dropped members."""
         if len(self.models_) < len(job.models):
             warn_caller(
                 f"only {len(self.models_)} of {len(job.models)} members were trained; the others "
-                "are dropped"
+                "were dropped"
             )
 
     def _learned_before(self, error: BaseException) -> bool:
@@ -537,7 +536,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
 
     def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
-        """Return the scaling; `source` is the estimator that weights come from, or None."""
+        """Return the scaling, given the source of the initial weights or None."""
         return recipe.scaling_like(source) if self.scaling == "auto" else self.scaling
 
     def _make_preprocessor(self, scaling: str | None) -> Preprocessor:
@@ -552,7 +551,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return make_augmentation(specified, self.augmentation_params)
 
     def _fit_augmentation(self, data: TrainingData) -> Augmentation | None:
-        """Return the augmentation of the training series; "auto" is adapted to them."""
+        """Return the augmentation, adapted to the training series if "auto"."""
         made = self._specified_augmentation()
         if made is None or not isinstance(self.augmentation, str) or self.augmentation != "auto":
             return made
@@ -565,7 +564,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return augmentation
 
     def _model_config(self, max_len: int, **sizes: Any) -> ModelConfig:
-        """Return the configuration of models for the output of `preprocessor_`, or for `sizes`."""
+        """Return the configuration for the outputs of `preprocessor_`, or for `sizes`."""
         if not sizes:
             sizes = {
                 "n_channels": self.preprocessor_.n_inputs,
@@ -604,7 +603,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             return self._make_model(config)
 
     def _member_callbacks(self) -> list[list[Callback]]:
-        """Return the callbacks of each member; the user's own follow all members in turn."""
+        """Return the callbacks of each member."""
         callbacks = [list(self.callbacks or ()) for _ in range(self.n_estimators)]
         if self.verbose:
             for own in callbacks:
@@ -612,7 +611,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return callbacks
 
     def _drop_untrained(self) -> None:
-        """Drop members that never finished an epoch, except the first."""
+        """Drop members without a finished epoch, except the first."""
         kept = [i for i, history in enumerate(self.histories_) if history] or [0]
         self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
         self.histories_ = [self.histories_[i] for i in kept]
@@ -636,7 +635,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 )
 
     def _warn_if_nothing_is_pretrained(self, source: Any) -> None:
-        """Warn if series without targets were to be pretrained on, and all have one."""
+        """Warn if there are no unlabelled series to pretrain on."""
 
     def _warn_if_blind(self, model: TSTransformer) -> None:
         directed = getattr(self.preprocessor_, "difference", None) is not None
@@ -692,12 +691,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     @property
     def model_(self) -> TSTransformer:
-        """The torch module; for several members the first, that of ``n_estimators=1``."""
+        """The torch module; for several members, the first."""
         return self.models_[0]
 
     @property
     def history_(self) -> History:
-        """The training history; for several members, their mean and total seconds."""
+        """The training history; for several members, the mean and the total seconds."""
         return self.histories_[0] if len(self.histories_) == 1 else _mean(self.histories_)
 
     @property
@@ -709,8 +708,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def estimators_(self) -> list[Self]:
         """Each member as a fitted estimator of its own, with ``n_estimators=1``.
 
-        They share their models with this estimator. If its `random_state` is an int, that of each
-        member is the int with which it can be trained alone.
+        Members share their models with this estimator. If its `random_state` is an int, each member
+        has an int as `random_state` that reproduces the member in a separate fit.
         """
         parameters = self.get_params(deep=False) | {"n_estimators": 1}
         learned = {key: value for key, value in vars(self).items() if key not in parameters}
@@ -723,17 +722,13 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return members
 
     def _member_state(self, member: int) -> Any:
-        """Return the `random_state` that trains a member alone, if any."""
+        """Return the `random_state` that reproduces a member, if any."""
         if not isinstance(self.random_state, (int, np.integer)):
             return None
         return self.random_state if member == 0 else _derived(drawn_seed(self.random_state), member)
 
     def _seeds(self) -> list[MemberSeeds]:
-        """Derive the seeds of all members from `random_state`.
-
-        The first member has the seeds of a single model. Each further member has the seeds of a
-        single model whose `random_state` is an int derived from this estimator's.
-        """
+        """Derive the seeds of all members; the first has the seeds of a single model."""
         drawn = drawn_seed(self.random_state)
         further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
         return [_three(seed) for seed in (drawn, *further)]
@@ -751,12 +746,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
         fixed = super()._fixed(parameters)
         if parameters.get("unlabelled") is not None:
-            return fixed  # unlabelled series pretrain what is frozen, after loading too
-        # Without init_from there is nothing to freeze, and a loaded estimator can be fitted again.
+            return fixed
+        # init_from is not saved, and a refit without init_from cannot freeze.
         return {**fixed, "freeze": None, "n_epochs_frozen": 0}
 
     def _describe_models(self) -> dict[str, Any]:
-        # From the models, not from the parameters, which may have been changed since the fit.
+        # From the models, since parameters may have changed after the fit.
         first, *further = (
             {"model": _describe_config(model.config), **_describe_history(history)}
             for model, history in zip(self.models_, self.histories_, strict=True)
@@ -781,25 +776,28 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return [model.eval() for model in models]
 
     def _check_config(self, config: ModelConfig) -> None:
-        """Raise ValueError if a restored model is not for this estimator's inputs and outputs."""
+        """Raise ValueError if a restored model has other inputs or outputs."""
         preprocessor = self.preprocessor_
         asked = {"n_channels": preprocessor.n_inputs, "n_outputs": self._n_outputs()}
         for name, value in asked.items():
             if getattr(config, name) != value:
                 raise ValueError(
-                    f"model.{name} must be {value}, by its inputs and outputs; got "
+                    f"model.{name} must be {value}, as in its inputs and outputs; got "
                     f"{getattr(config, name)}"
                 )
         if (config.stem == "embedding") != preprocessor.symbolic:
-            raise ValueError(f"model.stem {config.stem!r} does not read what is preprocessed")
+            raise ValueError(
+                f"model.stem {config.stem!r} does not fit the saved preprocessor: only 'embedding' "
+                "reads codes"
+            )
         for name, value in preprocessor.stem_params().items():
             if config.stem_params.get(name) != value:
-                raise ValueError(f"model.stem_params.{name} must be {value}, by its codes")
+                raise ValueError(f"model.stem_params.{name} must be {value}, the number of codes")
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
-    """Scale weights to mean 1 over the data set; equal weights are none."""
-    # Per batch, scaling would undo class weights. Weighted sums differ from plain ones in rounding.
+    """Scale weights to mean 1 over the data set; return None if equal."""
+    # Scaling per batch would cancel class weights.
     if weights is None or np.ptp(weights) == 0:
         return None
     return torch.from_numpy(weights / weights.mean()).float()
@@ -818,11 +816,11 @@ def _restored_model(
         if known:
             raise
         raise ValueError(
-            f"{error}. If the encoding {config.encoding!r} is your own, import the module "
-            "that defines it before loading"
+            f"{error}. If the encoding {config.encoding!r} is your own, import its module before "
+            "loading"
         ) from error
     except RuntimeError:
-        # An encoding of one's own may compute with values, which are not there on the meta device.
+        # A user's encoding may read values, which do not exist on the meta device.
         plain = replace(config, encoding="none", encoding_params={})
         rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
         made_as_saved(partial(draw, plain, 0), rest)
@@ -842,7 +840,7 @@ def _three(drawn: int) -> MemberSeeds:
 
 
 def _mean(histories: list[History]) -> History:
-    """Average each epoch over the members that reached it, and sum their seconds."""
+    """Average each epoch over its members, and sum the seconds."""
     mean = History()
     for epoch in range(max(map(len, histories))):
         rows = [history[epoch] for history in histories if len(history) > epoch]
@@ -875,7 +873,7 @@ def _restore_history(described: dict[str, Any]) -> History:
 
 
 def _described_augmentation(augmentation: Augmentation) -> dict[str, Any]:
-    """Return the parameters that make this augmentation from its registered name."""
+    """Return the name and the options of a registered augmentation."""
     parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
     for part in parts:
         if part.name not in augmentation_names() or find_augmentation(part.name) is not type(part):
@@ -891,7 +889,7 @@ def _described_augmentation(augmentation: Augmentation) -> dict[str, Any]:
 
 
 def _by_name(encoding: Any) -> Any:
-    """Return the registered name of an encoding class; anything else as it is."""
+    """Replace a registered encoding class by its name."""
     named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
     if named and encoding.name in names() and find(encoding.name) is encoding:
         return encoding.name

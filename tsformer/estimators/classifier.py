@@ -43,7 +43,7 @@ from tsformer.training.run import interruption_unsaid
 
 __all__ = ["TSTransformerClassifier"]
 
-#: The factors of temperatures among which `calibrate` chooses.
+#: Bounds of the factor of temperatures in `calibrate`.
 _FACTORS = (0.05, 20.0)
 
 
@@ -51,10 +51,10 @@ _FACTORS = (0.05, 20.0)
 class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
-    A stem turns the values of a series into tokens, a positional encoding tells the model where
-    in time each token is, transformer blocks with self-attention relate the tokens, and a linear
-    head maps their mean to class logits. Padding and missing steps are masked: series may differ in
-    length and have gaps.
+    A stem turns the values of a series into tokens, a positional encoding adds the position of each
+    token in time, transformer blocks with self-attention relate the tokens, and a linear head maps
+    their mean to class logits. Padding and missing steps are masked: series may differ in length
+    and have gaps.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
         - "embedding": one token per time step of a symbolic series, a single channel of integer
-          codes. Codes that `fit` did not see are all read as one unknown code, with a warning.
+          codes. Codes absent from training become one unknown code, with a warning.
     stem_params : dict, optional
         Options of the stem, such as ``{"kernel_size": 5}``.
     d_model, n_heads, n_layers : int, default=64, 4, 2
@@ -101,7 +101,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         the series with a deviation below a tenth, see `tsformer.estimators.scaling_choice`. With
         `init_from` "auto" is the scaling of the source, and "channel" for other stems than "conv".
         `preprocessor_.scaling` is the choice. Codes are never scaled. Do not add scikit-learn's
-        `StandardScaler`: it standardises each step of a 2-D `X` by itself and refuses a 3-D one.
+        `StandardScaler`: it standardises each step of a 2-D `X` separately and rejects a 3-D `X`.
     views : str, default="auto"
         Input of the model for each channel: "values", "difference", or "values+difference". The
         first difference [5]_, per unit of time if there are times, is divided by its standard
@@ -166,8 +166,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     n_estimators : int, default=1
         Number of ensemble members, whose probabilities are averaged. They differ in the seed of
         their initial weights, shuffling, dropout and augmentation; the first is the model of
-        ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops on
-        its own. They are trained one after another, or as `n_jobs` says.
+        ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops
+        separately. They are trained in turn, or in parallel with `n_jobs`.
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members in parallel and share the threads; -1
         uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.
@@ -194,13 +194,13 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     checkpoint_minutes : float, default=10.0
         Minimum time between two checkpoints.
     resume : bool, default=False
-        Whether `fit` continues from the checkpoint of the same training run, if there is one. On a
-        CPU the final weights equal those of an uninterrupted run, bit for bit.
+        Whether `fit` continues from the checkpoint of the same training run, if any. On a CPU the
+        final weights are the same as without the interruption, bit for bit.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, shuffling, dropout, augmentation and the validation split. The
         same int gives the same predictions on the same machine, bit for bit. Torch's global
-        generators are left as they were. Fits in several threads take turns, step by step: each
-        gives the model that it gives alone, and all together take as long as one after another.
+        generators are restored. Fits in several threads take turns, step by step: the models are
+        the same as of separate fits, and take as long.
     verbose : int or bool, default=0
         1 shows a progress bar on standard error, or a line every few seconds where there is no
         terminal.
@@ -236,7 +236,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         validation data; ``history_.to_frame()`` returns a DataFrame. For several members, the
         mean over members, with the sum of their seconds.
     preprocessor_ : tsformer.data.preprocessor.Preprocessor
-        The fitted scaling, or numbering of codes, that the models' inputs go through.
+        The fitted scaling, or vocabulary of codes.
     model_ : TSTransformer
         The fitted torch module; the first of several members.
     models_, histories_ : list
@@ -257,11 +257,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
 
     Notes
     -----
-    The default encoding, norm of the stem, batch size, learning rate and least number of steps were
-    chosen by three-fold cross-validation on training splits (``choose_recipe.csv``); the norm
-    before the head, the views, the residual layer, the augmentation and the steps for more series
-    on 22 problems of the archives (``recipe_study.csv``). ``docs/accuracy.md`` says what each is
-    for, and ``experiments/results`` has the rows and says how far to trust them.
+    The defaults were chosen by three-fold cross-validation on training splits and on 22 problems of
+    the archives. ``docs/accuracy.md`` explains them, and ``experiments/results`` has the results.
 
     References
     ----------
@@ -296,12 +293,12 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         column, known = split_unlabelled(y)
         if not known.any():
             raise ValueError(
-                f"all {len(known)} labels of y are unknown; label some series, or pretrain on them "
-                "with a TSTransformerEncoder"
+                f"all {len(known)} labels of y are unknown; label some series, or pretrain with a "
+                "TSTransformerEncoder"
             )
         targets: Targets = np.full(len(known), -1, dtype=np.int64)
         labels = column[known]
-        # A list gets a dtype that fits what is left of it.
+        # A list gets a dtype that fits the known labels.
         labels = labels.tolist() if labels.dtype == object else labels
         targets[known] = super()._targets(labels, name, reset=reset)
         if (
@@ -311,9 +308,9 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
             and any(str(label) == "-1" for label in column[~known])
         ):
             warn_caller(
-                f'with unlabelled="use" the label -1 says that a label is unknown, and all others '
-                f"are {self.classes_.tolist()[0]!r}, so that there is nothing to tell apart; if -1 "
-                "is a class, leave unlabelled out or call the class otherwise"
+                f'with unlabelled="use" the label -1 means unknown, and all other labels are '
+                f"{self.classes_.tolist()[0]!r}, so that only one class is left; if -1 is a class, "
+                "set unlabelled=None or rename the class"
             )
         return targets
 
@@ -345,13 +342,13 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     def _pretraining(self, scaling: str | None) -> TSTransformerEncoder:
         if self.stem == "embedding":
             raise ValueError(
-                'unlabelled="use" pretrains by masked values, and codes have none; name what is '
-                'fitted first, as in init_from=TSTransformerEncoder(objective="contrastive", '
+                'unlabelled="use" pretrains on masked values, which codes do not have; set '
+                'init_from=TSTransformerEncoder(objective="contrastive", '
                 'objective_params={"sigma": 0}, stem="embedding")'
             )
         own = self.get_params(deep=False) | {"n_estimators": 1, "scaling": scaling}
         names = TSTransformerEncoder().get_params(deep=False).keys() & own.keys()
-        # An augmentation that was chosen for labels is no part of it, nor is what follows one run.
+        # Pretraining needs neither the augmentation, chosen for labels, nor options of one run.
         left = {"augmentation", "augmentation_params", "callbacks", "head_norm", "warm_start"}
         left |= {"freeze", "n_epochs_frozen", "random_state"}
         return TSTransformerEncoder(**{name: own[name] for name in names - left})
@@ -363,8 +360,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         if self.n_epochs_frozen:
             frozen = f", and n_epochs_frozen={self.n_epochs_frozen} freezes nothing"
         warn_caller(
-            f'unlabelled="use", but no label is unknown, so that nothing is pretrained{frozen}; '
-            "init_from=TSTransformerEncoder() pretrains on the labelled series too"
+            f'unlabelled="use", but all labels are known: nothing is pretrained{frozen}; '
+            "init_from=TSTransformerEncoder() pretrains on labelled series too"
         )
 
     def _drop_untrained(self) -> None:
@@ -388,26 +385,25 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     ) -> Self:
         """Fit the temperature [1]_ to series that the model was not trained on.
 
-        The temperatures of all members are multiplied by the one factor, between .05 and 20, with
-        the least log loss of `predict_proba`; at either end of that, with a warning. It is saved
-        and exported with the model; `fit` forgets it.
+        Multiplies the temperatures of all members by the factor in [0.05, 20] with the lowest log
+        loss of `predict_proba`; warns at either bound. The temperatures are saved and exported with
+        the model; `fit` resets them.
 
         Parameters
         ----------
         X, y : as in `fit`
-            Held-out series; with `cv`, the series that `fit` was given. Where `fit` takes unknown
-            labels, series without a label are in the training part of every fold, and no more.
+            Held-out series; with `cv`, the series of `fit`. With ``unlabelled="use"``, unlabelled
+            series are in the training part of every fold.
         sample_weight : array-like (n,), optional
             Weight of each series.
         groups : array-like (n,), optional
-            Group of each series. With a number as `cv`, folds are of whole groups; generators and
-            the copies get them too.
+            Group of each series. If `cv` is an int, folds consist of whole groups; otherwise they
+            are passed to the generator. The fits of the folds get them too.
         times : as in `fit`, optional
             Times of the steps, if `fit` had times.
         cv : int, cross-validation generator or iterable, optional
-            Compares labels with out-of-fold predictions: for each fold, a copy of this classifier
-            is fitted to the others, and predicts it. That takes as long as so many fits, and the
-            model itself stays the same.
+            Calibrates on out-of-fold predictions: for each fold, a copy of this classifier is
+            fitted to the other folds. The model itself is not refitted.
 
         Returns
         -------
@@ -416,10 +412,9 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Raises
         ------
         ValueError
-            If a class is missing among the series that a copy is fitted to, or a series is in no
-            fold.
+            If a class is missing in the training part of a fold, or a series is in no fold.
         KeyboardInterrupt
-            After Ctrl-C while a copy is fitted. The temperatures are as they were.
+            After Ctrl-C. The temperatures stay unchanged.
 
         References
         ----------
@@ -464,11 +459,10 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         bounds = [log(each) for each in _FACTORS]
         least = minimize_scalar(log_loss, bounds=bounds, method="bounded")
         if min(abs(least.x - bound) for bound in bounds) < 1e-3:
-            confident = "certain" if least.x < 0 else "uncertain"
             warn_caller(
-                f"by these {len(targets)} series no temperature makes the probabilities too "
-                f"{confident}, so that it is at the limit of what is tried; calibrate with more "
-                "series, of which some are classified wrongly and most rightly"
+                f"no optimal factor of the temperature within {list(_FACTORS)} for these "
+                f"{len(targets)} series; calibrate with more series, including a few misclassified "
+                "series"
             )
         self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
         return self
@@ -481,7 +475,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         weights: npt.NDArray[Any],
         groups: Groups | None,
     ) -> Tensor:
-        """Return the scores of each labelled series by a copy that was not trained on it."""
+        """Return out-of-fold scores of the labelled series."""
         from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
@@ -489,7 +483,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         scores = torch.full((len(self.models_), len(targets), self._n_outputs()), torch.nan)
         scores = scores.double()
         labelled = self._labelled(targets)
-        # Indices that are given count all series; what splits by itself is given those with labels.
+        # Explicit indices refer to all series; generators split the labelled series.
         split = labelled if cv is None or isinstance(cv, Integral) or hasattr(cv, "split") else ...
         numbers = np.arange(len(targets))
         among, of = numbers[split], targets[split]
@@ -506,7 +500,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
             if missing:
                 raise ValueError(
                     f"class {self.classes_.tolist()[min(missing)]!r} has no series among the "
-                    f"{(known & labelled).sum()} that a copy is fitted to; use fewer folds, or "
+                    f"{(known & labelled).sum()} training series of a fold; use fewer folds, or "
                     "calibrate with held-out series and cv=None"
                 )
             with unobserved(), interruption_unsaid():
@@ -517,13 +511,13 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
                     groups=None if groups is None else groups[known],
                 )
             if any(history.interrupted for history in copied.histories_):
-                raise KeyboardInterrupt  # `fit` keeps what it has; a temperature of it is none
-            copied.temperatures_ = self.temperatures_  # those that the factor will be of
+                raise KeyboardInterrupt  # an unfinished fold cannot calibrate
+            copied.temperatures_ = self.temperatures_  # the factor refers to these temperatures
             scores[:, asked] = copied._scores(series.take(asked))
         unseen = int(scores[:, labelled].isnan().any(dim=2).any(dim=0).sum())
         if unseen:
             raise ValueError(
-                f"cv={cv!r} leaves {unseen} series out of all folds; each must be in one"
+                f"cv={cv!r} leaves {unseen} series out of all folds; each series must be in a fold"
             )
         return scores
 
@@ -537,20 +531,20 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         ----------
         X, times : as in `transform`
         out : ndarray (n, n_classes) of floating point, optional
-            What is written to, 65,536 series at a time: a `numpy.memmap`, where the probabilities
-            do not fit into memory.
+            Output array, such as a `numpy.memmap` if the probabilities do not fit into memory;
+            written 65,536 series at a time.
 
         Returns
         -------
         ndarray (n, n_classes), rows sum to 1
-            `out`, or else a new array of float64.
+            `out`, or a new array of float64.
 
         Raises
         ------
         TypeError
-            If `out` is no array.
+            If `out` is not an ndarray.
         ValueError
-            If it has another shape, or cannot hold fractions.
+            If `out` has another shape, or is not of floating point.
         """
         check_is_fitted(self)
         series = self._source(X, times, reset=False)
@@ -608,32 +602,32 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     ) -> npt.NDArray[np.float64]:
         """Compute the relevance of every value of series to the logit of a class.
 
-        The logit is that of the model, divided by its temperature; of several members, the mean of
-        theirs. Relevance is of the values as given: gap filling and views are differentiated
-        through. The mean and deviation of ``scaling="series"`` are held fixed at those of each
-        series. ``docs/explanations.md`` says where each method fails. All but "occlusion" and
+        The logit is the model's, divided by its temperature, or the mean over several members.
+        Relevance refers to the raw values: gap filling and views are differentiated. With
+        ``scaling="series"``, mean and deviation of each series are constants.
+        ``docs/explanations.md`` describes the limits of each method. All but "occlusion" and
         "attention_rollout" need the extra ``explain``.
 
         Parameters
         ----------
         X, times : as in `transform`
         method : str, default="integrated_gradients"
-            - "integrated_gradients": the gradient, averaged on the way from the baseline, times
-              the difference from it. Adds up to the change of the logit from the baseline, to
-              within 1 % of that, or .01 if it is less than 1.
-            - "occlusion": how much the logit falls when a window of a channel is replaced by the
+            - "integrated_gradients": the gradient, averaged along the path from the baseline, times
+              the difference from the baseline. Sums to the change of the logit from the baseline,
+              up to 1 %, or .01 if the change is less than 1.
+            - "occlusion": the drop of the logit when a window of a channel is replaced by the
               baseline.
             - "gradient_x_input": the gradient times the difference from the baseline.
-            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Adds
-              up to the change of the logit, to within the rounding of float32.
-            - "attention_rollout": how much of each token attention passes on, whatever the class,
-              the channel and the baseline. Adds up to 1.
+            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
+              to the change of the logit, up to float32 rounding.
+            - "attention_rollout": the share of each token in the output, by the attention weights.
+              Independent of class, channel and baseline. Sums to 1.
         target : label or array-like (n,) of labels, optional
-            The class whose logit is explained; by default the predicted class of each series.
+            The explained class; by default the predicted class of each series.
         baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-            What stands for an absent value. "mean" is the mean of each channel over the training
-            series with ``scaling="channel"``, and over the series itself otherwise; of codes, the
-            mean of their vectors. "zero" is 0; of codes, an unknown code.
+            Replacement of an absent value. "mean" is the mean of each channel over the training
+            series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
+            mean of their embeddings. "zero" is 0; for codes, the unknown code.
         method_params : dict, optional
             Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
             `tsformer.explain.methods`.
@@ -641,9 +635,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Returns
         -------
         ndarray (n, channels, length) of float64
-            Zero where `X` has no value and past the end of a series; length is that of the longest.
-            Positive values speak for the class, with every method but "attention_rollout", whose
-            values are never negative.
+            Zero at missing values and padding; length is the maximum over the series. Positive
+            values support the class, except with "attention_rollout".
 
         Raises
         ------
@@ -679,15 +672,15 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     def attention(self, X: Any, times: Any = None, *, member: int = 0) -> AttentionMaps:
         """Compute the attention weights of every block and head.
 
-        They are computed beside the fused kernel, which never forms them. What an encoding adds
-        after the softmax, as "erpe" does, is not in them.
+        The fused kernel does not return the weights, so they are computed separately. Terms that an
+        encoding adds after the softmax, as "erpe" does, are not included.
 
         Parameters
         ----------
         X, times : as in `transform`
             The weights take ``4 * n * n_layers * n_heads * N**2`` bytes.
         member : int, default=0
-            Which of several members: their heads have nothing in common.
+            Index of the member.
 
         Returns
         -------
@@ -721,7 +714,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
 
     @property
     def estimators_(self) -> list[Self]:
-        """Each member as a fitted classifier of its own; see `TransformerEstimator`."""
+        """Each member as a fitted classifier with ``n_estimators=1``."""
         members = super().estimators_
         for member, temperature in zip(members, self.temperatures_, strict=True):
             member.temperatures_ = [temperature]
@@ -738,7 +731,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         self.temperatures_ = described["temperatures"]
         if len(self.temperatures_) != len(models):
             raise ValueError(
-                f"temperatures must be one for each of {len(models)} members; got "
+                f"temperatures must have {len(models)} values, as many as members; got "
                 f"{len(self.temperatures_)}"
             )
         return models

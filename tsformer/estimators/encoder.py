@@ -40,10 +40,10 @@ __all__ = ["TSTransformerEncoder"]
 class TSTransformerEncoder(TransformerEstimator):
     """Embeddings of time series, learned without labels.
 
-    The model is that of `TSTransformerClassifier` with the head of an objective, which poses tasks
-    that need no labels: to reconstruct hidden values, or to recognise a series in another view of
-    it. `transform` returns what the classifier's head would read, as features for any estimator of
-    scikit-learn; ``TSTransformerClassifier(init_from=encoder)`` starts from the weights.
+    The model of `TSTransformerClassifier` with the head of a pretraining objective, which needs no
+    labels: reconstruct hidden values, or recognise a series in another view. `transform` returns
+    the pooled embeddings as features for any estimator of scikit-learn;
+    ``TSTransformerClassifier(init_from=encoder)`` starts from the weights.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class TSTransformerEncoder(TransformerEstimator):
         A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
         encoding of your own.
     objective : str, Objective, class or factory, default="masked"
-        What is learned: a name from ``tsformer.objectives.names()``, or your own.
+        The pretraining objective: a name from ``tsformer.objectives.names()``, or your own.
 
-        - "masked": spans of each channel are hidden, and reconstructed from the rest [1]_; see
+        - "masked": reconstruct hidden spans of each channel [1]_; see
           `tsformer.objectives.Masked`.
-        - "contrastive": two random views of a series have embeddings alike, and unlike those of
-          other series in the batch [2]_; see `tsformer.objectives.Contrastive`. Only this one
-          trains a pooling that has weights, and reads `head_norm`.
+        - "contrastive": attract the embeddings of two random views of a series, and repel other
+          series in the batch [2]_; see `tsformer.objectives.Contrastive`. Only "contrastive" trains
+          a pooling with weights and uses `head_norm`.
     objective_params : dict, optional
         Options of the objective, such as ``{"ratio": 0.3}``.
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
@@ -67,15 +67,15 @@ class TSTransformerEncoder(TransformerEstimator):
     validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
-        As in `TSTransformerClassifier`. The defaults were chosen for classification and have not
-        been tuned for pretraining, except that there is no augmentation before the objective and
-        no norm before the head. An augmentation that mixes series mixes their values alone.
-        `scaling` is "channel", and "auto" means the same.
+        As in `TSTransformerClassifier`. The defaults were chosen for classification, not for
+        pretraining, except that there is no augmentation before the objective and no norm before
+        the head. An augmentation that mixes series mixes only their values. `scaling` is "channel",
+        and "auto" means the same.
 
     Attributes
     ----------
     objective_ : Objective
-        What the model was trained for.
+        The objective of the training.
     n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
     estimators_, device_
         As in `TSTransformerClassifier`; the validation score is minus the validation loss. The
@@ -159,10 +159,10 @@ class TSTransformerEncoder(TransformerEstimator):
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments. The estimator is as it was before, fitted or not.
+            For invalid arguments. The estimator stays unchanged.
         tsformer.training.NonFiniteLossError
-            If the loss is no longer finite. The estimator is fitted nevertheless, with the
-            weights of the last good epoch.
+            If the loss is not finite. The estimator is fitted, with the weights of the last good
+            epoch.
         """
         return super().fit(
             X,
@@ -178,15 +178,15 @@ class TSTransformerEncoder(TransformerEstimator):
     def score(self, X: Any, y: Any = None, *, times: Any = None) -> float:
         """Compute minus the loss of the objective: for "masked", minus the reconstruction error.
 
-        That is the mean squared error of the values that are hidden, after scaling, so that minus
-        the variance of a channel, about -1, is what predicting its mean would score. What is hidden
-        is drawn from one seed in every call. For "contrastive" it is minus the NT-Xent loss, which
-        depends on the size of the batches, 16 series. For several members, it is their mean.
+        The reconstruction error is the mean squared error of hidden values after scaling. Every
+        call hides the same values. Predicting the mean of each channel scores about -1. For
+        "contrastive" the score is minus the NT-Xent loss of batches of 16 series. For several
+        members, the score is the mean.
 
         Parameters
         ----------
         X, times : as in `transform`
-            Series that `fit` has not seen.
+            Unseen series.
         y : ignored
 
         Returns
@@ -209,10 +209,10 @@ class TSTransformerEncoder(TransformerEstimator):
         ]
         return -float(torch.stack(losses).mean())
 
-    # What is learned: an objective in place of targets.
+    # An objective replaces the targets.
 
     def _check_given(self, name: str, y: Any) -> None:
-        """Miss no targets."""
+        """Allow missing targets."""
 
     def _targets_of(
         self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
@@ -275,7 +275,7 @@ class TSTransformerEncoder(TransformerEstimator):
 
 
 def _described(objective: Objective) -> tuple[str, dict[str, Any]]:
-    """Return the registered name and the options that make this objective."""
+    """Return the name and the options of a registered objective."""
     name = objective.name
     if name not in objective_names() or find_objective(name) is not type(objective):
         raise ValueError(

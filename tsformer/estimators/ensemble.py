@@ -63,7 +63,7 @@ _PARTS: dict[str, type[RandomConvolutionClassifier] | type[TSTransformerClassifi
 }
 #: Parameters with the options of the parts.
 _OVERRIDES = dict(zip(("convolution_params", "transformer_params"), _PARTS.values(), strict=True))
-#: Parameters of the parts that are not to be overridden, and why.
+#: Parameters of the parts that cannot be overridden, with the reason.
 _OWN = "it is a parameter of TSEnsembleClassifier itself"
 _RESERVED = {
     **dict.fromkeys(
@@ -71,13 +71,13 @@ _RESERVED = {
         _OWN,
     ),
     "n_estimators": "quality chooses the number of members",
-    "warm_start": "an ensemble is fitted anew each time",
+    "warm_start": "an ensemble is always fitted from scratch",
 }
 
 
 @with_parameters
 class TSEnsembleClassifier(LabelClassifier):
-    """Time-series classifier: random convolutions and transformers, whose mistakes differ.
+    """Time-series classifier: an average of random convolutions and transformers.
 
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a
     `RandomConvolutionClassifier` and a `TSTransformerClassifier`. The weights are fixed, as small
@@ -90,13 +90,13 @@ class TSEnsembleClassifier(LabelClassifier):
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
         Seconds for `fit`. The random convolutions come first: a 32nd of their features, then more
-        while they are expected to take at most half of the limit. If time is left, scaling and
-        augmentation of the transformer are chosen, one epoch is timed, and as many members are
-        trained as fit, at most the number of `quality`. If no member fits, one is trained for fewer
-        epochs; below a tenth of the epochs, none is, and the random convolutions get the rest of
-        the time. Training that is slower than timed ends early. The limit does not cover reading
-        the series or the first 32nd of the features: a warning tells if they exceed it. The result
-        depends on the machine and its load; for repeatable results use `quality` alone.
+        within half of the limit. If time is left, scaling and augmentation of the transformer are
+        chosen, an epoch is timed, and as many members are trained as the time allows, at most the
+        number of `quality`. Without time for a member, a single member is trained for fewer epochs;
+        without time for a tenth of the epochs, the random convolutions get the remaining time.
+        Training that is slower than timed stops early. The limit does not cover reading the series
+        or the first 32nd of the features; a warning reports if they exceed it. The result depends
+        on the machine and its load; for repeatable results use `quality` alone.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
@@ -118,8 +118,8 @@ class TSEnsembleClassifier(LabelClassifier):
         same machine, bit for bit, without a `time_limit`. Torch's global generators are restored.
         Fits in several threads take turns.
     verbose : int or bool, default=0
-        1 shows a progress bar over all parts on standard error, or a line every few seconds where
-        there is no terminal.
+        1 shows a progress bar over all parts on standard error, or a line every few seconds without
+        a terminal.
 
     Attributes
     ----------
@@ -131,8 +131,8 @@ class TSEnsembleClassifier(LabelClassifier):
     weights_ : dict
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
-        The seconds that `fit` took for each part, and for "measuring" if there was a `time_limit`:
-        for fits with fewer features, for the choices of the transformer, and for an epoch.
+        Seconds of `fit` for each part. With a `time_limit` also "measuring": fits with fewer
+        features, and the timed epoch of the transformer.
     classes_ : ndarray (n_classes,)
         The class labels, sorted.
     n_features_in_ : int
@@ -149,11 +149,10 @@ class TSEnsembleClassifier(LabelClassifier):
 
     Notes
     -----
-    A fit takes as long as its parts: seconds for the random convolutions, and for each member what
-    a `TSTransformerClassifier` takes. Predicting takes as long as all of them together.
+    A fit takes seconds for the random convolutions, and for each member as long as a
+    `TSTransformerClassifier`. Predictions take as long as the predictions of all parts.
 
-    Series of codes are not for it, as random convolutions compute with values: use
-    ``TSTransformerClassifier(stem="embedding")``.
+    It does not support series of codes: use ``TSTransformerClassifier(stem="embedding")``.
 
     Examples
     --------
@@ -223,7 +222,7 @@ class TSEnsembleClassifier(LabelClassifier):
         ValueError, TypeError
             For invalid arguments. The estimator stays unchanged.
         tsformer.training.NonFiniteLossError
-            If the loss of the transformer is no longer finite. The epochs before are kept.
+            If the loss of the transformer is not finite. The epochs before are kept.
         """
         begun = perf_counter()
         with observed(self, X, y, times=times) as observation, self._refit() as fitted:
@@ -237,7 +236,7 @@ class TSEnsembleClassifier(LabelClassifier):
                 _prepared, fitted, transformer, series, labels, observation.callbacks, **given
             )
             limited = self.time_limit is not None
-            # Preparation may refuse the data: before any training, but it takes seconds.
+            # Without a limit, preparation comes first, since it may reject the data.
             job = None if limited else prepare()
             bar = EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
@@ -265,13 +264,13 @@ class TSEnsembleClassifier(LabelClassifier):
                 histories = getattr(transformer, "histories_", [])
                 observation.interrupted |= interrupted or any(h.interrupted for h in histories)
         if interrupted:
-            alone = "; there is no transformer, and the ensemble is its random convolutions alone"
+            alone = " before the transformer; the ensemble consists of random convolutions only"
             warn_caller("training was interrupted" + ("" if self.transformer_ else alone))
         taken = perf_counter() - begun
         if taken > limit + max(_TOLERANCE[0], _TOLERANCE[1] * limit):
             warn_caller(
-                f"time_limit={limit:g} s was exceeded, as fit took {taken:.3g} s: it limits "
-                "neither reading the series nor a 32nd of the features of random convolutions"
+                f"time_limit={limit:g} s was exceeded: fit took {taken:.3g} s; the limit does not "
+                "cover reading the series or the first 32nd of the random convolutions"
             )
         return self
 
@@ -279,7 +278,7 @@ class TSEnsembleClassifier(LabelClassifier):
         return isinstance(error, NonFiniteLossError) or self.transformer_ is not None
 
     def _grow_on(self, growing: GrowingConvolutions, end: float) -> None:
-        """Give the random convolutions the time that the transformer leaves."""
+        """Refit the random convolutions with more features in the remaining time."""
         before = dict(growing.seconds)
         growing.grow(end)
         self.random_convolutions_ = growing.part
@@ -294,7 +293,7 @@ class TSEnsembleClassifier(LabelClassifier):
         bar: EnsembleBar | None,
         deadline: Deadline | None = None,
     ) -> None:
-        """Train the transformer; it becomes a part if any epoch of it is done."""
+        """Train the transformer; keep it after at least one epoch."""
         for own in job.callbacks:
             own += [callback for callback in (deadline, bar) if callback is not None]
         start = perf_counter()
@@ -317,7 +316,7 @@ class TSEnsembleClassifier(LabelClassifier):
         choice_seconds: float,
         bar: EnsembleBar | None,
     ) -> None:
-        """Train as much of the transformer as is done at `end`, by `perf_counter`."""
+        """Train as many members and epochs as fit until `end`, by `perf_counter`."""
         start = perf_counter()
         if start + choice_seconds >= end:
             return
@@ -326,7 +325,7 @@ class TSEnsembleClassifier(LabelClassifier):
         now = perf_counter()
         self.seconds_["measuring"] = self.seconds_.get("measuring", 0.0) + now - start
         n_epochs = job.plans[0].n_epochs
-        on_gpu = job.plans[0].device.type == "cuda"  # where n_jobs does not count
+        on_gpu = job.plans[0].device.type == "cuda"  # ignores n_jobs
         fits = what_fits(
             end - now,
             epoch_seconds=each,
@@ -342,7 +341,7 @@ class TSEnsembleClassifier(LabelClassifier):
         self._train(transformer, job, bar, Deadline(end, each * (fits[1] + 1)))
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
-        """Return both parts; raise ValueError or TypeError for the first invalid parameter."""
+        """Make both parts; raise ValueError or TypeError for an invalid parameter."""
         check_parameters(self)
         for name, cls in _OVERRIDES.items():
             _check_overrides(name, getattr(self, name) or {}, cls)
@@ -357,19 +356,19 @@ class TSEnsembleClassifier(LabelClassifier):
         check_parameters(transformer)
         if transformer.stem == "embedding":
             raise ValueError(
-                "stem='embedding' reads codes, and random convolutions compute with values: for "
-                "series of codes use TSTransformerClassifier(stem='embedding')"
+                "stem='embedding' reads codes, which random convolutions do not support; use "
+                "TSTransformerClassifier(stem='embedding')"
             )
         if self.n_jobs not in (1, None) and (self.verbose or transformer.callbacks):
             raise ValueError(
-                f"n_jobs={self.n_jobs} trains members in other processes, which neither show a "
-                "progress bar nor call callbacks; use n_jobs=1 with verbose=1 or callbacks"
+                f"n_jobs={self.n_jobs} trains members in other processes, without callbacks and "
+                "without a progress bar; use n_jobs=1 with verbose=1 or callbacks"
             )
         resolve_device(self.device)
         return convolutions, transformer
 
     def _state(self) -> int:
-        """Return the int that is the `random_state` of both parts."""
+        """Return the `random_state` of both parts."""
         if isinstance(self.random_state, (int, np.integer)):
             return int(self.random_state)
         return int(np.random.SeedSequence(drawn_seed(self.random_state)).generate_state(1)[0])
@@ -462,7 +461,7 @@ class TSEnsembleClassifier(LabelClassifier):
         return self._mean(self._logs(X, times)).numpy()
 
     def _logs(self, X: Any, times: Any) -> dict[str, Tensor]:
-        """Return logarithms of the probabilities of each part: one may underflow, its log not."""
+        """Return the log probabilities of each part, which cannot underflow."""
         series = self._series(X, times)
         return {
             name: torch.from_numpy(part._logits(series, None)).double().log_softmax(dim=1)
@@ -470,7 +469,7 @@ class TSEnsembleClassifier(LabelClassifier):
         }
 
     def _mean(self, logs: Mapping[str, Tensor]) -> Tensor:
-        """Return the logarithm of the weighted mean of probabilities, given theirs."""
+        """Return the log of the weighted mean of probabilities."""
         weighted = [each + log(self.weights_[name]) for name, each in logs.items()]
         return torch.stack(weighted).logsumexp(dim=0)
 
@@ -511,12 +510,12 @@ class TSEnsembleClassifier(LabelClassifier):
         parts, weighted = state["parts"], estimator.weights_
         if not {"random_convolutions"} <= set(parts) <= set(_PARTS) or set(weighted) != set(parts):
             raise ValueError(
-                "parts must be random_convolutions and perhaps transformer, and weights have one "
-                f"of each; got {sorted(parts)} and {sorted(weighted)}"
+                "parts must be random_convolutions and optionally transformer, and weights must "
+                f"have the same names; got {sorted(parts)} and {sorted(weighted)}"
             )
         strange = [key for key in tensors if key.partition(".")[0] not in parts]
         if strange:
-            raise ValueError(f"tensor {strange[0]!r} is of none of the parts")
+            raise ValueError(f"tensor {strange[0]!r} belongs to no part; parts are {sorted(parts)}")
         estimator.transformer_ = None
         for name, described in parts.items():
             own = {
@@ -535,12 +534,15 @@ class TSEnsembleClassifier(LabelClassifier):
         return estimator
 
     def _check_part(self, part: RandomConvolutionClassifier | TSTransformerClassifier) -> None:
-        """Raise ValueError if a restored part is not for the series and classes of the whole."""
+        """Raise ValueError if a restored part has other series or classes."""
         for name in ("n_channels_", "_clock"):
             if getattr(part, name) != getattr(self, name):
-                raise ValueError(f"{name.strip('_')} is not that of the ensemble")
+                raise ValueError(
+                    f"{name.strip('_')} is {getattr(part, name)!r}, but {getattr(self, name)!r} in "
+                    "the ensemble"
+                )
         if part.classes_.tolist() != self.classes_.tolist():
-            raise ValueError("classes are not those of the ensemble")
+            raise ValueError("classes differ from the classes of the ensemble")
 
     @classmethod
     def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -562,7 +564,7 @@ class TSEnsembleClassifier(LabelClassifier):
 
 
 def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> None:
-    """Raise for parameters that a part does not have, or that are not to be overridden."""
+    """Raise ValueError for unknown parameters and for parameters of the ensemble."""
     known = [each for each in inspect.signature(cls).parameters if each not in _RESERVED]
     for each in params:
         if each in _RESERVED:
@@ -572,7 +574,7 @@ def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> No
 
 
 def _saved_overrides(params: Mapping[str, Any], cls: type[Any]) -> dict[str, Any]:
-    """Return the parameters of a part as it would save them, such as classes by their names."""
+    """Return the parameters of a part as they are saved."""
     saved, default = cls(**params)._saved_parameters(), cls()._saved_parameters()
     return {key: value for key, value in saved.items() if key in params or value != default[key]}
 
@@ -585,7 +587,7 @@ def _prepared(
     callbacks: list[Callback],
     **given: Any,
 ) -> TrainingJob:
-    """Do all of the transformer's fit but training; observers follow each member."""
+    """Prepare the transformer's training, with callbacks of the observers."""
     with layout_is_checked():
         job = transformer._prepare(series, labels, **given)
     transformer._share_input(ensemble)
@@ -597,7 +599,7 @@ def _prepared(
 def _fit_checked(
     ensemble: TSEnsembleClassifier, part: RandomConvolutionClassifier, **given: Any
 ) -> None:
-    """Fit random convolutions to the series that the ensemble has read."""
+    """Fit random convolutions to the series of the ensemble."""
     with layout_is_checked():
         part.fit(**given)
     part._share_input(ensemble)
@@ -606,7 +608,7 @@ def _fit_checked(
 def _shortened(
     transformer: TSTransformerClassifier, job: TrainingJob, n_members: int, n_epochs: int
 ) -> TrainingJob:
-    """Return what `_prepare` would return for this number of members and epochs."""
+    """Reduce a job to this number of members and epochs."""
     transformer.n_estimators = n_members
     if n_epochs < job.plans[0].n_epochs:
         transformer.max_epochs = n_epochs

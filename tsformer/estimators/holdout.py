@@ -1,4 +1,4 @@
-"""Choose the series that are held out for validation."""
+"""Hold out series for validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def hold_out(
 ) -> npt.NDArray[np.bool_]:
     """Choose a stratified part of the series for validation, never all members of a class.
 
-    scikit-learn's stratified split refuses classes with one member; here they stay in training.
+    Unlike scikit-learn's stratified split, classes with one member are allowed: it stays in
+    training.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def hold_out(
     seed : int
         Seed of the random choice.
     groups : ndarray (n,), optional
-        Group of each series. Whole groups are held out, so that the share only comes near.
+        Group of each series. Whole groups are held out, so that the share is approximate.
 
     Returns
     -------
@@ -40,7 +41,7 @@ def hold_out(
         return _hold_out_groups(targets, fraction, seed, groups)
     rng = np.random.default_rng(seed)
     held_out = np.zeros(len(targets), dtype=bool)
-    owed = 0.0  # series that earlier classes were too small to contribute
+    owed = 0.0  # series that earlier classes could not contribute
     for label in np.unique(targets):
         members = rng.permutation(np.flatnonzero(targets == label))
         owed += fraction * len(members)
@@ -51,8 +52,8 @@ def hold_out(
         classes, counts = np.unique(targets, return_counts=True)
         if counts.max() < 2:
             raise ValueError(
-                f"early_stopping holds out validation data, but none of the {len(classes)} "
-                "classes has two members; pass X_val and y_val, or early_stopping=False"
+                f"early_stopping holds out validation data, but each of the {len(classes)} classes "
+                "has only one member; pass X_val and y_val, or early_stopping=False"
             )
         held_out[rng.choice(np.flatnonzero(targets == classes[counts.argmax()]))] = True
     return held_out
@@ -61,12 +62,12 @@ def hold_out(
 def _hold_out_groups(
     targets: npt.NDArray[np.int64], fraction: float, seed: int, groups: Groups
 ) -> npt.NDArray[np.bool_]:
-    """Choose the fold of groups whose share comes nearest to `fraction`."""
+    """Choose the fold of groups with the share nearest to `fraction`."""
     n_groups = len(np.unique(groups))
     if n_groups < 2:
         raise ValueError(
-            f"early_stopping holds out whole groups, but all {len(groups)} series have the same "
-            "value in groups; pass X_val and y_val, or early_stopping=False"
+            f"early_stopping holds out whole groups, but all {len(groups)} series are in one "
+            "group; pass X_val and y_val, or early_stopping=False"
         )
     classes = np.unique(targets)
     wanted = round(1 / min(fraction, 1 - fraction))
@@ -80,8 +81,8 @@ def _hold_out_groups(
     ]
     if not parts:
         raise ValueError(
-            f"early_stopping holds out whole groups, but each part of the {n_groups} groups that "
-            "was tried has all series of some class; pass X_val and y_val, or early_stopping=False"
+            f"early_stopping holds out whole groups, but each fold of the {n_groups} groups has "
+            "all series of some class; pass X_val and y_val, or early_stopping=False"
         )
     return min(parts, key=lambda part: abs(float(part.mean()) - fraction))
 
@@ -89,10 +90,10 @@ def _hold_out_groups(
 def group_folds(
     targets: npt.NDArray[np.int64], groups: Groups, n_folds: int, seed: int
 ) -> list[npt.NDArray[np.bool_]]:
-    """Return the test part of each fold of whole groups, with like shares of the classes.
+    """Return the test part of each stratified fold of whole groups, at most `n_folds`.
 
-    There are at most `n_folds`, no more than groups. The largest group comes first. Each goes to
-    the fold that keeps the variance of the folds' shares lowest, of each class and of all series.
+    From the largest group on, each group goes to the fold that keeps the variance of the folds'
+    shares lowest, of each class and of all series.
     """
     # StratifiedGroupKFold of scikit-learn takes minutes for 50,000 groups.
     of_group = np.unique(groups, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Whether an augmentation leaves the class of a series recognisable, by its training series."""
+"""Measure whether an augmentation preserves the classes of the training series."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tsformer.training.seeds import seeded
 
 __all__ = ["LEAST_KEPT", "TRIAL", "agreement_kept"]
 
-#: ``augmentation="auto"``: the agreement that must be left on augmented series. Of the development
-#: problems one is below: ACSF1, where warping costs the network much accuracy. The next in
-#: ``experiments/results/warping_rule.csv`` lost nothing or gained by it.
+#: Smallest remaining agreement on augmented series for ``augmentation="auto"``. One development
+#: problem is below, ACSF1, where warping lowers accuracy; see
+#: ``experiments/results/warping_rule.csv``.
 LEAST_KEPT = 0.25
 
-#: Fewest series that say anything, and most that are looked at.
+#: Smallest number of series for an estimate, and largest sample.
 _SERIES = (40, 256)
 _N_FEATURES, _N_GROUPS = 1000, 8
-#: Series, features and groups of the series as they are, and of the augmented ones.
+#: Series, features and groups of each of the two feature computations.
 TRIAL = (_SERIES[1], _N_FEATURES, _N_GROUPS)
 _N_FOLDS = 5
-#: Agreement before, below which its loss says nothing: the share of two small numbers is noise.
+#: Smallest agreement on unaugmented series for a meaningful ratio.
 _LEAST_AGREEMENT = 0.2
 _PENALTIES = np.logspace(0, 5, 6)
 _SEED = 0
@@ -46,27 +46,26 @@ def agreement_kept(
     scaling: str | None,
     groups: Groups | None = None,
 ) -> float:
-    r"""Return how much of a classifier's agreement with the labels is left on augmented series.
+    r"""Return the share of a classifier's agreement with the labels on augmented series.
 
-    A ridge classifier on random convolutions is fitted to the series as they are, in five folds,
-    and classifies the series of the fold left out, as they are and augmented. With Cohen's kappa
-    [1]_ of its answers and the labels, `kappa` and `kappa_a`, the result is ``kappa_a / kappa``,
-    between 0 and 1: 1 if the augmentation changes nothing that this classifier reads, 0 if what is
-    left is chance.
+    A ridge classifier on random convolutions is fitted in five folds, and classifies the held-out
+    series before and after augmentation. With Cohen's kappa [1]_ of predictions and labels, `kappa`
+    and `kappa_a`, the result is ``kappa_a / kappa``, clipped to [0, 1]: 1 if the augmentation does
+    not affect the classifier, 0 if its predictions are chance.
 
-    Nothing here depends on `random_state`, so that members of an ensemble decide alike; of more
-    than 256 series, as many are drawn.
+    The result does not depend on `random_state`, so that all members of an ensemble agree. At most
+    256 series are sampled.
 
     Parameters
     ----------
     augmentation : Augmentation
-        Should change every series.
+        The augmentation, with probability 1.
     series : SeriesSource
         Training series, `n` of them.
     targets : ndarray [n] of int
         Class of each.
     scaling : {"channel", "series", "series+size", None}
-        As of the estimator.
+        Scaling of the estimator.
     groups : ndarray [n] of int, optional
         Group of each; folds are of whole groups.
 
@@ -75,7 +74,7 @@ def agreement_kept(
     .. [1] Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
        Measurement 20, 1960.
     """
-    # They load rich, which no import of this package may.
+    # Imported here, since they load rich.
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.metrics import cohen_kappa_score
 
@@ -108,7 +107,7 @@ def agreement_kept(
 
 
 def _features(panel: Panel, augmentation: Augmentation) -> tuple[Floats, Floats]:
-    """Return the features ``[n, F]`` of the series as they are, and augmented."""
+    """Return the features ``[n, F]`` of plain and augmented series."""
     whole = panel.with_mask()
     with seeded(_SEED, _CPU):
         values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
@@ -122,7 +121,7 @@ def _features(panel: Panel, augmentation: Augmentation) -> tuple[Floats, Floats]
 
 
 def _folds(targets: Targets, generator: np.random.Generator) -> Targets:
-    """Return the fold of each series: those of a class are dealt out in turn."""
+    """Return the fold of each series, stratified by class."""
     shuffled = generator.permutation(len(targets))
     by_class = shuffled[np.argsort(targets[shuffled], kind="stable")]
     folds = np.empty(len(targets), dtype=np.int64)

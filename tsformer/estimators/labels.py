@@ -1,4 +1,4 @@
-"""LabelClassifier: class labels, and what every classifier makes of its logits."""
+"""LabelClassifier: class labels, and predictions from logits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["LabelClassifier"]
 
 
 class LabelClassifier(ClassifierMixin, SeriesEstimator):
-    """Base of the classifiers; in their bases it precedes `SeriesEstimator`."""
+    """Base class of the classifiers; precedes `SeriesEstimator` among the bases."""
 
     classes_: npt.NDArray[Any]
 
@@ -40,7 +40,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
     @in_plain_torch
     def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        """Compute logits; for several members, the logarithms of their mean probabilities.
+        """Compute logits; for several members, the log of the mean probabilities.
 
         Parameters
         ----------
@@ -112,9 +112,9 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     ) -> npt.NDArray[np.float64]:
         """Compute the relevance of every value of series to the logit of a class.
 
-        It is the mean fall of the logit over the windows of one channel that contain the value,
-        when the window is replaced by the baseline. The logit is what `decision_function` is made
-        of. It takes two predictions for each window's length of each channel.
+        The relevance is the mean drop of the logit over the windows of one channel that contain the
+        value, when the window is replaced by the baseline. It takes two predictions for each
+        window's length of each channel.
 
         Parameters
         ----------
@@ -122,9 +122,9 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         method : {"occlusion"}, default="occlusion"
             `TSTransformerClassifier` has more.
         target : label or array-like (n,) of labels, optional
-            The class whose logit is explained; by default the predicted class of each series.
+            The explained class; by default the predicted class of each series.
         baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-            What stands for an absent value. "mean" is the mean of each channel over the training
+            Replacement of an absent value. "mean" is the mean of each channel over the training
             series with ``scaling="channel"``, and over the series itself otherwise.
         method_params : dict, optional
             ``window`` and ``stride`` in steps, such as ``{"window": 8}``; by default a tenth of the
@@ -133,8 +133,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         Returns
         -------
         ndarray (n, channels, length) of float64
-            Zero where `X` has no value and past the end of a series; length is that of the longest.
-            Positive values speak for the class.
+            Zero at missing values and padding; length is the maximum over the series. Positive
+            values support the class.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         )
 
     def _explained_classes(self, X: Any, series: Padded, target: Any) -> Targets:
-        """Return the index of the class of each series whose logit is explained."""
+        """Return the index of the explained class of each series."""
         if target is None:
             predicted: Targets = self._logits(series, None).argmax(axis=1)
             return predicted
@@ -171,7 +171,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         return classes
 
     def _scaler(self) -> Scaler:
-        """Return the preprocessor whose means are the baseline of `explain`."""
+        """Return the preprocessor, for the means of the baseline."""
         raise NotImplementedError
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:

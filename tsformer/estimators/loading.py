@@ -23,14 +23,14 @@ _LOADABLE = [
 
 @in_plain_torch
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesEstimator:
-    """Load an estimator written by its `save`; it predicts the same as before.
+    """Load an estimator written by its `save`.
 
     Parameters
     ----------
     path : str or path
         The folder.
     device : str or torch.device, default="auto"
-        The device of the model, regardless of the one it was trained on.
+        The device of the model, independent of the training.
 
     Returns
     -------
@@ -41,9 +41,9 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     FileNotFoundError
         If there is no saved estimator at `path`.
     ValueError
-        If a file is corrupted or truncated, describes what no `save` writes, was written by a
-        newer version, or names an encoding that is not registered (import the module that defines
-        it first). A file from a stranger runs no code, and takes no more memory than it is long.
+        If a file is corrupted or was written by another version, or if its encoding is not
+        registered (import its module first). Loading an untrusted file runs no code and allocates
+        no more memory than the size of the file.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     ...     (load(folder).predict(X) == classifier.predict(X)).all()
     np.True_
     """
-    resolve_device(device)  # what is wrong with it is not wrong with the files
+    resolve_device(device)  # a bad device is not a corrupt file
     state, tensors = read_folder(path)
     name = state.get("class")
     try:
@@ -66,5 +66,5 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
             raise ValueError(unknown("class", name, _LOADABLE))
         return SeriesEstimator.classes[name]._from_fitted_state(state, tensors, device)
     except Exception as error:
-        # Of any kind: options that an encoding or a stem cannot take may fail there in any way.
+        # Invalid options of an encoding or a stem may raise any error.
         raise ValueError(f"{Path(path)} is corrupted: {error}") from error

@@ -1,4 +1,4 @@
-"""Observers of fits: how tracking hears of every fit, without estimators knowing of tracking."""
+"""Hooks around `fit`; tracking subscribes to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Fit", "Observer", "add_observer", "observed", "remove_observer", "un
 
 @dataclass
 class Fit:
-    """One call of `fit`, for those that observe it."""
+    """One call of `fit`, as passed to observers."""
 
     estimator: Any
     X: Any
@@ -25,7 +25,7 @@ class Fit:
     interrupted: bool = False
 
 
-#: Makes a context around a fit, which exits with the fit's own exception if there is one.
+#: Returns a context manager around a fit.
 Observer = Callable[[Fit], AbstractContextManager[object]]
 
 _observers: list[Observer] = []
@@ -39,14 +39,14 @@ def add_observer(observer: Observer) -> None:
 
 
 def remove_observer(observer: Observer) -> None:
-    """Undo `add_observer`; nothing happens if there is no such observer."""
+    """Undo `add_observer`; a no-op for an unknown observer."""
     if observer in _observers:
         _observers.remove(observer)
 
 
 @contextmanager
 def observed(estimator: Any, X: Any, y: Any, **data: Any) -> Iterator[Fit]:
-    """Be observed inside the block; the fits of an estimator's parts are not observed apart."""
+    """Call the observers around the block, unless inside another observed fit."""
     fit = Fit(estimator, X, y, data)
     if _inside.get() or not _observers:
         yield fit
@@ -63,7 +63,7 @@ def observed(estimator: Any, X: Any, y: Any, **data: Any) -> Iterator[Fit]:
 
 @contextmanager
 def unobserved() -> Iterator[None]:
-    """Fit inside the block without being observed: what is fitted there is not what was asked."""
+    """Disable observers inside the block, for auxiliary fits."""
     token = _inside.set(True)
     try:
         yield

@@ -1,11 +1,11 @@
-"""Parameters of the constructors: each is stated once, as an annotated field of its estimator.
+"""Constructor parameters, declared as annotated fields of the estimators.
 
     @with_parameters
     class Estimator:
         d_model: Annotated[int, whole(1)] = 64
 
-The constructor, `get_params`, the checks of `fit`, the adapters to frameworks and the command line
-are made from the fields. Fields with ``field(init=False)`` are attributes that `fit` learns.
+The fields define the constructor, `get_params`, the checks of `fit`, the adapters to frameworks and
+the command line. Fields with ``field(init=False)`` are fitted attributes.
 """
 
 import inspect
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 AnyClass = TypeVar("AnyClass", bound=type[Any])
-#: Raises TypeError or ValueError for a value of the named parameter that is not allowed.
+#: Raises TypeError or ValueError for an invalid value of the named parameter.
 Check = Callable[[str, Any], None]
 
 
@@ -90,11 +90,7 @@ def with_parameters(cls: AnyClass) -> AnyClass:
 def check_arguments(
     kind: str, init: Callable[..., None], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
-    """Raise TypeError for unknown arguments of a constructor.
-
-    Python's own message names the class that defines the constructor, perhaps a base, and no
-    parameter that exists.
-    """
+    """Raise TypeError for unknown arguments of a constructor, with the nearest match."""
     parameters = list(inspect.signature(init).parameters.values())[1:]  # without self
     names = [each.name for each in parameters]
     unnamed = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
@@ -109,7 +105,7 @@ def check_arguments(
 
 
 def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
-    """Raise ValueError for a parameter that `set_params` of an estimator does not know."""
+    """Raise ValueError for a parameter that `set_params` cannot set."""
     known = estimator.get_params(deep=False)
     for key, value in params.items():
         name, _, option = key.partition("__")
@@ -123,8 +119,8 @@ def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
                 problem += f"; its options are set by {name}_params={{{option!r}: {value!r}}}"
         elif option and hasattr(part, "models_"):
             problem = (
-                f"it would change an estimator that is fitted, and not its weights; pass {name}="
-                "sklearn.base.clone(encoder), which is fitted within each fit"
+                f"{name} is fitted, and the change would not affect its weights; pass {name}="
+                "sklearn.base.clone(encoder), which is fitted in each fit"
             )
         else:
             continue
@@ -137,7 +133,7 @@ def check_parameters(estimator: Any) -> None:
 
 
 def check_fields_of(estimator: Any) -> None:
-    """Raise TypeError or ValueError for the first parameter whose value is not allowed."""
+    """Raise TypeError or ValueError for the first parameter with an invalid value."""
     for each in fields(estimator):
         for check in get_args(each.type)[1:] if hasattr(each.type, "__metadata__") else ():
             check(each.name, getattr(estimator, each.name))
@@ -146,12 +142,12 @@ def check_fields_of(estimator: Any) -> None:
 def make_augmentation(
     augmentation: AugmentationSpec | None, params: Mapping[str, Any] | None
 ) -> Augmentation | None:
-    """Return the augmentation that two parameters specify, or None."""
+    """Return the augmentation of two parameters, or None."""
     if augmentation is None:
         if params:
             raise ValueError(
-                f"augmentation_params={dict(params)!r} are options of an augmentation, but "
-                "augmentation is None"
+                f"augmentation_params={dict(params)!r} needs an augmentation, but augmentation is "
+                "None; set augmentation"
             )
         return None
     return resolve(augmentation, **(params or {}))

@@ -1,4 +1,4 @@
-"""Where initial weights come from: a fitted estimator, a saved one, or one that is fitted first."""
+"""Initial weights from a fitted, a saved or an unfitted estimator."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tsformer.training.run import interruption_unsaid
 
 __all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of"]
 
-#: What is taken over, and the hyperparameters that must agree for its weights to mean the same.
+#: Copied parts of the model, and the hyperparameters that determine the meaning of their weights.
 _PARTS = {
     "stem": ("stem",),
     "encoding": ("encoding", "encoding_params", "n_heads"),
     "blocks": ("n_heads", "norm_first"),
     "norm": (),
 }
-#: Options of stems that do not say what their weights mean, or say it only with others.
+#: Options of stems that do not change the meaning of weights, or are compared separately.
 _ELSEWHERE = ("n_residual", "n_codes", "strides", "n_tokens", "downsampling")
 #: Most tensors that a message lists.
 _MOST_LISTED = 8
@@ -42,7 +42,7 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def source_of(init_from: Any, kind: type[Any]) -> Any:
-    """Return the estimator that `init_from` asks for, fitted or not; None for None."""
+    """Return the estimator of `init_from`, fitted or not, or None."""
     if isinstance(init_from, (str, os.PathLike)):
         found: Any = load(init_from, device="cpu")
         if not isinstance(found, kind):
@@ -58,8 +58,8 @@ def source_of(init_from: Any, kind: type[Any]) -> Any:
     if isinstance(given, kind):
         if not is_fitted(given) and get_tags(given).target_tags.required:
             raise ValueError(
-                f"init_from is a {type(given).__name__} that is not fitted, and fitting it takes "
-                "targets; fit it first, or pass a TSTransformerEncoder"
+                f"init_from is an unfitted {type(given).__name__}, which needs targets; fit it "
+                "first, or pass a TSTransformerEncoder"
             )
         return given
     raise TypeError(
@@ -69,7 +69,7 @@ def source_of(init_from: Any, kind: type[Any]) -> Any:
 
 
 def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: Any = None) -> Any:
-    """Return a source as it is if it is fitted, else a copy of it fitted to `series`."""
+    """Return the source; if unfitted, return a copy fitted to `series`."""
     if is_fitted(source):
         return source
     copied = clone(source)
@@ -79,8 +79,8 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: 
         copied.fit(series, groups=groups)
     if any(history.interrupted for history in copied.histories_):
         of = copied.checkpoint_dir
-        again = "" if of is None else f"; resume=True goes on from a checkpoint in {of}, if any"
-        warn_caller(f"pretraining was interrupted, and nothing is kept{again}")
+        again = "" if of is None else f"; resume=True continues from a checkpoint in {of}, if any"
+        warn_caller(f"pretraining was interrupted, and its weights are lost{again}")
         raise KeyboardInterrupt
     return copied
 
@@ -91,7 +91,7 @@ def take_over(
     source: TSTransformer,
     source_preprocessor: Preprocessor,
 ) -> tuple[frozenset[str], list[str]]:
-    """Copy the weights of stem, encoding and blocks that fit into a model."""
+    """Copy the matching weights of stem, encoding and blocks into a model."""
     ours, theirs = model.state_dict(), source.state_dict()
     strange = {
         part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]
@@ -120,8 +120,8 @@ def take_over(
             for config in (source.config, model.config)
         ]
         raise ValueError(
-            f"no block of init_from fits: it has {sizes[0]}, and this estimator {sizes[1]}; give "
-            "both the same"
+            f"no block of init_from fits: it has {sizes[0]}, and this estimator {sizes[1]}; set "
+            "the same values in both"
         )
     model.load_state_dict(fitting, strict=False)
     unused = {name.split(".")[1] for name in theirs if name.startswith("blocks.")} - {
@@ -139,21 +139,21 @@ def take_over(
     messages = []
     if reasons:
         messages.append(
-            f"not all of init_from fits; what does not is drawn anew: {_listed(reasons)}"
+            f"not all weights of init_from fit; initialised at random: {_listed(reasons)}"
         )
     asked, had = _strides(model), _strides(source)
     if not strange["stem"] and asked != had:
         messages.append(
-            f"the stem of init_from has strides {had}, and this one {asked}, so that its second "
-            "layer looks at other steps than those that its weights were trained for; they are "
-            f"kept. stem_params={{'strides': {had}}} reads series as init_from does"
+            f"the stem of init_from has strides {had}, and this stem {asked}: the copied weights "
+            "of its second layer see other steps than in training; set "
+            f"stem_params={{'strides': {had}}} for the same strides"
         )
     names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
     return names, messages
 
 
 def warn_of(messages: Iterable[str]) -> None:
-    """Warn of what several models took over otherwise than whole, once for each message."""
+    """Issue each message once."""
     for message in sorted(set(messages)):
         warn_caller(message)
 
@@ -164,7 +164,7 @@ def _listed(reasons: list[str]) -> str:
 
 
 def _other_options(model: TSTransformer, source: TSTransformer) -> list[str]:
-    """Return the options, of stems of the same name, that give their weights another meaning."""
+    """Return the stem options that change the meaning of weights."""
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(STEMS[model.config.stem]).parameters.items()
@@ -183,19 +183,19 @@ def _strides(model: TSTransformer) -> tuple[int, ...] | None:
 
 
 def _downsampling(model: TSTransformer) -> list[tuple[bool, bool]]:
-    """Return what the layers of a conv stem do with their strides; all the same with strides 1."""
+    """Return the downsampling of the layers of a conv stem; equal for strides of 1."""
     stem = model.stem
     layers = (stem.first, stem.second) if isinstance(stem, ConvStem) else ()
     return [(each.averages, each.pools) for each in layers]
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON would bring it back, so that tuples and lists are compared."""
+    """Convert a tuple to a list, as JSON does."""
     return list(value) if isinstance(value, (tuple, list)) else value
 
 
 def _other_inputs(ours: Preprocessor, theirs: Preprocessor) -> list[str]:
-    """Return in what inputs differ of which there are as many; others fit nowhere anyway."""
+    """Return the differences between inputs of the same shape."""
     if ours.n_inputs != theirs.n_inputs or ours.symbolic != theirs.symbolic:
         return []
     if ours.symbolic:

@@ -25,7 +25,7 @@ class EnsembleBar(ProgressBar):
         self._close()
 
     def on_train_begin(self, state: TrainingState) -> None:
-        self._before = self._member * state.n_epochs  # those before it may have stopped early
+        self._before = self._member * state.n_epochs  # counts members that stopped early in full
         self._member += 1
         self._update(self._before, self.n_members * state.n_epochs, self._name)
 

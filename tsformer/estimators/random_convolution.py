@@ -27,9 +27,9 @@ from tsformer.training.plan import resolve_device
 
 __all__ = ["FEWEST", "RandomConvolutionClassifier"]
 
-#: ``scaling="auto"``: this share of the features is enough to tell which scaling is better.
+#: Share of the features that ``scaling="auto"`` compares scalings with.
 _SHARE_OF_TRIAL = 1 / 8
-#: The fewest features and groups that a share of them can have.
+#: Smallest numbers of features and groups.
 FEWEST = (168, 2)
 
 
@@ -39,29 +39,27 @@ class RandomConvolutionClassifier(
 ):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
-    Features of its values and of its first differences are computed
-    with kernels that are drawn and never trained: those of MiniRocket [1]_ say in what share of
-    the steps a kernel's response exceeds a bias, those of Hydra [2]_ how often and how strongly a
-    kernel wins against the others of its group. A linear classifier is fitted to them by ridge
-    regression, its penalty chosen by leave-one-out. Nothing needs tuning, and a fit takes seconds:
-    it is the baseline that other classifiers are to be compared with.
+    Kernels are sampled and never trained. They are applied to the values and to their first
+    differences [3]_. MiniRocket [1]_ features are the share of steps at which a kernel's response
+    exceeds a bias; Hydra [2]_ features are how often and how strongly a kernel has the largest
+    response of its group. A ridge classifier is fitted to the features, with the penalty chosen by
+    leave-one-out. It needs no tuning and fits in seconds: a baseline for other classifiers.
 
-    Padding never counts, so series may differ in length, and gaps are interpolated. Series of
-    codes are not for it, as it computes with values: use
-    ``TSTransformerClassifier(stem="embedding")``.
+    Padding is ignored, so series may differ in length, and gaps are interpolated. It does not
+    support series of codes: use ``TSTransformerClassifier(stem="embedding")``.
 
     Parameters
     ----------
     n_features : int, default=10000
-        Number of features of MiniRocket, rounded down to a multiple of 168; half of them are of
-        differences. 0 leaves them out.
+        Number of MiniRocket features, rounded down to a multiple of 168, half of them from
+        differences. 0 disables MiniRocket.
     n_groups : int, default=64
-        Number of groups of Hydra's kernels, even; half of them see differences. 0 leaves them out.
+        Number of groups of Hydra kernels, even, half of them on differences. 0 disables Hydra.
     scaling : {"auto", "series", "channel", None}, default="auto"
-        How values are standardised. "series": each channel of each series by its own mean and
-        standard deviation; "channel": each channel by those of all training series; None: not at
-        all. "auto" tries both with an eighth of the features, and takes the one with the lower
-        leave-one-out cross-entropy, unless the series are standardised already.
+        Standardisation of the values. "series" uses the mean and standard deviation of each channel
+        within each series; "channel" over all training series; None leaves the values unchanged.
+        "auto" compares the leave-one-out cross-entropy of "series" and "channel" with an eighth of
+        the features, unless the series are already standardised.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step from the pandas index of its series.
     class_weight : dict, "balanced" or None, default=None
@@ -72,7 +70,7 @@ class RandomConvolutionClassifier(
         Threads on a CPU; see `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of kernels, channels and biases. The same int gives the same predictions on the same
-        machine. Global random generators are neither used nor changed.
+        machine. Global random generators stay unchanged.
 
     Attributes
     ----------
@@ -83,7 +81,7 @@ class RandomConvolutionClassifier(
     n_channels_ : int
         Number of channels of the series.
     preprocessor_ : tsformer.data.preprocessor.Scaler
-        The fitted scaling; `scaling` is the one that was chosen.
+        The fitted scaling; its attribute `scaling` is the choice.
     model_ : tsformer.features.classifier.ConvolutionClassifier
         The fitted torch module.
     device_ : torch.device
@@ -139,9 +137,9 @@ class RandomConvolutionClassifier(
         Parameters
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series in any container that `TSTransformerClassifier` takes; those of a list may
-            differ in length. NaN marks a missing value: gaps are interpolated linearly, and steps
-            before the first value and after the last do not count.
+            Series in any container that `TSTransformerClassifier` takes; a list may hold series of
+            different lengths. NaN marks a missing value: gaps are interpolated linearly, and steps
+            before the first value and after the last are ignored.
         y : array-like (n,)
             Labels of any type that scikit-learn allows.
         sample_weight : array-like (n,), optional
@@ -149,10 +147,10 @@ class RandomConvolutionClassifier(
             ratios matter. A series of weight 0 is left out.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Penalty, temperature and scaling are
-            chosen by leaving out whole groups, or one series at a time if all are of one group.
+            chosen by leaving out whole groups; if all series are in one group, single series.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
-            with times are interpolated at regular ones, see `tsformer.features.regular`.
+            with times are interpolated to regular steps, see `tsformer.features.regular`.
 
         Returns
         -------
@@ -161,7 +159,7 @@ class RandomConvolutionClassifier(
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments. The estimator is as it was before, fitted or not.
+            For invalid arguments. The estimator stays unchanged.
         """
         with observed(self, X, y, times=times), self._refit() as fitted:
             fitted._learn(X, y, sample_weight, times, groups)
@@ -171,7 +169,7 @@ class RandomConvolutionClassifier(
     def _learn(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any, groups: Any
     ) -> None:
-        """Do all of `fit`."""
+        """Fit this estimator in place."""
         check_parameters(self)
         self.device_ = resolve_device(self.device)
         data = self._read_training(X, y, sample_weight, groups, times)
@@ -202,7 +200,7 @@ class RandomConvolutionClassifier(
         self.models_ = [model.to(self.device_).eval()]
 
     def _share_of_features(self, share: float) -> dict[str, int]:
-        """Return the parameters for a share of the features: at least the fewest there can be."""
+        """Return the parameters for a share of the features."""
         return {
             "n_features": self.n_features and max(int(share * self.n_features), FEWEST[0]),
             "n_groups": self.n_groups and max(2 * int(share * self.n_groups / 2), FEWEST[1]),
@@ -214,7 +212,7 @@ class RandomConvolutionClassifier(
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not self.n_features and not self.n_groups:
-            raise ValueError("n_features and n_groups are both 0, which leaves no features")
+            raise ValueError("n_features and n_groups must not both be 0")
         if self.n_groups % 2:
             raise ValueError(f"n_groups must be even; got {self.n_groups}")
 
@@ -272,7 +270,7 @@ class RandomConvolutionClassifier(
         return self.preprocessor_
 
     def _describe_models(self) -> dict[str, Any]:
-        # From the model, not from the parameters, which may have been changed since the fit.
+        # From the model, since parameters may have changed after the fit.
         convolutions = self.model_.convolutions
         return {
             "convolutions": {

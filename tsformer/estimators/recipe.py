@@ -1,8 +1,7 @@
-"""The recipe: the meaning of every ``"auto"``, in terms of the stem and the training series.
+"""The recipe: the meaning of every ``"auto"``, given the stem and the training series.
 
-Views and augmentation were chosen behind the conv stem, and apply to it alone. The other stems are
-for comparisons, which leave order to the encoding, and for codes. ``device``, ``precision``,
-``compile`` and ``n_threads`` depend on the machine instead: see `tsformer.training.plan` and
+Views and augmentation were chosen for the conv stem and apply only to it. ``device``,
+``precision``, ``compile`` and ``n_threads`` depend on the machine: see `tsformer.training.plan` and
 `tsformer._threads`.
 """
 
@@ -44,34 +43,33 @@ __all__ = [
     "views_for",
 ]
 
-#: Passes over the data, between the fewest and the most optimizer steps, but at least the minimum.
+#: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
-#: From `MANY_SERIES` on: passes over the data, most series with repetition, and fewest passes.
+#: From `MANY_SERIES` on: epochs, largest number of series over all epochs, fewest epochs.
 AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
-#: From this many series on, holding out a part of them pays off.
+#: Number of series from which early stopping pays off.
 AUTO_EARLY_STOPPING_CASES = 5000
-#: Options of the conv stem, of classifier and encoder alike, so that weights of one fit the other.
+#: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
 CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
-#: The probability of cutmix times the number of classes is at most this. Mixing every second series
-#: gained on problems of up to ten classes, and lost on the two of 26 and 37.
+#: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
+#: with up to ten classes, and harms with 26 and more.
 MIXED = 5.0
-#: Most series that are mixed in an epoch, on average. With every second series mixed, accuracy was
-#: up to three points lower on the outlines of 400 and 600 phalanges.
+#: Bound on the mean number of mixed series per epoch: on 400 and 600 series, mixing half of them
+#: lowered accuracy by up to three points.
 MOST_MIXED = 100.0
-#: Temperature of members trained on mixed series: nearly the least log loss on the development
-#: problems in ``experiments/results/calibration.csv``.
+#: Temperature after training on mixed series; see ``experiments/results/calibration.csv``.
 MIXED_TEMPERATURE = 0.75
 
 
 def views_for(views: str, stem: str) -> str:
-    """Return the views that the model reads of each channel."""
+    """Return the views of each channel."""
     if isinstance(views, str) and views == "auto":
         return "values+difference" if stem == "conv" else "values"
     return views
 
 
 def augmentation_for(augmentation: AugmentationSpec | None, stem: str) -> AugmentationSpec | None:
-    """Return the augmentation before `fit_augmentation` adapts it."""
+    """Return the augmentation, before `fit_augmentation` adapts it."""
     if isinstance(augmentation, str) and augmentation == "auto":
         return "warp+cutmix" if stem == "conv" else None
     return augmentation
@@ -105,7 +103,7 @@ def fit_augmentation(
 
 
 def scaling_like(source: Any) -> str | None:
-    """Return the scaling of an estimator that weights come from: their meaning depends on it."""
+    """Return the scaling of the source of the initial weights."""
     if hasattr(source, "preprocessor_"):
         scaling: str | None = source.preprocessor_.describe()["scaling"]
         return scaling
@@ -113,7 +111,7 @@ def scaling_like(source: Any) -> str | None:
 
 
 def stops_early(early_stopping: bool | str, n_cases: int, *, validated: bool) -> bool:
-    """Whether validation data decide when to stop; "auto" asks for them or for many series."""
+    """Whether to stop early; "auto" does with validation data or many series."""
     if early_stopping == "auto":
         return validated or n_cases >= AUTO_EARLY_STOPPING_CASES
     return bool(early_stopping)
@@ -130,7 +128,7 @@ def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int) -> int:
 
 
 def automatic_epochs(n_cases: int, batch_size: int) -> int:
-    """Return the number of epochs that ``max_epochs="auto"`` stands for."""
+    """Return the number of epochs for ``max_epochs="auto"``."""
     if n_cases >= MANY_SERIES:
         most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
         return max(most, AUTO_MIN_EPOCHS_OF_MANY)

@@ -41,11 +41,11 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
-        As in `TSTransformerClassifier`. The defaults were chosen for classification, and its parts
-        measured on eight regression problems: there is no view but the values, no augmentation and
-        no residual layer in the stem, as these help some and harm others. There is no norm before
-        the head either; ``head_norm="batch"`` lowered the error on seven of the eight, and overfits
-        where there is next to nothing to learn. `scaling` is "channel", and "auto" means the same.
+        As in `TSTransformerClassifier`, except for these defaults, measured on eight regression
+        problems: the only view is the values, without augmentation and without a residual layer in
+        the stem, as these help on some problems and harm on others. There is no norm before the
+        head; ``head_norm="batch"`` lowered the error on seven of the eight problems, and overfits
+        noise. `scaling` is "channel", and "auto" means the same.
 
     Attributes
     ----------
@@ -147,8 +147,8 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         if too_large.any():
             case = int(np.flatnonzero(too_large)[0])
             raise ValueError(
-                f"{name} is too large for float32 after scaling, by the mean and standard "
-                f"deviation of y: {targets[case]:.3g} at series {case}"
+                f"{name} is too large for float32 after scaling by the mean and standard "
+                f"deviation of y: {targets[case]:.3g} at series {case}; remove the outlier"
             )
         return scaled.astype(np.float32)
 
@@ -182,13 +182,13 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
 
 
 def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
-    """Return mean and standard deviation of targets; of a constant, its rounding error."""
+    """Return mean and standard deviation; for constant targets, the rounding error."""
     values = torch.from_numpy(targets)
     summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
     mean, std = summary.mean.item(), summary.std.item()
     if not np.isfinite(std):
         raise ValueError(
-            f"{name} has targets from {targets.min():.3g} to {targets.max():.3g}, whose spread "
-            f"overflows float64; divide {name} by a constant first"
+            f"the variance of {name} overflows float64: its targets are from {targets.min():.3g} "
+            f"to {targets.max():.3g}; divide {name} by a constant first"
         )
     return mean, (ROUNDING * abs(mean) or 1.0) if summary.constant.item() else std

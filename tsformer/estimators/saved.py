@@ -1,7 +1,7 @@
-"""What a saved estimator must be: a file may come from a stranger, and be wrong in any way.
+"""Validate untrusted saved estimators.
 
-Its description is checked field by field, and the shapes of its tensors before anything of their
-size is made: a few bytes must not ask for gigabytes.
+The description is checked field by field, and the shapes of tensors before their allocation: a few
+bytes must not allocate gigabytes.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ __all__ = [
     "restored_weights",
 ]
 
-#: Whether a value is allowed, and what is.
+#: A check of a value, and a description of the allowed values.
 Field = tuple[Callable[[Any], bool], str]
 
 Made = TypeVar("Made", bound=nn.Module)
 
-#: Bytes of what modules make themselves and do not save, such as the noise of an encoding.
+#: Largest size in bytes of buffers that are not saved, such as the noise of an encoding.
 _MOST_UNSAVED = 2**26
-#: Bytes of all class labels.
+#: Largest size in bytes of all class labels.
 _MOST_LABELS = 2**26
 
 
@@ -112,7 +112,7 @@ _BOOLEAN: Field = (lambda v: isinstance(v, bool), "true or false")
 _MAPPING: Field = (lambda v: isinstance(v, dict), "an object")
 _TEXT: Field = (lambda v: isinstance(v, str), "a string")
 
-#: The fields of every estimator...
+#: Fields of every estimator.
 ESTIMATOR: dict[str, Field] = {
     "parameters": _MAPPING,
     "columns_are_steps": _BOOLEAN,
@@ -121,7 +121,7 @@ ESTIMATOR: dict[str, Field] = {
     "clock": _choice(None, "numbers", "dates"),
     "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
 }
-#: ...of the run that a fit was tracked in, an id and the address of a store...
+#: Fields of the MLflow run of the fit.
 TRACKED_RUN: dict[str, Field] = {
     "run_id": (
         lambda v: isinstance(v, str) and bool(re.fullmatch(r"[\w-]{1,64}", v)),
@@ -134,7 +134,7 @@ TEMPERATURES: dict[str, Field] = {
 }
 REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
 PRETEXT: dict[str, Field] = {"name": _TEXT, "params": _MAPPING}
-#: ...of those with models of their own...
+#: Fields of preprocessors.
 PREPROCESSOR: dict[str, Field] = {
     "scaling": _choice(*SCALINGS),
     "flagged": _list_of(lambda v: isinstance(v, bool), "true or false"),
@@ -151,7 +151,7 @@ SCALER: dict[str, Field] = {
         "an object that may have a scale > 0",
     ),
 }
-#: ...of the ensemble...
+#: Fields of the ensemble.
 ENSEMBLE: dict[str, Field] = {
     "weights": (
         lambda v: isinstance(v, dict) and all(map(_finite(0)[0], v.values())),
@@ -163,7 +163,7 @@ ENSEMBLE: dict[str, Field] = {
     ),
     "parts": _MAPPING,
 }
-#: ...and of what describes a model and its training.
+#: Fields of a model and its training.
 MODEL: dict[str, Field] = {
     "encoding": _TEXT,
     "encoding_params": _MAPPING,
@@ -191,7 +191,7 @@ CONVOLUTIONS: dict[str, Field] = {"n_features": _whole(0), "n_groups": _whole(0)
 
 
 def check_fields(described: Any, fields: Mapping[str, Field], *, of: str = "") -> None:
-    """Raise ValueError for the first field that is missing, or not what it must be."""
+    """Raise ValueError for the first missing or invalid field."""
     prefix = f"{of}." if of else ""
     if not isinstance(described, dict):
         raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
@@ -205,7 +205,7 @@ def check_fields(described: Any, fields: Mapping[str, Field], *, of: str = "") -
 def restored_parameters(
     described: Mapping[str, Any], known: Collection[str], fixed: Mapping[str, Any], of: str
 ) -> dict[str, Any]:
-    """Return the constructor's arguments that a description has."""
+    """Return the constructor's arguments from a description."""
     for name in described:
         if name not in known:
             raise ValueError(unknown(f"parameter in {of}", name, known))
@@ -213,15 +213,15 @@ def restored_parameters(
 
 
 def described_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return class labels ready for JSON; `restored_labels` reads them."""
-    # Dates as text, and durations as counts of their unit: as Python objects JSON has neither.
+    """Serialise class labels for JSON; `restored_labels` is the inverse."""
+    # Dates become text, and durations integers.
     plain = labels.astype({"M": np.str_, "m": np.int64}.get(labels.dtype.kind, labels.dtype))
     return {"dtype": labels.dtype.str, "values": plain.tolist()}
 
 
 def described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Return class weights, of labels of this dtype, ready for JSON."""
-    # Pairs keep the types of the labels, where keys of JSON are strings.
+    """Serialise class weights for JSON."""
+    # JSON keys are strings, so pairs keep the types of the labels.
     labels: list[Any] = list(weights)
     if dtype.kind in "Mm":
         labels = described_labels(np.array(labels, dtype=dtype))["values"]
@@ -229,7 +229,7 @@ def described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dic
 
 
 def restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
-    """Return the class weights that `described_weights` described."""
+    """Deserialise class weights."""
     pairs = _list_of(
         lambda v: isinstance(v, list) and len(v) == 2 and _is_label(v[0]) and _number(v[1]),
         "pairs of a label and a number",
@@ -242,16 +242,20 @@ def restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
 
 
 def restored_labels(described: Any) -> npt.NDArray[Any]:
-    """Return the class labels that a description has."""
+    """Deserialise class labels."""
     fields = {"dtype": _TEXT, "values": _list_of(_is_label, "labels")}
     check_fields(described, fields, of="classes")
     values = described["values"]
     try:
         dtype = np.dtype(described["dtype"])
     except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueError(f"classes.dtype is no dtype: {shortened(described['dtype'])}") from error
+        raise ValueError(
+            f"classes.dtype must be a NumPy dtype; got {shortened(described['dtype'])}"
+        ) from error
     if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS:
-        raise ValueError(f"classes.dtype {shortened(described['dtype'])} is none that labels have")
+        raise ValueError(
+            f"classes.dtype must be a dtype of labels; got {shortened(described['dtype'])}"
+        )
     try:
         labels = np.array(values, dtype=dtype)
         ordered = len(labels) > 0 and bool(np.all(labels[1:] > labels[:-1]))
@@ -263,10 +267,7 @@ def restored_labels(described: Any) -> npt.NDArray[Any]:
 
 
 def made_as_saved(make: Callable[[], Made], saved: Mapping[str, Tensor]) -> Made:
-    """Make a module whose parameters have the shapes of saved tensors.
-
-    It is made on the meta device first, which has no memory, and compared with what is saved.
-    """
+    """Make a module; check the shapes of its parameters first on the meta device."""
     with on_meta_device(), _at_most(len(saved)):
         planned = make()
     _compare(planned.state_dict(), saved)
@@ -276,14 +277,14 @@ def made_as_saved(make: Callable[[], Made], saved: Mapping[str, Tensor]) -> Made
     n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) in unsaved)
     if n_bytes > _MOST_UNSAVED:
         raise ValueError(
-            f"the model would make {n_bytes:,} bytes of tables that are not in the file, more than "
-            f"{_MOST_UNSAVED:,}"
+            f"the model would allocate {n_bytes:,} bytes of tables that are not in the file, more "
+            f"than {_MOST_UNSAVED:,}"
         )
     return make()
 
 
 def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Load saved tensors; raise ValueError for names or dtypes that are not the module's."""
+    """Load saved tensors; raise ValueError for other names or dtypes."""
     _compare(module.state_dict(), saved, shapes=False)
     module.load_state_dict(saved)
 
@@ -294,7 +295,7 @@ def _compare(
     missing, strange = sorted(own.keys() - saved.keys()), sorted(saved.keys() - own.keys())
     if missing or strange:
         raise ValueError(
-            "the tensors are not those of the model that is described: "
+            "the tensors do not fit the description: "
             + "; ".join(
                 f"{len(names)} {how}, such as {names[0]!r}"
                 for how, names in (("missing", missing), ("unknown", strange))
@@ -306,14 +307,14 @@ def _compare(
         if theirs.dtype != tensor.dtype or (shapes and theirs.shape != tensor.shape):
             asked = f"{tuple(tensor.shape)} of {tensor.dtype}" if shapes else str(tensor.dtype)
             raise ValueError(
-                f"tensor {name!r} must be {asked}, by the description; it is "
-                f"{tuple(theirs.shape)} of {theirs.dtype}"
+                f"tensor {name!r} must be {asked}, as described; got {tuple(theirs.shape)} of "
+                f"{theirs.dtype}"
             )
 
 
 @contextmanager
 def _at_most(n_parameters: int) -> Iterator[None]:
-    """Raise ValueError once this thread makes modules of more parameters."""
+    """Raise ValueError if this thread makes modules with more parameters."""
     thread, made = threading.get_ident(), 0
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -323,7 +324,7 @@ def _at_most(n_parameters: int) -> Iterator[None]:
         made += 1
         if made > n_parameters:
             raise ValueError(
-                f"the model that is described has more than the {n_parameters} tensors in the file"
+                f"the described model has more than the {n_parameters} tensors in the file"
             )
 
     hook = register_module_parameter_registration_hook(count)

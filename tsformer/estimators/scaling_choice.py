@@ -1,8 +1,4 @@
-"""Which scaling suits a data set, by its training series.
-
-It is that which a ridge classifier on random convolutions prefers, unless standardised channels
-would hide the shape of most series from a network.
-"""
+"""Choose the scaling of a data set by a ridge classifier on random convolutions."""
 
 from __future__ import annotations
 
@@ -20,19 +16,18 @@ from tsformer.training.inference import forward
 
 __all__ = ["TRIAL", "better_scaling", "fitted_convolutions", "suited_scaling"]
 
-#: Values that differ by less than this are the same, in standard deviations.
+#: Largest difference of equal values, in standard deviations.
 _ALIKE = 0.1
-#: Fewest series that say anything about a transformer's scaling, most that are looked at, and the
-#: features that are computed of each.
+#: Smallest number of series for a choice, largest sample, and features of each series.
 _FEWEST_SERIES, _MOST_SERIES = 10, 512
 _N_FEATURES, _N_GROUPS = 1250, 8
-#: A channel of a series that varies by less than this share of the channel's deviation is flat for
-#: a network; and the share of them from which on each series is standardised by itself.
+#: A channel of a series is flat if its deviation is less than this share of the deviation over all
+#: series; and the share of flat channels above which each series is standardised.
 _FLAT, _MOST = 0.1, 0.5
 #: Series, features and groups of each of the two trials.
 TRIAL = (_MOST_SERIES, _N_FEATURES, _N_GROUPS)
 _SEED = 0
-#: A decomposition is worth as many threads as an operation of this many multiply-adds an entry.
+#: Multiply-adds per matrix entry in the decomposition, for the number of threads.
 _PASSES = 32
 _CPU = torch.device("cpu")
 
@@ -43,14 +38,13 @@ def suited_scaling(
     weights: Targets | None,
     groups: Groups | None = None,
 ) -> str:
-    """Return the scaling for a transformer, by at most 512 training series drawn at random.
+    """Choose the scaling for a transformer by a sample of at most 512 training series.
 
-    It is that of `better_scaling`, but "series+size" where the sizes of series differ so much that,
-    with each channel standardised over all of them, more than half vary by less than a tenth.
-    Random convolutions read such series all the same, since what they count are steps above a
-    quantile, however small the values; to a network they are flat.
+    The choice is "series+size" if most series would be flat with "channel": their deviation would
+    be below a tenth. Otherwise it is the choice of `better_scaling`; random convolutions are
+    invariant to the amplitude, but a network is not.
 
-    Nothing here depends on `random_state`, so that members of an ensemble decide alike.
+    The result does not depend on `random_state`, so that all members of an ensemble agree.
 
     Parameters
     ----------
@@ -92,10 +86,7 @@ def suited_scaling(
 
 
 def _share_of_flat(series: SeriesSource) -> float:
-    """Return the share that is flat, with channels standardised, of the channels of all series.
-
-    Constants, whose deviation is infinite, do not count: standardised by themselves they stay so.
-    """
+    """Return the share of flat channels among all channels that are not constant."""
     over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
     n_flat = n_varying = 0
     for index in series.parts():
@@ -120,13 +111,11 @@ def better_scaling(
     groups: Groups | None = None,
     scalings: tuple[str, str] = ("series", "channel"),
 ) -> Scaler:
-    """Return the fitted scaling with which random convolutions have the less cross-entropy.
+    """Return the fitted scaling with the lower leave-one-out cross-entropy.
 
-    It is that of a ridge classifier, by leave-one-out, with each series standardised by itself and
-    with each channel standardised over all series. Where the amplitudes of series differ by more
-    than their classes do, the first is far better; where a channel is nearly constant in some
-    series, it blows up noise, and the second is. Of series that are standardised already
-    none is looked at.
+    Standardising each series is better if amplitudes vary independently of the class.
+    Standardising each channel over all series is better if a channel is nearly constant in some
+    series, where standardisation would amplify noise.
 
     Parameters
     ----------
@@ -137,10 +126,9 @@ def better_scaling(
     weights : ndarray [n] or None
         Weight of each.
     n_features, n_groups, seed, device, groups
-        As of `fitted_convolutions`.
+        As in `fitted_convolutions`.
     scalings : pair of str
-        Those to choose from. The first is the answer where the series are standardised already, so
-        that both are the same.
+        The candidates. The first is chosen if both give the same values.
     """
     scalers = [Scaler(name, gap_flag=None).fit(series) for name in scalings]
     panels = [scaler.transform(series) for scaler in scalers]
@@ -177,7 +165,7 @@ def fitted_convolutions(
     device: torch.device,
     groups: Groups | None = None,
 ) -> ConvolutionClassifier:
-    """Draw kernels on the CPU, the same for every device, and fit a ridge to their features.
+    """Sample kernels on the CPU, the same for every device, and fit a ridge classifier.
 
     Parameters
     ----------
@@ -194,7 +182,7 @@ def fitted_convolutions(
     seed : int
         The only source of randomness.
     device : torch.device
-        Where features are computed.
+        Device of the features.
     groups : ndarray [n] of int, optional
         Group of each; the ridge leaves out whole groups.
     """
@@ -206,9 +194,9 @@ def fitted_convolutions(
     features = forward(model, panel.to(device), function=model.convolutions.unscaled)
     model.cpu()  # the ridge needs float64, which not every device has
     model.convolutions.fit_scales(features)
-    for part in features.split(256):  # in place, as there are many
+    for part in features.split(256):  # in place, to save memory
         part.copy_(model.convolutions.scale(part))
-    # The decomposition of a matrix of this size consists of products of it with vectors.
+    # The decomposition consists of matrix-vector products.
     with threads(work=_PASSES * min(features.shape) ** 2):
         model.ridge.fit(
             features,

@@ -49,7 +49,7 @@ from tsformer.training.plan import resolve_device
 
 __all__ = ["SeriesEstimator", "TrainingData", "drawn_seed"]
 
-#: Series whose outputs are in memory at a time.
+#: Number of series per chunk of outputs.
 _CHUNK = 2**16
 
 _Result = TypeVar("_Result")
@@ -78,7 +78,7 @@ class TrainingData:
 
 
 class SeriesEstimator(BaseEstimator):
-    """Base class of all estimators: everything around series, modules and files."""
+    """Base class of all estimators: reads series, predicts and saves."""
 
     #: The estimators by name, for `tsformer.load`.
     classes: ClassVar[dict[str, type[SeriesEstimator]]] = {}
@@ -88,11 +88,9 @@ class SeriesEstimator(BaseEstimator):
     device_: torch.device
     n_channels_: int
     n_features_in_: int
-    #: The columns of the table that it was fitted on, if whoever read it says so after `fit`;
-    #: saved with the model, so that other tables can be read in the same way.
+    #: Columns of the training table, saved so that other tables are read alike; set by the reader.
     table_schema_: TableSchema
-    #: The run that `fit` was tracked in, ``{"run_id": ..., "store": ...}``, if whoever tracked it
-    #: says so; saved with the model, so that later scores can be added to the run.
+    #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
     tracked_run_: dict[str, str]
     _clock: str | None
     _columns_are_steps: bool
@@ -103,7 +101,7 @@ class SeriesEstimator(BaseEstimator):
     n_threads: int | str
     random_state: Any
 
-    #: Parameters that make sense in the running program only, with the values saved instead.
+    #: Parameters that are not saved, with the saved values.
     _not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -126,7 +124,7 @@ class SeriesEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no such parameter, as in all of scikit-learn. Nothing is set then.
+            If a parameter does not exist. Then no parameter is set.
         """
         check_new_values(self, params)
         return super().set_params(**params)
@@ -141,21 +139,20 @@ class SeriesEstimator(BaseEstimator):
 
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
-        """Return what `fit` learned of the targets, ready for JSON."""
+        """Describe the fitted encoding of the targets for JSON."""
 
     @abstractmethod
     def _restore_targets(self, described: dict[str, Any]) -> None:
-        """Restore what `_describe_targets` returned."""
+        """Restore the result of `_describe_targets`."""
 
     # Fitting.
 
     @contextmanager
     def _refit(self) -> Iterator[Self]:
-        """Yield a copy for `fit` to learn with; the block adopts it when all checks have passed.
+        """Yield a copy to fit, which the block adopts after all checks.
 
-        If the block raises before that, or before the adopted state has learned anything, this
-        estimator is exactly as it was: one that answered with some of its old state and some of the
-        new would be wrong without a sign of it. A RandomState, too, is where it was.
+        If the block raises before anything was learned, this estimator and its RandomState stay
+        unchanged: a mixture of old and new state would predict wrong results silently.
         """
         earlier = self.__dict__
         generator = self.random_state
@@ -172,11 +169,11 @@ class SeriesEstimator(BaseEstimator):
             raise
 
     def _adopt(self, fitted: Self) -> None:
-        """Take over the state of a copy that `_refit` yielded: the one place that assigns it."""
+        """Take over the state of a copy from `_refit`."""
         self.__dict__ = fitted.__dict__
 
     def _learned_before(self, error: BaseException) -> bool:
-        """Whether what was learned before this error ended a `fit` is worth keeping."""
+        """Whether to keep the state that `fit` learned before an error."""
         return False
 
     # Reading.
@@ -191,7 +188,7 @@ class SeriesEstimator(BaseEstimator):
         *,
         reset: bool = True,
     ) -> TrainingData:
-        """Check and read the arguments of `fit`; weights are read later, with those of classes."""
+        """Check and read the arguments of `fit`, except for the weights."""
         self._check_given("y", y)
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
@@ -219,7 +216,7 @@ class SeriesEstimator(BaseEstimator):
     def _targets_of(
         self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
     ) -> Targets:
-        """Return the target of each series; arguments as those of `_targets`."""
+        """Return the target of each series; arguments as in `_targets`."""
         targets = self._targets(y, name, reset=reset)
         check_length(len(series), targets, name, of=of)
         return targets
@@ -234,8 +231,8 @@ class SeriesEstimator(BaseEstimator):
 
         def check(array: Any) -> npt.NDArray[Any]:
             checks = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
-            # scikit-learn takes the columns of a 2-D X for features, whose number must not change.
-            # With a channel axis only channels are features, and series may have any length.
+            # Columns of a 2-D X are features of fixed number. With a channel axis, channels are the
+            # features, and series may have any length.
             checked: npt.NDArray[Any]
             if not reset:
                 self._refuse_single_series(X, array)
@@ -280,13 +277,13 @@ class SeriesEstimator(BaseEstimator):
                 f"{type(self).__name__} was fitted with {_kind(self._clock)}, but X comes with "
                 f"{_kind(series.clock)}; give times of the same kind to both"
             )
-        # Without `reset`, a source was read by the estimator that this one is a part or a copy of.
+        # Without `reset`, the ensemble or the original of this copy has already checked a source.
         if (series.channels or not columns) and (reset or not isinstance(X, SeriesSource)):
             self._check_channel_names(series.channels, reset=reset)
         return series
 
     def _share_input(self, whole: SeriesEstimator) -> None:
-        """Expect the container that an ensemble was fitted with, of which this is a part."""
+        """Expect the same kind of `X` as the ensemble of this part."""
         self._columns_are_steps = whole._columns_are_steps
         self.n_features_in_ = whole.n_features_in_
         names: npt.NDArray[Any] | None = getattr(whole, "feature_names_in_", None)
@@ -294,7 +291,7 @@ class SeriesEstimator(BaseEstimator):
             self.feature_names_in_ = names
 
     def _refuse_single_series(self, X: Any, array: Any) -> None:
-        """Raise ValueError for one series, or steps in columns of another number."""
+        """Raise ValueError for a single series, or another number of columns."""
         in_lists = isinstance(X, (list, tuple))
         X_array = "np.asarray(X)" if in_lists else "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
         if np.ndim(array) == 1 and not len(array):
@@ -316,7 +313,7 @@ class SeriesEstimator(BaseEstimator):
             )
 
     def _by_series(self, X: Any, output: npt.NDArray[Any]) -> Any:
-        """Index the rows of pandas output by series; scikit-learn takes the index of `X`."""
+        """Index pandas output by series, where scikit-learn would use the index of `X`."""
         ids = series_ids(X)
         if ids is None or _get_output_config("transform", self)["dense"] != "pandas":
             return output
@@ -325,7 +322,7 @@ class SeriesEstimator(BaseEstimator):
     def _in_chunks(
         self, series: SeriesSource, function: Callable[[SeriesSource], _Result]
     ) -> Iterator[tuple[slice, _Result]]:
-        """Yield what a function returns for 65,536 series at a time, and which these are."""
+        """Yield rows and results of a function for 65,536 series at a time."""
         n = len(series)
         for start in range(0, n, _CHUNK):
             index = np.arange(start, min(start + _CHUNK, n))
@@ -334,7 +331,7 @@ class SeriesEstimator(BaseEstimator):
             yield slice(start, start + len(index)), result
 
     def _check_channel_names(self, channels: tuple[str, ...] | None, *, reset: bool) -> None:
-        """Let scikit-learn compare channel names: a different order would go unnoticed."""
+        """Compare channel names by scikit-learn, to detect another order."""
         named = pd.DataFrame(columns=channels) if channels else np.empty((0, self.n_channels_))
         if channels or (not reset and hasattr(self, "feature_names_in_")):
             validate_data(self, named, reset=reset, skip_check_array=True, ensure_2d=False)
@@ -352,7 +349,7 @@ class SeriesEstimator(BaseEstimator):
     def _outputs(
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
-        """Return what each model, or a method of it, computes for `X`: ``[members, n, ...]``."""
+        """Return the outputs of each model, or of a method, ``[members, n, ...]``."""
         check_is_fitted(self)
         series = self._source(X, times, reset=False)
         panel = place(self._panel(self.preprocessor_, series), self.device_)
@@ -399,9 +396,9 @@ class SeriesEstimator(BaseEstimator):
         Parameters
         ----------
         path : str or path
-            A new folder, or one written by an earlier `save`, whose model is replaced. What
-            concerns the running program only is not saved: `device`, `n_threads`, `callbacks`,
-            `checkpoint_dir` and `resume`.
+            A new folder, or a folder written by an earlier `save`, to replace its model. The
+            parameters `device`, `n_threads`, `callbacks`, `checkpoint_dir` and `resume` are not
+            saved.
 
         Raises
         ------
@@ -411,13 +408,13 @@ class SeriesEstimator(BaseEstimator):
             If `path` is anything else, or a parameter cannot be written as JSON. An encoding
             class is saved under its registered name; a factory cannot be saved.
         OSError
-            If the files cannot be written; an earlier model is still there then.
+            If the files cannot be written. An earlier model stays in the folder.
         """
         check_is_fitted(self)
         persistence.write_folder(path, *self._fitted_state())
 
     def _describe(self) -> dict[str, Any]:
-        """Return what the estimator knows besides its models, ready for JSON."""
+        """Describe the estimator without its models for JSON."""
         schema = getattr(self, "table_schema_", None)
         return {
             "class": type(self).__name__,
@@ -441,13 +438,13 @@ class SeriesEstimator(BaseEstimator):
         return parameters
 
     def _labels_dtype(self) -> np.dtype[Any]:
-        """Return the dtype of the class labels; any dtype if there are none."""
+        """Return the dtype of the class labels, or of floats without labels."""
         dtype: np.dtype[Any] = getattr(self, "classes_", np.empty(0)).dtype
         return dtype
 
     @classmethod
     def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
-        """Make an estimator without its models from what `_describe` returned."""
+        """Make an estimator without its models from the result of `_describe`."""
         check_fields(state, ESTIMATOR)
         parameters = cls._restored_parameters(state["parameters"])
         estimator = cls(**parameters | {"device": device})
@@ -483,24 +480,24 @@ class SeriesEstimator(BaseEstimator):
 
     @classmethod
     def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constructor's arguments from what `_saved_parameters` returned."""
+        """Return the constructor's arguments from `_saved_parameters`."""
         known = cls._get_param_names()
         return restored_parameters(described, known, cls._fixed(described), "parameters")
 
     @classmethod
     def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters that a saved estimator has in place of these."""
+        """Return the parameters that are replaced in a saved estimator."""
         return cls._not_saved
 
     @abstractmethod
     def _describe_models(self) -> dict[str, Any]:
-        """Return what is needed to make the modules, ready for JSON."""
+        """Describe the modules for JSON."""
 
     @abstractmethod
     def _restored_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> list[Any]:
-        """Make the modules that `_describe_models` described, of tensors of one member each."""
+        """Make the described modules, with one mapping of tensors per member."""
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         description = {
@@ -536,11 +533,11 @@ class SeriesEstimator(BaseEstimator):
         return estimator
 
     def _check_preprocessor(self) -> None:
-        """Raise ValueError if a restored preprocessor is not for the series of this estimator."""
+        """Raise ValueError if a restored preprocessor has other channels or times."""
         fitted, n_channels = self.preprocessor_, self.n_channels_
         if fitted.n_channels != n_channels:
             raise ValueError(
-                f"n_channels is {n_channels}, but {fitted.n_channels} are preprocessed"
+                f"n_channels is {n_channels}, but {fitted.n_channels} in the preprocessor"
             )
         if (fitted.time_step is None) != (self._clock is None):
             raise ValueError(
@@ -550,14 +547,10 @@ class SeriesEstimator(BaseEstimator):
 
     @in_plain_torch
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickle and copies: everything, with the weights on the CPU."""
+        """Return the state with the weights on the CPU, for machines without this GPU."""
         state: dict[str, Any] = super().__getstate__()
-        # Parameters: kept. `callbacks` pickle themselves; the progress bar drops its display.
-        # Learned from the data (classes, preprocessor, histories): kept; all on the CPU.
-        # Weights: moved to the CPU, so that a machine without this GPU can read them.
         if "models_" in state and self.device_.type != "cpu":
             state = {**state, "models_": [deepcopy(model).cpu() for model in self.models_]}
-        # `device_`: kept, but `__setstate__` resolves it again from `device`.
         return state
 
     @in_plain_torch
@@ -567,7 +560,7 @@ class SeriesEstimator(BaseEstimator):
             self._place(self.device)
 
     def _place(self, device: str | torch.device) -> None:
-        """Move the models to `device`, or to the CPU with a warning if it is unavailable."""
+        """Move the models to `device`, or to the CPU with a warning."""
         try:
             self.device_ = resolve_device(device)
         except ValueError as error:
@@ -579,8 +572,8 @@ class SeriesEstimator(BaseEstimator):
 
 
 def drawn_seed(random_state: Any) -> int:
-    """Return the number from which all seeds of a model are derived."""
-    if random_state is None:  # system entropy: NumPy's global generator belongs to the user
+    """Return the seed from which all seeds of a model are derived."""
+    if random_state is None:  # NumPy's global generator stays unchanged
         entropy: Any = np.random.SeedSequence().entropy
         return int(entropy)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

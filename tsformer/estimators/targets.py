@@ -1,4 +1,4 @@
-"""Targets, groups and weights: one value for each series."""
+"""Read targets, groups and weights: one value for each series."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 #: One number per series [n]: the index of its class, or the target of a regression.
 Targets = npt.NDArray[Any]
-#: The number of the group of each series.
+#: The index of the group of each series.
 Groups = npt.NDArray[np.int64]
 
 
@@ -44,7 +44,7 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
     y : array-like (n,) or (n, 1)
         Labels or numbers; the second shape is accepted with scikit-learn's warning.
     name : str
-        What `y` is called in errors.
+        Name of `y` in error messages.
     """
     if isinstance(y, str):
         raise ValueError(
@@ -57,12 +57,12 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         y = np.ma.filled(y.astype(object), np.nan)
     refuse_nul(y, name)
     if isinstance(y, (list, tuple)):
-        # Before NumPy sees it, which makes the label "nan" of a NaN among strings.
+        # Before NumPy converts a NaN among strings to the label "nan".
         _refuse_missing(pd.Series(y, dtype=object), name)
     _refuse_columns(y, name)
     column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
     _refuse_missing(column, name)
-    if column.dtype == object:  # as in a column of a table that also has other columns
+    if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
     if column.dtype == object and len({isinstance(value, str) for value in column}) > 1:
         kinds = sorted({type(value).__name__ for value in column})
@@ -74,7 +74,7 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
 
 
 def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Tell labels from what says that there is none: -1, "-1", None, NaN, NaT or pandas.NA.
+    """Find unknown labels: -1, "-1", None, NaN, NaT or pandas.NA.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     Returns
     -------
     labels : ndarray (n,)
-        What was given.
+        The values of `y`.
     known : ndarray (n,) of bool
-        Which of them are labels.
+        False for unknown labels.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     if isinstance(y, (list, tuple)):
         y = pd.Series(y, dtype=object)
     elif isinstance(getattr(y, "dtype", None), ExtensionDtype):
-        y = y.astype(object)  # what is missing would make numbers of whole numbers and of booleans
+        y = y.astype(object)  # missing values would convert integers and booleans to floats
     labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
     known: npt.NDArray[np.bool_] = ~pd.isna(labels)
     known[known] = [label not in (-1, "-1") for label in labels[known].tolist()]
@@ -110,14 +110,14 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
 
 
 def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
-    """Return the number of the group of each series, None without groups.
+    """Return the index of the group of each series, or None without groups.
 
     Parameters
     ----------
     groups : array-like (n,) or None
         Labels of any one type.
     X : object
-        The container of the series, for its ids.
+        The container of the series, with their ids.
     n_series : int
         Number of series.
 
@@ -136,7 +136,7 @@ def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
 
 
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
-    """Raise ValueError unless there is one value for each of the series in `of`."""
+    """Raise ValueError unless there is one value for each series in `of`."""
     if len(given) != n_series:
         raise ValueError(
             f"{of} holds {n_series} series, but {name} {len(given)} values; there must be one "
@@ -155,7 +155,7 @@ def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
 
 
 def _refuse_columns(y: Any, name: str) -> None:
-    """Refuse several values per series, and name what predicts them."""
+    """Raise ValueError for several targets per series."""
     if fields := getattr(getattr(y, "dtype", None), "names", None):
         raise ValueError(f"{name} has the fields {fields}; pass one of them, as {name}[field]")
     shape: tuple[int, ...] = getattr(y, "shape", ())
@@ -186,7 +186,7 @@ def _refuse_columns(y: Any, name: str) -> None:
 
 
 def _refuse_sets(y: Any, name: str, several: str) -> None:
-    """Refuse a list or a set of labels for one series."""
+    """Raise ValueError for a list or a set of labels as one target."""
     if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not hasattr(y, "__iter__"):
         return
     for i, value in enumerate(y):
@@ -268,7 +268,7 @@ def part_of(values: Any, chosen: npt.NDArray[np.bool_]) -> Any:
 
 
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
-    """Return the weight of each label; scikit-learn's look-up would match "1" with the int 1."""
+    """Return the weight of each label; unlike scikit-learn, "1" is not the int 1."""
     strange = [key for key in given if key not in labels]
     missing = [label for label in labels if label not in given]
     if strange and missing:  # unknown keys alone may be classes missing from a subset

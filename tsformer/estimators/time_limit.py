@@ -1,4 +1,4 @@
-"""Training within a limit of time: what fits into it, and a callback that keeps it."""
+"""Fitting within a time limit: estimates of training time, and a deadline."""
 
 from __future__ import annotations
 
@@ -29,30 +29,26 @@ __all__ = [
     "what_fits",
 ]
 
-#: A model trained for a smaller share of its epochs than this would spoil an average.
+#: Smallest share of its epochs for which a model is trained.
 LEAST_SHARE = 0.1
-#: The share of the features of random convolutions that is fitted whatever it takes.
+#: The share of the features of random convolutions that is always fitted.
 LEAST_FEATURES = 1 / 32
-#: Twice the features take at most this many times as long: the ridge classifier's time grows with
-#: the cube of the features where there are more series than these, otherwise more slowly.
+#: Upper bound on the factor of time for twice the features: the ridge classifier is cubic.
 _LONGER_BY = 8
-#: A group of Hydra takes as long as so many features of MiniRocket.
+#: Number of MiniRocket features that take as long as a group of Hydra.
 _GROUP = 300
-#: Optimizer steps that are measured: an epoch, or that part of a long one; and those that tell
-#: whether there is time for so many.
+#: Largest number of timed optimizer steps, and number in a first quick estimate.
 _STEPS, _FIRST_STEPS = 20, 3
-#: Epochs until a step of which there is one in each is replayed from a CUDA graph: three plain
-#: ones, its capture, and this one.
+#: Epochs of one step until its replay from a CUDA graph: three plain steps, capture, replay.
 _EPOCHS_CAPTURED = 5
 
 
 def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
-    """Measure the seconds of an epoch of the first model, by training a copy of it.
+    """Measure the seconds of an epoch by training a copy of the first model.
 
-    The copy is trained for twice three optimizer steps and then, if there is time, for 20, or for
-    an epoch if that has fewer, on series spread evenly over the data. If there is time this is done
-    again and the quicker one counts, as the first also allocates memory; where steps are captured
-    in CUDA graphs, as often as it takes to capture them.
+    The copy is trained for three optimizer steps and then, if there is time, for 20 steps or one
+    epoch, on evenly spaced series. Each measurement is the faster of two, as the first allocates
+    memory; with CUDA graphs, it is repeated until steps are captured.
     """
     n_steps = ceil(len(job.panel) / job.plans[0].batch_size)
     first = _step_seconds(job, loss, _FIRST_STEPS)
@@ -62,10 +58,7 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
 
 
 def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = inf) -> float:
-    """Return the seconds of a step in the quickest of a few short epochs, or in one that is long.
-
-    These have `n_steps`, or what the data are enough for.
-    """
+    """Return the seconds per step in the fastest of a few epochs of `n_steps`."""
     panel, plan = job.panel, job.plans[0]
     n_series = min(n_steps * plan.batch_size, len(panel))
     rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()
@@ -90,7 +83,7 @@ def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = i
 
 
 class _AsLongAsThereIsTime(Callback):
-    """Ends training after an epoch if with another like it all take more than `at_most` seconds."""
+    """Stops training if another epoch would exceed `at_most` seconds in all."""
 
     def __init__(self, at_most: float):
         self.at_most = at_most
@@ -103,11 +96,10 @@ class _AsLongAsThereIsTime(Callback):
 def what_fits(
     seconds: float, *, epoch_seconds: float, n_epochs: int, n_members: int, n_jobs: int = 1
 ) -> tuple[int, int] | None:
-    """Choose how many members, and how many epochs of each, can be trained in `seconds`.
+    """Return the number of members and epochs that fit into `seconds`, or None.
 
-    As many members as fit, at most `n_members`, each for all of its `n_epochs`; if not even one
-    does, one for fewer epochs. After its epochs a model goes through the data once more, for the
-    averages of its batch norms: that is counted as an epoch.
+    As many members as fit, at most `n_members`, each for `n_epochs`; otherwise a single member for
+    fewer epochs. The final pass for batch norms counts as an epoch.
 
     Examples
     --------
@@ -126,9 +118,9 @@ def what_fits(
 
 
 def larger_share(share: float, seconds_left: float, *, seconds: float) -> float | None:
-    """Choose the share of the features of random convolutions to be fitted next.
+    """Return the next share of the features of random convolutions, or None.
 
-    All of them where even the cube of their number leaves time for that, otherwise twice as many.
+    All features if their estimated cubic time fits, otherwise twice as many.
 
     Examples
     --------
@@ -148,7 +140,7 @@ def larger_share(share: float, seconds_left: float, *, seconds: float) -> float 
 
 
 class GrowingConvolutions:
-    """Random convolutions with as many features as there is time for."""
+    """Random convolutions with as many features as the time allows."""
 
     part: RandomConvolutionClassifier
 
@@ -164,10 +156,9 @@ class GrowingConvolutions:
         self.seconds: dict[str, float] = {}
 
     def grow(self, end: float) -> None:
-        """Fit with more and more features, as long as that will be done by a point in time.
+        """Fit with more and more features until `end`, by `time.perf_counter`.
 
-        The first fit is made in any case: with all features if there is no limit, otherwise with a
-        32nd of them. `end` is by `time.perf_counter`, infinite without a limit.
+        The first fit always runs: with all features if `end` is infinite, otherwise with a 32nd.
         """
         share = (1.0 if end == inf else LEAST_FEATURES) if not self._share else self._larger(end)
         while share is not None:
@@ -186,7 +177,7 @@ class GrowingConvolutions:
             share = self._larger(end)
 
     def choice_seconds(self, n_series: int, transformer: TSTransformerClassifier) -> float:
-        """Estimate the seconds of a transformer's choices from the first fit."""
+        """Estimate the seconds for a transformer's scaling and augmentation."""
         assert self._least is not None
         seconds, part = self._least
         done = _cost(n_series, part.n_features, part.n_groups)
@@ -207,15 +198,15 @@ class GrowingConvolutions:
 
 
 def _cost(n_series: int, n_features: int, n_groups: int) -> float:
-    """Return the cost of random convolutions, in features of a series."""
+    """Return the cost of random convolutions, in computed features."""
     return n_series * (n_features + _GROUP * n_groups)
 
 
 class Deadline(Callback):
-    """Ends training so that a point in time is kept.
+    """Stops training before a point in time.
 
-    A run is ended after an epoch if another one would not be done in time, and not even begun if
-    less is left than half of it takes.
+    Stops after an epoch if another epoch would end too late. Skips a run if less than half of its
+    time is left.
     """
 
     stateless = True
@@ -228,6 +219,6 @@ class Deadline(Callback):
         state.stop = perf_counter() + self.run_seconds / 2 > self.at
 
     def on_epoch_end(self, state: TrainingState) -> None:
-        # Half an epoch more for the averages of the batch norms, a forward pass.
+        # The forward pass for batch norms takes half an epoch.
         if perf_counter() + 1.5 * state.history[-1]["seconds"] > self.at:
             state.stop = True

@@ -1,4 +1,4 @@
-"""Multi-head self-attention: the only caller of an encoding's hooks inside a block."""
+"""Multi-head self-attention, which calls the hooks of the encoding."""
 
 from __future__ import annotations
 

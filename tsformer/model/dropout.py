@@ -12,10 +12,10 @@ _LEVELS = 2**16
 
 
 class Dropout(nn.Dropout):
-    """`torch.nn.Dropout`, with a rate that is rounded to a multiple of 2^-16 on a CPU.
+    """`torch.nn.Dropout`; on a CPU the rate is rounded to a multiple of 2^-16.
 
-    Torch draws one random number per value on a CPU, an eighth of the default model's training
-    step; drawing 64 bits for every four values takes a quarter of that.
+    Torch samples one random number per value on a CPU, which takes an eighth of the default model's
+    training step. Sampling 64 bits for four values takes a quarter of that time.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward_features(self, tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
-        """Encode the positions of tokens, run the blocks and apply the final norm.
+        """Apply the encoding, the blocks and the final norm.
 
         Parameters
         ----------

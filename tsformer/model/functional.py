@@ -11,8 +11,7 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["attend", "visible_keys"]
 
-#: Scores held at a time while a bias's gradient is computed: 4 MiB of float32, about one core's
-#: cache.
+#: Scores per chunk of a bias's gradient: 4 MiB of float32, about the cache of one core.
 _CHUNK = 2**20
 
 
@@ -28,8 +27,8 @@ def attend(
 ) -> Tensor:
     """Compute ``softmax(q k^T scale + bias) v`` on the fused kernel.
 
-    For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU: it holds
-    several matrices of all scores and takes several times as long. Here the kernel computes the
+    For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU, which
+    allocates several score matrices and takes several times as long. Here the kernel computes the
     output and the gradients of `q`, `k`, `v` as if the bias were constant. The gradient of the
     bias, equal to the gradient of the scores, follows in cache-sized chunks.
 
@@ -46,7 +45,7 @@ def attend(
     scale : float
         Factor on the scores.
     causal : bool, default=False
-        Whether a query sees only its own key and earlier ones. Then padding must come last.
+        Whether a query sees only its own and earlier keys. Then padding must come last.
 
     Returns
     -------
@@ -71,7 +70,7 @@ def attend(
 def visible_keys(
     mask: Tensor | None, n_tokens: int, device: torch.device, *, causal: bool
 ) -> Tensor | None:
-    """Return which keys a query sees, ``[1 | B, 1, 1 | N, N]`` of bool; None if it sees all."""
+    """Return the mask of visible keys ``[1 | B, 1, 1 | N, N]``; None if all are visible."""
     visible = None if mask is None else mask[:, None, None, :]
     if causal:
         earlier = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).tril()[None, None]

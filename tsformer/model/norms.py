@@ -1,4 +1,4 @@
-"""Norms of channels-first features that padding cannot reach, and of pooled series."""
+"""Masked norms of channels-first features, and norms of pooled series."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = [
     "make_norm",
 ]
 
-#: Least effective size of a weighted batch that is normalised by its own statistics.
+#: Smallest effective size of a weighted batch that is normalised by its own statistics.
 FEWEST = 1.5
-#: Keeps quotients of weights that are all zero finite.
+#: Prevents division by zero if all weights are zero.
 _TINY = 1e-30
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
     """Normalise each feature by its mean and variance over the valid steps.
 
-    Training uses the statistics of the batch; prediction uses their running averages, so that
+    Training uses the statistics of the batch. Prediction uses their running averages, so that
     series do not affect each other. A layer norm needs no batch, but removes the amplitude of a
-    step, which carries the class on many problems.
+    step, which determines the class on many problems.
 
     Same parameters as `torch.nn.BatchNorm1d`.
     """
@@ -48,7 +48,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
         `mask` ``[B, N]`` is True for valid steps; None if all are.
         """
-        # The fused norm takes no mask, and refuses a single value, whose variance is 0.
+        # The fused norm takes no mask, and rejects a single value.
         alone = mask is None and not self.shared and x.shape[0] * x.shape[-1] > 1
         if not self.training or alone:
             return super().forward(x)
@@ -63,7 +63,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         return self._scaled(centred, var)
 
     def _moments(self, x: Tensor, weight: Tensor, total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the weighted mean ``[D]``, `x` minus it, and the variance ``[D]``."""
+        """Return the weighted mean ``[D]``, the centred `x` and the variance ``[D]``."""
         dims = [d for d in range(x.dim()) if d != 1]
         mean = self._over_all((x * weight).sum(dims)) / total
         centred = x - _each_feature(mean, x)
@@ -71,12 +71,12 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, part: float | Tensor) -> None:
-        """Move the running averages by `part` of the way."""
+        """Update the running averages with momentum `part`."""
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), part)
         self.running_var.lerp_(var.to(self.running_var.dtype), part)
 
     def _scaled(self, centred: Tensor, var: Tensor) -> Tensor:
-        """Divide by the standard deviation; apply the learned scale and bias."""
+        """Divide by the standard deviation, then apply weight and bias."""
         scale = self.weight * torch.rsqrt(var + self.eps)
         return centred * _each_feature(scale, centred) + _each_feature(self.bias, centred)
 
@@ -92,14 +92,14 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 class PooledBatchNorm(MaskedBatchNorm):
     """Normalise each feature of pooled series, ``[B, D]``, over the series of a batch.
 
-    Statistics are weighted by the series' weights. A single series, or a dominant one, would be
-    normalised to zero: such a batch uses the running averages and leaves them unchanged.
+    Statistics are weighted by the series' weights. A single or dominant series would be normalised
+    to zero, so such a batch uses the running averages and leaves them unchanged.
     """
 
     def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Map ``[B, D]`` to the same shape.
 
-        `weights` ``[B]`` of the series matter in training only; their mean over all batches is 1.
+        `weights` ``[B]`` are used in training only; their mean over all batches is 1.
         """
         if self.training and weights is not None:
             return self._weighted(x, weights)
@@ -127,12 +127,12 @@ class PooledBatchNorm(MaskedBatchNorm):
 
 
 def effective_size(total: Tensor, squares: Tensor) -> Tensor:
-    """Return Kish's effective size of a sample, from the sums of its weights and their squares."""
+    """Return Kish's effective sample size from sums of weights and squared weights."""
     return total.square() / squares.clamp(min=_TINY)
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """The sum over all processes; its gradient is summed too, since each has its own loss."""
+    """Sum over all processes; the gradient is summed too, as each process has a loss."""
 
     @staticmethod
     def forward(ctx: Any, total: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class MaxPooling(nn.Module):
         return self._valid(x, mask).amax(dim=1)
 
     def shares(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the share of features whose maximum each token has, ``[B, N]``."""
+        """Return the share of features with their maximum at each token, ``[B, N]``."""
         holder = self._valid(x, mask).argmax(dim=1)
         return nn.functional.one_hot(holder, x.shape[1]).to(x.dtype).mean(dim=1)
 

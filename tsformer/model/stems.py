@@ -1,9 +1,9 @@
 """Stems map values to tokens, along with the mask and the times.
 
 Every stem takes `x` ``[B, L, C]`` with zeros at padding, `mask` ``[B, L]`` or None and `t`
-``[1 | B, L]``, and returns tokens ``[B, N, D]``, their mask ``[B, N]`` or None, and their times
-``[1 | B, N]`` in units of one token, so that neighbouring tokens of a regular series are one apart
-whatever the stride.
+``[1 | B, L]``. It returns tokens ``[B, N, D]``, their mask ``[B, N]`` or None, and their times
+``[1 | B, N]`` in units of one token: the distance of neighbouring tokens of a regular series is 1
+for every stride.
 
 Padding never reaches a valid token: it is zero before every convolution, like the zeros past the
 end of an unpadded series, and norms exclude it.
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 DOWNSAMPLINGS = ("stride", "mean", "pool")
-#: Below every value of GELU, so that a step with it is never the maximum of a window.
+#: Smaller than every value of GELU, so that a masked step is never the maximum of a window.
 _BELOW_GELU = -1.0
 StemOutput = tuple[Tensor, Tensor | None, Tensor]
 
 
 class Stem(nn.Module):
-    """Base of the stems: one token for every `stride` steps."""
+    """Base class of the stems: one token for every `stride` steps."""
 
     stride: int
-    #: Whether a token sees only one step, so that order is left to the encoding alone.
+    #: Whether a token depends on a single step, so that only the encoding sees the order.
     pointwise = False
 
     def n_tokens(self, length: int) -> int:
@@ -117,7 +117,7 @@ class PatchStem(Stem):
         weight = _windows(there.to(t.dtype), self.stride)
         total = _windows(t.where(there, 0.0), self.stride).sum(-1)
         centre = total / weight.sum(-1).clamp(min=1.0)
-        # The centre of the first patch is the origin, so that a regular series has times 0, 1, 2...
+        # Times of a regular series are 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
         return self.project(patches), self._any_valid(mask), centre
 
@@ -165,8 +165,8 @@ class DilatedConvolution(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it.
 
-        As an image of one row whose channels come last in memory, as in `x`, a CPU convolves the
-        values faster than as a channels-first series.
+        A CPU convolves an image of one row in channels-last memory order faster than a
+        channels-first series.
         """
         if mask is not None:
             x = x * mask[..., None]
@@ -218,18 +218,17 @@ class DilatedConvolution(nn.Module):
 class ConvStem(Stem):
     """Two layers of convolutions at several dilations side by side, strided to `n_tokens` tokens.
 
-    The first layer has the smaller stride, since steps cost least there. Token `n` is centred at
-    step ``n * stride``, whose time is its time. Residual layers, ``x + conv(x)`` of stride 1 and
-    the same dilations, may follow: each widens the receptive field of a token by the span of the
-    kernels, at the cost of a convolution over all tokens.
+    The first layer has the smaller stride, as its steps are the cheapest. Token `n` is centred at
+    step ``n * stride`` and has the time of that step. Residual layers, ``x + conv(x)`` of stride 1
+    and the same dilations, may follow: each widens the receptive field of a token by the span of
+    the kernels, at the cost of a convolution over all tokens.
 
     References
     ----------
-    Yu and Koltun, "Multi-Scale Context Aggregation by Dilated Convolutions", ICLR 2016, for the
-    dilations; Fawaz et al., "InceptionTime", DMKD 2020, for kernels of several spans side by side;
-    He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, for the residual layers;
-    Dempster et al., "ROCKET", DMKD 2020, which keeps the maximum and the share of positive values
-    of each kernel over the whole series, where "pool" keeps the maximum and the mean of windows.
+    Dilations: Yu and Koltun, "Multi-Scale Context Aggregation by Dilated Convolutions", ICLR 2016.
+    Parallel kernels of several spans: Fawaz et al., "InceptionTime", DMKD 2020. Residual layers: He
+    et al., "Deep Residual Learning for Image Recognition", CVPR 2016. Pooling of the maximum and a
+    second statistic: Dempster et al., "ROCKET", DMKD 2020.
     """
 
     def __init__(

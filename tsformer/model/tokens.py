@@ -19,7 +19,7 @@ __all__ = ["TokenConfig", "TokenTransformer"]
 class TokenConfig(EncoderConfig):
     """Hyperparameters of a TokenTransformer, in addition to the fields of `EncoderConfig`.
 
-    Encodings that read neighbouring tokens are made causal.
+    Encodings that read neighbouring tokens become causal.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ class TokenConfig(EncoderConfig):
 
 
 class TokenTransformer(TransformerEncoder):
-    """A causal stack of transformer blocks that predicts each next token from those before it.
+    """A causal stack of transformer blocks that predicts each next token.
 
-    The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, those
-    of the encoding last: with the same seed, models that differ only in their encoding share all
-    other initial weights.
+    The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, the
+    encoding's last: with the same seed, models that differ only in their encoding share all other
+    initial weights.
 
-    No token sees a later one. Beyond `max_len`, encodings that interpolate (`learnable`, `tupe`,
-    `fire`) rescale to the whole length, so that there a token's code depends on how many follow.
+    No token sees a later token. Beyond `max_len`, encodings that interpolate (`learnable`, `tupe`,
+    `fire`) rescale to the whole length, so that a token's code depends on the length.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class TokenTransformer(TransformerEncoder):
         top_k: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Continue sequences one token at a time, each from the `max_len` tokens before it.
+        """Continue sequences token by token, with a context of `max_len` tokens.
 
         Parameters
         ----------

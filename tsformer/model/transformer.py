@@ -44,7 +44,7 @@ class ModelConfig(EncoderConfig):
 
 
 class TSTransformer(TransformerEncoder):
-    """A stack of transformer blocks over the tokens of a time series, pooled into one vector.
+    """A stack of transformer blocks over the tokens of a series, with pooling and a head.
 
     Weights are drawn from torch's global generator, the encoding's last: with the same seed, models
     that differ only in their encoding share all other initial weights.
@@ -156,8 +156,8 @@ class TSTransformer(TransformerEncoder):
         """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.
 
         With ``head_norm="batch"`` each feature is standardised: over the batch in training,
-        weighted by `weights` ``[B]``, and by running averages afterwards. Mean pooling leaves
-        features of very different spread, and a linear layer under weight decay favours the widest.
+        weighted by `weights` ``[B]``, and by running averages afterwards. Without it, features
+        after mean pooling differ in spread, and weight decay favours the widest.
         """
         if isinstance(self.head_norm, PooledBatchNorm):
             pooled = self.head_norm(pooled, weights)
@@ -168,10 +168,7 @@ class TSTransformer(TransformerEncoder):
 
 
 def _hold_last(t: Tensor, mask: Tensor) -> Tensor:
-    """Forward-fill times over masked tokens, so that a series ends at ``t.amax()``.
-
-    Tokens before the first valid token take its time.
-    """
+    """Fill the times of masked tokens with the previous, or first, valid time."""
     latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
     first = t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True)
     return latest.maximum(first)

@@ -98,7 +98,7 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override n_outputs")
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
-        """Return what maps embeddings, of tokens or of series, to outputs.
+        """Return the module from embeddings of tokens or series to outputs.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override losses")
 
     def check(self, *, symbolic: bool) -> None:
-        """Raise ValueError if there is no such task for series of this kind.
+        """Raise ValueError if the objective does not apply to these series.
 
         Parameters
         ----------
@@ -195,6 +195,6 @@ class PretrainingTransformer(TSTransformer):
 def check_between(
     objective: Objective, option: str, low: float, high: float = inf, *, whole: bool = False
 ) -> None:
-    """Raise ValueError if an option is no finite number between `low` and `high`, both excluded."""
+    """Raise ValueError unless an option is strictly between `low` and `high`."""
     what = f"{option} of {objective.label}"
     check_number(what, getattr(objective, option), low, high, whole=whole, excluded=True)

@@ -27,22 +27,21 @@ class Contrastive(Objective, name="contrastive"):
 
     for the two views `i`, `j` of a series, in both orders, and `k` all other views in the batch:
     the normalised temperature-scaled cross entropy, NT-Xent. `z` are embeddings of series after a
-    head of two layers, of length 1. A view is a random part of at least `min_share` of the series,
-    stretched to its length as `tsformer.augmentation.Slice` does, with Gaussian noise on each
-    value.
+    head of two layers, scaled to length 1. A view is a random part of at least `min_share` of the
+    series, stretched to its length by `tsformer.augmentation.Slice`, with Gaussian noise.
 
-    A batch of one series has nothing to tell it from: its loss is 0.
+    The loss of a batch of one series is 0.
 
     Parameters
     ----------
     temperature : float > 0, default=0.2
-        What similarities are divided by.
+        Divisor of the similarities.
     min_share : float in (0, 1), default=0.5
         Smallest share of a series in a view.
     sigma : float >= 0, default=0.1
         Standard deviation of the noise; it must be 0 for series of codes.
     width : int >= 1, default=32
-        Width of the embeddings that are compared.
+        Width of the compared embeddings.
 
     Raises
     ------

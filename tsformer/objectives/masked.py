@@ -1,4 +1,4 @@
-"""`masked`: reconstruct values that are hidden."""
+"""`masked`: reconstruct hidden values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Masked(Objective, name="masked"):
     Parameters
     ----------
     ratio : float in (0, 1), default=0.15
-        Expected share of the values that is hidden.
+        Expected share of hidden values.
     span : float >= 1, default=3.0
         Mean number of tokens in a hidden span.
 
@@ -123,7 +123,7 @@ class Masked(Objective, name="masked"):
         assert posed.target is not None  # for mypy: `pose` sets both
         assert posed.counted is not None
         errors = (outputs - posed.target).square().where(posed.counted, 0.0).sum(dim=(1, 2))
-        # Each series by its share of the batch's hidden values: the mean is that over all of them.
+        # Weighted by the number of hidden values, so that the mean is over all hidden values.
         mean_count = posed.counted.sum() / len(outputs)
         return errors / mean_count.clamp(min=1 / len(outputs))
 
@@ -137,7 +137,7 @@ def spans(
     span: float,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Draw which tokens are hidden in each channel, by alternating geometric spans.
+    """Sample the hidden tokens of each channel as alternating geometric spans.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def spans(
     log_hidden, log_visible = _log_goes_on(span), _log_goes_on(span * (1 - ratio) / ratio)
     logs = torch.where(starts_hidden ^ odd, log_hidden, log_visible)
     lengths = 1 + torch.log1p(-drawn).div(logs).floor()
-    # As many spans as tokens, since each has a token at least.
+    # Each span has at least one token, so that there are at most as many spans as tokens.
     ends = lengths.clamp(max=n_tokens).cumsum(dim=-1).contiguous()
     token = torch.arange(n_tokens, device=device, dtype=ends.dtype).expand_as(ends).contiguous()
     n_before = torch.searchsorted(ends, token, right=True)
@@ -157,19 +157,18 @@ def spans(
 
 
 def _log_goes_on(mean: float) -> float:
-    """Return the logarithm of the probability that a span of this mean length has another token."""
+    """Return the log probability that a span continues, from its mean length."""
     return log(1 - 1 / mean) if mean > 1 else -inf
 
 
 def _over_gaps(hidden: Tensor, observed: Tensor) -> Tensor:
-    """Hide interpolated values beside hidden ones; a hidden gap alone hides nothing.
+    """Hide interpolated values beside hidden values; return ``[B, L, C]``.
 
-    Returns ``[B, L, C]``: at observed steps `hidden` as it is, and at missing steps whether the
-    observed step before or after is hidden.
+    A missing step is hidden if the observed step before or after it is hidden.
     """
     L = hidden.shape[1]
     step = torch.arange(L, device=hidden.device)[None, :, None].expand(hidden.shape)
     before = step.where(observed, -1).cummax(dim=1).values
     after = step.where(observed, L).flip(1).cummin(dim=1).values.flip(1)
-    known = F.pad(hidden & observed, (0, 0, 1, 1))  # nothing is hidden beyond either end
+    known = F.pad(hidden & observed, (0, 0, 1, 1))
     return known.gather(1, before + 1) | known.gather(1, after + 1)

@@ -1,4 +1,4 @@
-"""Augmentation inside the training step: of the inputs, and of the losses of mixed series."""
+"""Augmentation in the training step: inputs, and losses of mixed series."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ def augmented(
 ) -> Batch:
     """Augment the batch of a step.
 
-    What is drawn depends on the seed and the number of the step alone: models that differ in what
-    they draw themselves, such as encodings with dropout of their own, see the same series, and a
-    run that is resumed goes on with the draws that it would have had. A step that is replayed from
-    a CUDA graph draws from the stream of the run in place of that: other series each time, and the
-    same in the same run.
+    The draws depend only on the seed and the number of the step. So different models see the same
+    series, and a resumed run continues with the same draws. A step that is replayed from a CUDA
+    graph draws from the random stream of the run instead.
 
     Parameters
     ----------
@@ -43,9 +41,9 @@ def augmented(
     seed : int
         Seed of the training run.
     symbolic : bool, default=False
-        Whether the values are numbers of codes.
+        Whether the values are codes.
     n_flags : int, default=0
-        How many of the channels, the last ones, say where values are missing in others.
+        Number of channels, at the end, that flag missing values.
     """
     values, mask, times = inputs
     batch = Batch(values, mask, times, symbolic, n_flags)
@@ -58,19 +56,19 @@ def augmented(
 def drawing(
     seed: int, step: int, device: torch.device, *, stream: Sequence[int] = ()
 ) -> AbstractContextManager[None]:
-    """Seed torch's generators for the draws of one step; `stream` tells several apart."""
+    """Seed torch's generators for one step and one `stream` of draws."""
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        return nullcontext()  # a replay draws anew by itself, and a captured seed would stay
+        return nullcontext()  # a captured seed would repeat in every replay
     return seeded(int(np.random.SeedSequence([seed, step, *stream]).generate_state(1)[0]), device)
 
 
 def mixed(losses: Callable[[Tensor], Tensor], rows: Tensor, batch: Batch) -> Tensor:
-    """Return the losses of a batch, each the mean of its own and its partner's, by their shares.
+    """Average the losses for the targets of a series and its partner, by their shares.
 
     Parameters
     ----------
     losses : callable
-        From the indices ``[B]`` of the series whose targets and weights apply to the losses.
+        From indices ``[B]`` of series to the losses with the targets and weights of these series.
     rows : Tensor [B] of int64
         Indices of the series.
     batch : Batch

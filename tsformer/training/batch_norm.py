@@ -1,4 +1,4 @@
-"""Running averages for batch norms to predict with, of the final weights."""
+"""Running averages of batch norms for the final weights."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["norm_weights", "update_bn"]
 
 
 def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tensor | None:
-    """Return the weights of the series in the statistics of the head's norm, if it has any."""
-    # An objective compares views of a batch, whose number differs from that of its series.
+    """Return the series weights for the head's batch norm, or None."""
+    # An objective may pass several views of each series through the norm.
     weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
     return weights if weighted and not isinstance(loss, Pretext) else None
 
@@ -30,23 +30,22 @@ def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tens
 def update_bn(
     model: nn.Module, panel: AnyPanel, plan: TrainingPlan, weights: Tensor | None = None
 ) -> None:
-    """Set the running averages of batch norms to their mean over one more pass without training.
+    """Recompute the running averages of batch norms in one pass without training.
 
     Averages kept during training lag behind the weights: after a short run they are still close to
-    their initial values, and on small data they rest on the last few batches.
+    their initial values, and on small data they depend on the last few batches.
 
     Unlike `torch.optim.swa_utils.update_bn` this runs only the stem if all batch norms are in it,
-    draws batches as training does, and leaves dropout out, as prediction does.
+    shuffles batches as training does, and disables dropout.
 
     Parameters
     ----------
     model : nn.Module
-        Changed in place, but only in these averages.
+        Only its running averages change.
     panel : Panel or StoredPanel
         The training series.
     plan : TrainingPlan
-        Has the batch size that the weights were trained with. Norms that are frozen to its end
-        keep the averages that they came with.
+        Has the batch size of the training. Norms that are frozen to its end keep their averages.
     weights : Tensor [n], optional
         Weights of the series in the norm of the head.
     """
@@ -68,7 +67,7 @@ def update_bn(
     on_host = None if weights is None or head not in norms else weights.cpu().double()
     seen = 0.0
     generator = torch.Generator().manual_seed(plan.seed)
-    # Norms that sum over all processes need each series in one of them only.
+    # Norms that sum over all processes need each series in one process only.
     shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
     ranks = Ranks.current() if shared else Ranks()
     batches = list(shuffled(len(panel), plan.batch_size, generator))
@@ -80,7 +79,7 @@ def update_bn(
         ):
             for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
                 for norm in norms:
-                    norm.momentum = 1 / count  # so that the average is the plain mean
+                    norm.momentum = 1 / count  # makes the average the plain mean
                 inputs = panel.take(index, device=plan.device)
                 if on_host is None:
                     run(*inputs)
@@ -88,7 +87,7 @@ def update_bn(
                 total = on_host[batch].sum()
                 if effective_size(total, on_host[batch].square().sum()) >= FEWEST:
                     seen += total.item()
-                # So that the average is the mean by weight.
+                # Makes the average the weighted mean.
                 head.momentum = len(batch) / seen if seen else 0.0
                 run(*inputs, weights=on_host[index].float().to(plan.device))
     finally:
@@ -98,7 +97,7 @@ def update_bn(
 
 
 def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
-    """Return what of the model must be run for its norms to see a batch."""
+    """Return the part of the model that passes a batch through its norms."""
     if not hasattr(model, "forward_stem"):
         run: Callable[..., object] = model
         return run
@@ -108,7 +107,7 @@ def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
     if not others:
         forward_stem: Callable[..., object] = model.forward_stem
         return forward_stem
-    if others - at_the_head:  # among the blocks, which then must not be run in pieces
+    if others - at_the_head:  # a norm inside the blocks needs the whole batch
         return model.__call__
 
     def forward(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Callback", "History", "ProgressBar", "TrainingState"]
 
-#: Seconds between lines where progress is not shown as a bar.
+#: Seconds between progress lines without a terminal.
 SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -53,7 +53,7 @@ class History(list[dict[str, float]]):
 
 @dataclass
 class TrainingState:
-    """What a callback sees.
+    """State of a training run, as passed to callbacks.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class TrainingState:
 
     @property
     def n_epochs(self) -> int:
-        """The number of epochs planned, including those of the run that this one continues."""
+        """The number of planned epochs, including epochs before a warm start."""
         return self.epochs_before + self.plan.n_epochs
 
     @property
@@ -88,16 +88,15 @@ class TrainingState:
 
 
 class Callback:
-    """Base of all callbacks: override what you need.
+    """Base class of callbacks: override any of the methods.
 
-    On a GPU steps are recorded in CUDA graphs: what a callback changes in the model, other than
-    values of its tensors in place, has an effect with ``compile=False`` only.
+    On a GPU, steps are recorded in CUDA graphs. A callback may then change the model's tensors in
+    place; any other change of the model needs ``compile=False``.
 
     Attributes
     ----------
-    stateless : bool
-        Whether a copy in another process does all that the callback is for; False unless a class
-        says so.
+    stateless : bool, default=False
+        Whether the callback also works as a copy in another process.
     """
 
     stateless: ClassVar[bool] = False
@@ -115,7 +114,7 @@ class Callback:
 class ProgressBar(Callback):
     """Progress on standard error: epochs done, time left, latest loss and score.
 
-    A bar in a terminal, if rich is installed; else a line every few seconds.
+    Shows a bar in a terminal if rich is installed, otherwise a line every few seconds.
     """
 
     def __init__(self) -> None:
@@ -149,7 +148,7 @@ class ProgressBar(Callback):
     def _close(self) -> None:
         if self._display is not None:
             self._display.close()
-        self._display = None  # a live display is neither copied nor pickled
+        self._display = None  # a live display cannot be copied or pickled
 
 
 def _rich(module: str) -> Any:
@@ -157,7 +156,7 @@ def _rich(module: str) -> Any:
 
 
 def _terminal() -> Any:
-    """Return a console on standard error that can show a bar, or None."""
+    """Return a console for a bar on standard error, or None."""
     try:
         console = _rich("console").Console(stderr=True)
     except ImportError:
@@ -166,7 +165,7 @@ def _terminal() -> Any:
 
 
 class _Bar:
-    """A bar of rich."""
+    """A progress bar, by rich."""
 
     def __init__(self, console: Any) -> None:
         progress = _rich("progress")
@@ -191,7 +190,7 @@ class _Bar:
 
 
 class _Lines:
-    """A line at the beginning, at the end, and every few seconds between."""
+    """Progress lines: the first, the last, and one every few seconds."""
 
     def __init__(self) -> None:
         self.total: int | None = None
@@ -204,7 +203,7 @@ class _Lines:
     def update(self, done: int, total: int | None, text: str) -> None:
         now = monotonic()
         if self._begun is None or (total is not None and self.total is None):
-            self._begun = now, done  # the time before the first epoch tells nothing of epochs
+            self._begun = now, done  # excludes the time before the first epoch
         self.total, self._state, self._updated = total, (done, total, text), now
         if self._thread.ident is None:  # not started
             self._print()
@@ -217,7 +216,7 @@ class _Lines:
             self._print()
 
     def _tick(self) -> None:
-        """Print every few seconds, also within an epoch that takes long."""
+        """Print every few seconds, also during a long epoch."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
             self._print()
 
@@ -229,7 +228,7 @@ class _Lines:
             words.append(f"{timedelta(seconds=round(left))} left")
         try:
             print("  ".join(words), file=sys.stderr, flush=True)
-        except (BrokenPipeError, ValueError):  # the reader closed the pipe, or the file is closed
+        except (BrokenPipeError, ValueError):  # the pipe or the file is closed
             self._ended.set()
 
     def _left(self, done: int, total: int | None) -> float | None:
@@ -244,7 +243,7 @@ class _Lines:
 
 @contextmanager
 def running(callbacks: Sequence[Callback], state: TrainingState) -> Iterator[None]:
-    """Call every `on_train_begin` before the block; after it `on_train_end` of those begun."""
+    """Call `on_train_begin` before the block and `on_train_end` after it."""
     with ExitStack() as stack:
         for callback in callbacks:
             callback.on_train_begin(state)

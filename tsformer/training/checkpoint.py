@@ -1,6 +1,7 @@
-"""Checkpoints: a training run that was killed resumes, to the weights it would have had.
+"""Checkpoints: resume a killed training run.
 
-Exactly to these on a CPU; on a GPU sums and, after steps in CUDA graphs, draws are others.
+On a CPU the final weights equal those of an uninterrupted run, bit for bit. On a GPU the order of
+sums differs, and after steps in CUDA graphs the random draws too.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "res
 
 
 class LoopState:
-    """What a checkpoint must hold about the loop, beside the model and the optimizer."""
+    """Position in the training loop, saved in checkpoints."""
 
     def __init__(self, run: TrainingRun, generator: torch.Generator):
         self.step = 0
@@ -46,7 +47,7 @@ class LoopState:
         self._shuffling = generator.get_state()
 
     def begin_epoch(self) -> None:
-        """Start the next epoch, or continue the one that a checkpoint was saved in."""
+        """Start the next epoch, or continue the epoch of a checkpoint."""
         if self.batch:
             self._generator.set_state(self._shuffling)
             return
@@ -54,14 +55,14 @@ class LoopState:
         self.total = torch.zeros_like(self.total)
 
     def end_epoch(self) -> None:
-        """Take a snapshot of the weights at the end of this epoch, before its row is written."""
+        """Take a snapshot of the weights at the end of an epoch."""
         state = self._run.state
         self.snapshots.add(state.epoch + 1, copy.deepcopy(state.model.state_dict()))
         self.batch = 0
         self._shuffling = self._generator.get_state()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all of it, as tensors and plain values."""
+        """Return the state as tensors and plain values."""
         stopping = self._run.stopping
         first = self.snapshots.kept[0][1]
         return {
@@ -75,7 +76,7 @@ class LoopState:
         }
 
     def load_state_dict(self, state: dict[str, Any], best_epoch: int | None) -> None:
-        """Restore what `state_dict` returned; `best_epoch` is kept beside it."""
+        """Restore a `state_dict`; `best_epoch` is saved separately."""
         self.step, self.batch = state["step"], state["batch"]
         self.total = state["total"].to(self.total.device)
         self.snapshots.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
@@ -87,10 +88,10 @@ class LoopState:
 
 
 class Checkpointer:
-    """Saves a training run every few minutes if its plan names a folder; otherwise does nothing.
+    """Saves a training run every few minutes; a no-op without a `checkpoint_dir`.
 
-    Of several processes the first writes, and all read. The mean loss of an epoch that is resumed
-    in its middle then rests on the first one's series up to there; steps are not affected.
+    With several processes, the first process writes and all processes read. After a resume inside
+    an epoch, the reported loss of this epoch misses the earlier series of the other processes.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Checkpointer:
             self.file = CheckpointFile(plan.checkpoint_dir, name, plan.checkpoint_minutes)
 
     def resume(self) -> None:
-        """Restore the state of the checkpoint, if the plan resumes and there is one."""
+        """Restore the checkpoint, if the plan resumes and it exists."""
         state = self.run.state
         if self.file is None or not state.plan.resume:
             return
@@ -125,25 +126,24 @@ class Checkpointer:
         if saved is None:
             return
         with self.file.to_be_read():
-            # The options are this run's own: with CUDA graphs, or on another device, they differ.
+            # The options depend on the device and on CUDA graphs, so this run's options stay.
             own = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
             self.at.load_state_dict(saved["position"], saved["best_epoch"])
             state.history += saved["history"][len(state.history) :]
             state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
-            if self.ranks.size == 1:  # the generators of the other processes are not saved
-                # A device that was not trained on before goes on from its seed.
-                torch.Generator().set_state(saved["random"]["cpu"])  # raises if it is damaged
+            if self.ranks.size == 1:  # only the first process saves its generators
+                torch.Generator().set_state(saved["random"]["cpu"])  # raises if damaged
                 self.run.random.states |= saved["random"]
-            state.model.load_state_dict(saved["model"])  # last: it may be the caller's
+            state.model.load_state_dict(saved["model"])  # last: errors leave the model unchanged
 
     def save_if_due(self) -> None:
-        """Save the state after a step, if the last checkpoint is old enough."""
+        """Save the state if the last checkpoint is old enough."""
         if self.file is not None and self.ranks.leads and self.file.due():
             self.save()
 
     def save(self) -> None:
-        """Save the state now; a disk that is full or gone is worth a warning, and not the run."""
+        """Save the state; warn if the disk is full or missing."""
         if self.file is None or not self.ranks.leads:
             return
         state = self.run.state
@@ -161,17 +161,17 @@ class Checkpointer:
             )
         except OSError as error:
             warnings.warn(
-                f"checkpoint {self.file.path} could not be written ({error}); training goes on, "
-                "and tries again when the next one is due",
+                f"checkpoint {self.file.path} could not be written ({error}); training continues "
+                "and retries at the next checkpoint",
                 stacklevel=2,
             )
 
 
 class CheckpointFile:
-    """The newest state of one training run, in a file named after the run's fingerprint.
+    """The latest state of one training run, in a file named after the run's fingerprint.
 
-    So several runs, such as those of a grid search, may share a folder, and none resumes from the
-    checkpoint of another. The file is replaced atomically: it is whole whenever a run is killed.
+    Several runs, such as the fits of a grid search, may share a folder: each finds its own file.
+    The file is replaced atomically, so that a killed run leaves a complete file.
     """
 
     def __init__(self, folder: Path, name: str, minutes: float):
@@ -185,27 +185,27 @@ class CheckpointFile:
         self._saved = time.monotonic()
 
     def due(self) -> bool:
-        """Whether it is time for another checkpoint."""
+        """Whether the next checkpoint is due."""
         return time.monotonic() - self._saved >= 60 * self.minutes
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Write the state atomically."""
         self._saved = time.monotonic()
         buffer = io.BytesIO()
-        torch.save(dict(state), buffer)  # to a file it would hide what the system says of it
+        torch.save(dict(state), buffer)  # writing to a file, it would hide the system's error
         with replacing(self.path) as file:
             file.write(buffer.getbuffer())
         self._saved = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state that was saved last, or None if there is none of this run."""
+        """Return the saved state, or None without a checkpoint of this run."""
         if not self.path.exists():
             others = len(list(self.path.parent.glob("training-*.pt")))
             if others:
                 warnings.warn(
                     f"resume=True found no checkpoint of this training run in {self.path.parent}: "
-                    f"the {others} there are of other data, parameters or seeds; training starts "
-                    "from scratch",
+                    f"the {others} checkpoints there have other data, parameters or seeds; "
+                    "training starts from scratch",
                     stacklevel=2,
                 )
             return None
@@ -220,10 +220,10 @@ class CheckpointFile:
 
     @contextmanager
     def to_be_read(self) -> Iterator[None]:
-        """Raise ValueError that names the file for any error in the block, which reads it."""
+        """Translate any error of the block into a ValueError that names the file."""
         try:
             yield
-        except Exception as error:  # of any kind: a damaged file may fail in any way
+        except Exception as error:  # a damaged file may raise any error
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
                 f"checkpoint {self.path} cannot be read ({why}); delete it to start from "
@@ -238,10 +238,10 @@ def fingerprint(
     others: Iterable[Tensor | None],
     loss: object = None,
 ) -> str:
-    """Return 16 hex digits that depend on every bit of what determines a training run."""
+    """Hash all inputs of a training run; return 16 hex digits."""
     digest = hashlib.blake2b(digest_size=8)
     fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
-    if plan.pretrained is None:  # as before there was the choice
+    if plan.pretrained is None:
         del fields["pretrained"]
     digest.update(repr({k: v for k, v in fields.items() if k not in _IRRELEVANT}).encode())
     if isinstance(loss, Pretext):
@@ -260,7 +260,7 @@ def fingerprint(
 
 
 def _add(digest: Any, parts: Iterable[Tensor | None], n: int | None = None) -> None:
-    """Add a tensor, or one of length `n` that comes part by part."""
+    """Hash a tensor, or the parts of a tensor of length `n`."""
     for number, part in enumerate(parts):
         if part is None:
             digest.update(b"none")

@@ -24,32 +24,30 @@ from tsformer.training.step import TrainingStep, clip_and_update
 
 __all__ = ["GraphedStep", "step_class"]
 
-#: Steps of each shape that first run one kernel at a time: libraries initialise themselves in them,
-#: and the optimizer creates its state.
+#: Plain steps of each shape before its capture: they initialise libraries and the optimizer.
 _STEPS_BEFORE = 3
-#: Most steps of series, with padding to the longest, for each step that there is.
+#: Largest ratio of padded to actual steps at which all batches share one length.
 _MOST_PADDING = 4
-#: Most shapes to capture, since each graph keeps its memory; series of many lengths have more.
+#: Largest number of captured shapes, since each graph keeps its memory.
 _MOST_SHAPES = 8
 
 
 class GraphedStep(TrainingStep):
-    """The same steps, replayed from CUDA graphs.
+    """Training steps replayed from CUDA graphs.
 
     Small models spend their time launching kernels. Here gathering the batch, forward, backward,
-    clipping and the update are recorded once for each batch shape, and replayed with other series.
+    clipping and the update are captured once for each batch shape, and replayed with other series.
     The panel and the targets must be on the device, and the optimizer "capturable", with its
-    learning rate in a tensor. Parameters are those of `TrainingStep`.
+    learning rate in a tensor. The parameters are the same as of `TrainingStep`.
 
-    A model that waits for the device, as one with ``.item()`` in its forward pass does, cannot be
-    recorded, and one that draws on the CPU would repeat its draws. They take plain steps, with a
-    warning, and so does one for whose graphs memory runs out, or whose batches go in pieces.
+    Steps fall back to plain steps, with a warning, if the model waits for the device (as
+    ``.item()`` does), samples on the CPU, or if memory runs out.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        assert isinstance(self.panel, Panel)  # `step_class` sees to it
-        self.panel = _of_one_length(self.panel.with_mask())  # a step cannot reread the host
+        assert isinstance(self.panel, Panel)  # checked by `step_class`
+        self.panel = _of_one_length(self.panel.with_mask())  # a captured step cannot read the host
         self._steps: dict[tuple[int, int], int] = {}
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
         self._captures = True
@@ -58,14 +56,14 @@ class GraphedStep(TrainingStep):
         def plain() -> Tensor:
             return TrainingStep.__call__(self, index, rows, number=number)
 
-        # A piece is computed twice with the same draws, which a captured step cannot repeat.
+        # A piece repeats its draws for its gradient, which a captured step cannot do.
         if not self._captures or self.most_at_once is not None:
             return plain()
         shape = len(index), int(self.panel.lengths[index].max())
         if shape not in self._graphs:
             before = self._steps.get(shape, 0)
             if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
-                if before == _STEPS_BEFORE == max(self._steps.values()):  # the first of these
+                if before == _STEPS_BEFORE == max(self._steps.values()):  # warns once
                     warnings.warn(
                         f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
                         "the others take plain steps",
@@ -94,12 +92,12 @@ class GraphedStep(TrainingStep):
         return replay()
 
     def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor] | None:
-        """Record the step without taking it; return what takes it, None if it must not be used."""
+        """Capture the step; return a function that replays it, or None."""
         graph = torch.cuda.CUDAGraph()
-        device = self.panel.device  # which has a number, where the plan's may be "cuda"
+        device = self.panel.device  # has an index, unlike a plan's "cuda"
         before, draws = torch.cuda.current_stream(device), _states_of_the_cpu()
         try:
-            # Other threads, of other fits or of a tracking server, may use the device meanwhile.
+            # Other threads may use the device during the capture.
             with (
                 torch.cuda.device(device),
                 torch.cuda.graph(
@@ -108,13 +106,13 @@ class GraphedStep(TrainingStep):
             ):
                 total = step()
         except BaseException as error:
-            with torch.cuda.device(device):  # an error at the end of a capture stays on the other
+            with torch.cuda.device(device):  # an error leaves the side stream current
                 torch.cuda.set_stream(before)
             meant = _of_a_capture(error)
             if meant is error:
                 raise
             raise meant from (None if meant is error.__context__ else error)
-        # Of an augmentation or an objective: outside of captures these are seeded, and unseen.
+        # Augmentations and objectives are seeded outside of captures, so only this check sees them.
         if draws != _states_of_the_cpu():
             self._give_up(_DRAWS)
             return None
@@ -126,7 +124,7 @@ class GraphedStep(TrainingStep):
         return replay
 
     def _on_side_stream(self, step: Callable[[], Tensor]) -> Tensor:
-        """Take the step on the stream of the captures, as they require of the steps before."""
+        """Take the step on the capture stream, as captures require."""
         device = self.panel.device
         side, here = _side_stream(device), torch.cuda.current_stream(device)
         side.wait_stream(here)
@@ -137,7 +135,7 @@ class GraphedStep(TrainingStep):
             here.wait_stream(side)
 
     def _watched(self, step: Callable[[], Tensor]) -> Tensor:
-        """Take the step, and capture none if it has waited for the device."""
+        """Take the step; disable captures if it waited for the device."""
         draws = _states_of_the_cpu()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -155,9 +153,9 @@ class GraphedStep(TrainingStep):
         return total
 
     def _halve(self, size: int, reason: str) -> None:
-        """Make room where the graphs hold it, before the batch is cut."""
+        """Release the graphs before cutting the batch."""
         if self._graphs:
-            self._give_up("there is no memory for other steps beside the graphs")
+            self._give_up("there is no memory for steps beside the graphs")
         else:
             super()._halve(size, reason)
 
@@ -170,28 +168,22 @@ class GraphedStep(TrainingStep):
 
 
 def _of_one_length(panel: Panel) -> Panel:
-    """Pad all batches to the longest series, unless that multiplies the work.
-
-    Batches of one shape share a graph, and their steps, whatever their length, wait for launches.
-    """
+    """Pad all batches to the longest series, so that they share a graph, if affordable."""
     longest = panel.values.shape[1]
     if len(panel) * longest > _MOST_PADDING * int(panel.lengths.sum()):
         return panel
     return replace(panel, lengths=torch.full_like(panel.lengths, longest))
 
 
-#: What torch warns of in its debug mode, where something waits, and of the mode itself.
+#: Warnings of torch's debug mode: an operation waits; the mode is a prototype.
 _WAITS, _PROTOTYPE = "called a synchronizing CUDA operation", "Synchronization debug mode is"
-_DRAWS = "they draw random numbers on the CPU, which a graph would repeat"
+_DRAWS = "they sample random numbers on the CPU, which a graph would repeat"
 _NOT_CAPTURED = "steps are not captured in CUDA graphs, which would be faster: "
 
 
 @functools.cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the one stream of a device on which steps are captured.
-
-    Libraries keep a workspace for each stream that they were used on, of 32 MiB and more.
-    """
+    """Return the capture stream of a device; each stream costs 32 MiB of workspace."""
     return torch.cuda.Stream(device)
 
 
@@ -206,11 +198,11 @@ def _sync_debug_mode(mode: str) -> Iterator[None]:
 
 
 def _of_a_capture(error: BaseException) -> BaseException:
-    """Return what an error in a capture, or at its end, means for who trains."""
-    # The driver's memory, in which a graph is made, is none of torch's allocator.
+    """Translate an error of a CUDA capture for the user."""
+    # Graphs use memory of the driver, outside of torch's allocator.
     if is_out_of_memory(error) or "CUDA error: out of memory" in str(error):
         return torch.OutOfMemoryError(str(error))
-    first = error.__context__  # what the end of the capture hides
+    first = error.__context__  # hidden by the error at the end of the capture
     if isinstance(first, KeyboardInterrupt):
         return first
     if not isinstance(error, RuntimeError):
@@ -227,18 +219,18 @@ def _of_a_capture(error: BaseException) -> BaseException:
 
 
 def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
-    """Return what changes with a draw from a global generator of the CPU."""
+    """Return the states of the CPU's global generators."""
     torch_state = torch.default_generator.get_state().numpy().tobytes()
     numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - read, and not drawn from
     return torch_state, random.getstate(), pickle.dumps(numpy_state)
 
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
-    """Return the kind of step that the plan asks for; warn if steps cannot be captured here."""
+    """Return the step class for a plan; warn if steps cannot be captured."""
     if not plan.graphed:
         return TrainingStep
     if ranks.size > 1:
-        reason = "several processes share each of them"
+        reason = "several processes share each step"
     elif not same_device(panel.device, plan.device):
         reason = f"the data do not fit on {plan.device} and are sent batch by batch"
     else:

@@ -1,4 +1,4 @@
-"""One training run shared by several processes, on PyTorch's DistributedDataParallel."""
+"""Training in several processes with PyTorch's DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Ranks", "process_group"]
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which of how many processes this is.
+    """Rank of this process, and the number of processes.
 
-    Each takes its part of every batch. DistributedDataParallel averages their gradients, and batch
-    norms add up their sums, so that a step is that of one process on the whole batch, except for
-    rounding and dropout.
+    Each process takes its part of every batch. DistributedDataParallel averages the gradients, and
+    batch norms sum over the processes, so that a step equals the step of a single process, except
+    for rounding and dropout.
     """
 
     rank: int = 0
@@ -32,14 +32,14 @@ class Ranks:
 
     @classmethod
     def current(cls) -> Ranks:
-        """Return those of the process group, or (0, 1) if there is none."""
+        """Return the ranks of the process group, or (0, 1) without a group."""
         if not (dist.is_available() and dist.is_initialized()):
             return cls()
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the one that writes and reports."""
+        """Whether this process writes and reports."""
         return self.rank == 0
 
     def part(self, batch: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Ranks:
         return batch.tensor_split(self.size)[self.rank]
 
     def shard(self, n: int) -> slice:
-        """Return which of `n` series, in order, are this process's to predict.
+        """Return the slice of `n` series that this process predicts.
 
         Examples
         --------
@@ -62,7 +62,7 @@ class Ranks:
         return slice(n * self.rank // self.size, n * (self.rank + 1) // self.size)
 
     def gather(self, value: Any) -> list[Any]:
-        """Return what all processes pass, in the order of their ranks; it must be picklable."""
+        """Gather a picklable value from all processes, in the order of ranks."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
@@ -70,7 +70,7 @@ class Ranks:
         return values
 
     def check(self, smallest_batch: int) -> None:
-        """Raise ValueError if some process would get no series of a batch."""
+        """Raise ValueError if a batch has fewer series than processes."""
         if smallest_batch < self.size:
             raise ValueError(
                 f"{self.size} processes cannot share a batch of {smallest_batch} series: each "
@@ -78,7 +78,7 @@ class Ranks:
             )
 
     def check_same(self, seed: int, device: torch.device) -> None:
-        """Raise ValueError if the processes would draw different batches."""
+        """Raise ValueError if the seeds of the processes differ."""
         if self.size == 1:
             return
         seeds = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(self.size)]
@@ -90,7 +90,7 @@ class Ranks:
             )
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Return the model wrapped for training by all processes; for one process, unchanged."""
+        """Wrap the model for training by several processes."""
         if self.size == 1:
             return model
         devices = [torch.cuda.current_device()] if device.type == "cuda" else None
@@ -108,7 +108,7 @@ class Ranks:
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """Let the leading process run the block before all others."""
+        """Run the block in the first process, then in the others."""
         if self.size > 1 and not self.leads:
             dist.barrier()
         yield
@@ -117,7 +117,7 @@ class Ranks:
 
     @contextmanager
     def shared_norms(self, model: nn.Module) -> Iterator[None]:
-        """Let the batch norms of the model sum over all processes, inside the block only."""
+        """Let batch norms sum over all processes inside the block."""
         norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
         for norm in norms:
             norm.shared = self.size > 1
@@ -130,7 +130,7 @@ class Ranks:
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[Ranks]:
-    """Join the processes that torchrun started, inside the block; alone, do nothing."""
+    """Join the process group of torchrun inside the block; a no-op without torchrun."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return
@@ -150,6 +150,6 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
     finally:
         dist.destroy_process_group()
         if device.type != "cuda":
-            # Gloo's threads outlive this where a model was wrapped, and abort the process if one of
-            # them lets go of a tensor while Python ends (pytorch#190489): let them do so before.
+            # Gloo's threads abort the process if they release a tensor during Python's shutdown
+            # (pytorch#190489), so they get time to finish first.
             time.sleep(0.3)

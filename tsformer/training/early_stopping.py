@@ -1,4 +1,4 @@
-"""Early stopping: which epoch was best, and when to give up waiting for a better one."""
+"""Early stopping by the validation loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["EarlyStopping"]
 
 @dataclass
 class EarlyStopping:
-    """Remember the epoch of the lowest validation loss; stop after `patience` epochs without one.
+    """Track the epoch of the lowest validation loss; stop after `patience` further epochs.
 
     Examples
     --------
@@ -30,15 +30,12 @@ class EarlyStopping:
     best_weights: dict[str, Tensor] | None = None
 
     def update(self, epoch: int, loss: float, weights: dict[str, Tensor]) -> None:
-        """Take in the validation loss and the weights at the end of an epoch.
-
-        A loss that is NaN is never the lowest.
-        """
+        """Record the validation loss and the weights of an epoch; ignore NaN."""
         if self.patience is not None and loss < self.best_loss:
             self.best_loss, self.best_epoch, self.best_weights = loss, epoch, weights
 
     def should_stop(self, epoch: int) -> bool:
-        """Whether `patience` epochs have passed since the best one, or since the start."""
+        """Whether `patience` epochs have passed since the best epoch or the start."""
         if self.patience is None or epoch == self.best_epoch:
             return False
         since = self.start if self.best_epoch is None else self.best_epoch

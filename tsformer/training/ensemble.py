@@ -1,4 +1,4 @@
-"""Several models trained on the same data: one after another, or in processes."""
+"""Train several models on the same data, in turn or in processes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def train_ensemble(
 ) -> list[History]:
     """Train several models in place, on the same series.
 
-    They train one after another, or on a CPU in `n_jobs` processes. Each ends as it would alone;
-    in a process up to rounding, since it has fewer threads.
+    They train one after another, or on a CPU in `n_jobs` processes. Each gets the weights of a
+    separate training run; in a process up to rounding, since the number of threads is lower.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def train_ensemble(
     plans : sequence of TrainingPlan
         One per model.
     callbacks : sequence of sequences of Callback, optional
-        Those of each model. A callback that several share is called for one model after another.
+        Callbacks of each model. A shared callback is called for one model after another.
     histories : sequence of History, optional
         Rows of earlier epochs of each model, continued in place.
     n_jobs : int, optional
@@ -57,7 +57,7 @@ def train_ensemble(
     Returns
     -------
     list of History
-        One per model; after Ctrl-C only for those that were begun, at least the first.
+        One per model; after Ctrl-C only for the models trained so far, at least the first.
 
     Raises
     ------
@@ -106,8 +106,8 @@ def train_ensemble(
         return _in_turn(runs, panel, targets, weights)
     if any(not callback.stateless for own in callbacks for callback in own):
         raise ValueError(
-            f"n_jobs={n_jobs} trains in other processes, where callbacks would be called on copies "
-            "of themselves that are lost; use n_jobs=1 with callbacks, including verbose=1"
+            f"n_jobs={n_jobs} trains in other processes, which would only call copies of the "
+            "callbacks; use n_jobs=1 with callbacks, including verbose=1"
         )
     return _in_processes(runs, panel, targets, weights, n_processes)
 
@@ -160,7 +160,7 @@ def _in_child(
     weights: Tensor | None,
     share: dict[str, Any],
 ) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
-    """Train one member in a process of its own."""
+    """Train one member in a child process."""
     error = None
     try:
         with threads(**share):

@@ -1,4 +1,4 @@
-"""Run a model over many series, without gradients."""
+"""Run a model over many series without gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tsformer.training.memory import in_halves
 
 __all__ = ["forward"]
 
-#: Tokens per batch: on a CPU few enough for its cache, on a GPU enough to keep it busy.
+#: Tokens per batch: few on a CPU, to fit its cache; many on a GPU, to keep it busy.
 _TOKENS = {"cpu": 2**12}
 _TOKENS_ELSEWHERE = 2**17
 
@@ -29,10 +29,10 @@ def forward(
     function: Callable[..., Tensor] | None = None,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Run `function` (the model itself by default) over all series in eval mode, without gradients.
+    """Run `function`, by default the model, over all series in eval mode without gradients.
 
-    Series of similar length share a batch, as many as make a few thousand tokens. Batches that do
-    not fit into memory are halved.
+    Series of similar length share a batch of a few thousand tokens. Batches that do not fit into
+    memory are halved.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def forward(
     function : callable, optional
         Another method of the model.
     device : torch.device, optional
-        Device of the model; by default that of the panel.
+        Device of the model; by default the device of the panel.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def forward(
 
 
 def _steps_at_once(model: nn.Module, device: torch.device) -> int:
-    """Return how many padded steps make a batch, given the stride of the model's stem."""
+    """Return the number of padded steps per batch."""
     stem: Any = getattr(model, "stem", None)
     stride = 1 if stem is None else stem.stride
     return _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride

@@ -1,4 +1,4 @@
-"""The training loop: data staged once, batches by index, no waiting for the device inside."""
+"""The training loop: batches are selected by index, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -51,20 +51,19 @@ def train(
     panel : Panel or StoredPanel
         All series, ``n`` of them.
     targets : Tensor [n, ...]
-        What the outputs are compared with.
+        Targets of the series.
     loss : callable or Pretext
-        From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss per series, ``[B]``; or an
-        objective that needs no targets, which poses a task for each batch and compares the
-        outputs itself.
+        From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss per series, ``[B]``; or a
+        pretraining objective, which needs no targets.
     plan : TrainingPlan
         Budget, optimizer, schedule, precision and device.
     weights : Tensor [n], optional
         Weight of each series' loss; their mean should be 1.
     validation : Validation, optional
-        Judges each epoch; with ``plan.n_iter_no_change`` it also stops training early and selects
-        the epoch whose weights are kept.
+        Validation data, scored after each epoch; with ``plan.n_iter_no_change`` they also stop
+        training early and select the best epoch.
     callbacks : sequence of Callback
-        Called around the epochs.
+        Called at the start, after each epoch, and at the end.
     history : History, optional
         Rows of earlier epochs of this model, continued in place.
 
@@ -94,16 +93,16 @@ def execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor 
     ranks.check_same(plan.seed, plan.device)
     if ranks.size > 1 and isinstance(run.loss, Pretext):
         raise ValueError(
-            f"an objective compares the series of a whole batch, which {ranks.size} processes "
-            "would share; pretrain in one process, and train from its weights in several"
+            f"{ranks.size} processes cannot pretrain: an objective compares the series of a whole "
+            "batch; pretrain in one process, then train from its weights in several"
         )
     if ranks.size > 1 and plan.frozen(0):
         raise ValueError(
-            f"parameters cannot be frozen in a training run that {ranks.size} processes share; "
-            "train in one process, or without freeze and n_epochs_frozen"
+            f"{ranks.size} processes cannot train with frozen parameters; train in one process, or "
+            "without freeze and n_epochs_frozen"
         )
     run.callbacks = run.callbacks if ranks.leads else ()
-    # In this order, so that the pass for batch norms at the end is shared too.
+    # `training_session` is innermost, so that its pass for batch norms is shared too.
     with (
         threads_for(model, plan.batch_size * getattr(model, "max_tokens", 0)),
         ranks.shared_norms(model),
@@ -135,7 +134,7 @@ def _epochs(
             at.begin_epoch()
             batches = list(shuffled(len(panel), plan.batch_size, generator))
             ranks.check(min(map(len, batches)))
-            # One copy per epoch: one per step would wait for the device each time.
+            # One copy per epoch, since every copy waits for the device.
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
             with panel.ahead([step.read(batch) for batch in batches[at.batch :]]) as coming:
                 for index in coming:

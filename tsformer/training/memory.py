@@ -1,4 +1,4 @@
-"""How large a batch may be, where data are kept, and what to do when memory still runs out."""
+"""Batch sizes, placement of data, and recovery from out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = [
     "place",
 ]
 
-#: Series per step where memory sets no limit: the recipe was chosen with it.
+#: Series per step, unless memory is short.
 DEFAULT_BATCH = 16
-#: From so many series on, larger batches take less time and give no less accuracy.
+#: From this many series on, larger batches are faster and as accurate.
 MANY_SERIES, LARGE_BATCH = 1000, 64
-#: Tokens per step: each block keeps several vectors of every token for the backward pass.
+#: Largest number of tokens per step, as each block keeps several vectors per token.
 _TOKENS_AT_ONCE = 2**15
-#: Fraction of a device's free memory that data may take; the model and its batches need the rest.
+#: Largest share of a device's free memory for data; the model and its batches need memory too.
 _SHARE_OF_DATA = 0.5
 
 
 def batch_for(n_tokens: int, n_cases: int = 0) -> int:
-    """Return the batch size that ``batch_size="auto"`` stands for."""
+    """Return the batch size for ``batch_size="auto"``."""
     wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
     return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this error means that memory ran out, on a device or on the host."""
+    """Whether an error is an out-of-memory error of a device or the host."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     # The host's allocator has no error class of its own.
@@ -47,7 +47,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
-    """Whether data of this size should stay on the host, and batches be sent one by one."""
+    """Whether data of this size should stay on the host."""
     if device.type != "cuda":
         return False
     free, _ = torch.cuda.mem_get_info(device)
@@ -55,7 +55,7 @@ def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
 
 
 def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
-    """Return the panel on `device`, or page-locked on the host if it is too large for it."""
+    """Move the panel to `device`, or pin it on the host if too large."""
     return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
 
 
@@ -72,7 +72,7 @@ class _RanOut:
 
 @contextmanager
 def catch_oom() -> Iterator[_RanOut]:
-    """Catch an out-of-memory error, free what its frames held, and make what is yielded true."""
+    """Catch an out-of-memory error, release its tensors and set the yielded flag."""
     ran_out = _RanOut()
     try:
         yield ran_out
@@ -82,7 +82,7 @@ def catch_oom() -> Iterator[_RanOut]:
         ran_out.of_memory = True
         reason = str(error).partition(" If reserved but unallocated")[0]
         ran_out.reason = f" ({reason})" if reason else ""
-        # Until the caller's block is left the error lives, and with it the tensors of its frames.
+        # The error keeps the tensors of its frames alive.
         traceback.clear_frames(error.__traceback__)
     if ran_out and torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -94,18 +94,18 @@ def in_halves(
     device: torch.device,
     lengths: Tensor | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Call a function of series on all of them, or on halves if memory runs out.
+    """Call a function on all series, or on halves if memory runs out.
 
     Parameters
     ----------
     function : callable
-        From the indices ``[n]`` of some series to a row for each.
+        From indices ``[n]`` of series to a row for each.
     index : Tensor [B] of int64
-        All of them.
+        Indices of all series.
     device : torch.device
-        Whose memory it is, for the error.
+        Device of the function, for the error message.
     lengths : Tensor [n] of int64, optional
-        Steps of each series, for the error.
+        Length of each series, for the error message.
     """
     waiting = [index]
     while waiting:
@@ -120,5 +120,5 @@ def in_halves(
             steps = "" if lengths is None else f" of {int(lengths[part])} steps"
             raise MemoryError(
                 f"one series{steps} does not fit into the memory of {device}; use a stem with a "
-                f"larger stride, which makes fewer tokens of it{ran_out.reason}"
+                f"larger stride, which makes fewer tokens{ran_out.reason}"
             )

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW, which parameters it decays, and its learning rate."""
+"""AdamW with parameter groups for weight decay and pretrained weights."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
     graphed = plan.graphed
     optimizer = torch.optim.AdamW(
         decay_groups(model, plan.pretrained),
-        # A captured step rereads its learning rate only from a tensor.
+        # A captured step reads its learning rate from a tensor.
         lr=torch.tensor(plan.learning_rate, device=plan.device) if graphed else plan.learning_rate,
         weight_decay=plan.weight_decay,
         fused=True,
         capturable=graphed,
     )
     for group in optimizer.param_groups if graphed else ():
-        group["lr"] = group["lr"].clone()  # groups may differ in theirs
+        group["lr"] = group["lr"].clone()  # groups may have different rates
     return optimizer
 
 
 def decay_groups(model: nn.Module, pretrained: Pretrained | None = None) -> list[dict[str, Any]]:
-    """Return two groups: weights of linear and convolution layers, and the rest, not decayed.
+    """Group parameters: decayed weights of linear and convolution layers, and all others.
 
-    Selecting by layer rather than by rank spares position tables, which are matrices too. Of each
-    group what is pretrained becomes one of its own, with the factor of its learning rate as
-    ``"lr_scale"``.
+    Selection by layer rather than by rank excludes position tables from the decay. Pretrained
+    parameters form separate groups with the factor of the learning rate as ``"lr_scale"``.
     """
     decayed = [
         m.weight for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d))
@@ -57,10 +56,7 @@ def decay_groups(model: nn.Module, pretrained: Pretrained | None = None) -> list
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate, times the factor of each group.
-
-    Where a captured step reads it from a tensor it is set in place.
-    """
+    """Set the learning rate, times the factor of each group."""
     for group in optimizer.param_groups:
         own = rate * group.get("lr_scale", 1.0)
         if isinstance(group["lr"], Tensor):

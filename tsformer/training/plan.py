@@ -1,4 +1,4 @@
-"""TrainingPlan: everything about training that is decided before it starts."""
+"""TrainingPlan: budget, optimizer, schedule, precision and device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TrainingPlan:
     augmentation : Augmentation, optional
         Changes the series of each step.
     pretrained : Pretrained, optional
-        Which parameters are learned at a rate of their own, or frozen for a while.
+        Parameters with another learning rate, or frozen in the first epochs.
     n_iter_no_change : int, optional
         With validation data: stop after this many epochs without a lower validation loss and return
         to the best epoch. None trains to the end.
@@ -48,22 +48,22 @@ class TrainingPlan:
     bfloat16 : bool, default=False
         Whether the forward pass runs in bf16 autocast.
     compile : bool, "cuda-graphs" or "auto", default=False
-        Whether the model is compiled with `torch.compile` for training; or "cuda-graphs": whole
-        steps are captured once for each batch shape and then replayed, on a GPU. "auto" does that
-        where it can be done, and nothing elsewhere.
+        True compiles the model with `torch.compile` for training. "cuda-graphs" captures whole
+        steps once for each batch shape and replays them, on a GPU. "auto" captures steps where
+        possible.
     seed : int
-        Determines the order of the batches, and dropout.
+        Seed of shuffling and dropout.
     checkpoint_dir : Path, optional
         Folder for checkpoints of the run.
     checkpoint_minutes : float, default=10.0
         Least time between two checkpoints.
     resume : bool, default=False
-        Whether to continue from the checkpoint in `checkpoint_dir`, if it has one of this run.
+        Whether to continue from this run's checkpoint in `checkpoint_dir`, if any.
 
     Raises
     ------
     ValueError
-        If steps are to be captured on a device that cannot do that, or while a part is frozen.
+        If ``compile="cuda-graphs"`` is combined with another device or with frozen parameters.
     """
 
     n_epochs: int
@@ -91,20 +91,20 @@ class TrainingPlan:
             )
         if self.compile == "cuda-graphs" and self.pretrained and self.pretrained.n_epochs_frozen:
             raise ValueError(
-                "compile='cuda-graphs' captures steps in which all parameters are trained; with "
-                "frozen ones choose True or False"
+                "compile='cuda-graphs' needs all parameters trained; with frozen parameters choose "
+                "True or False"
             )
 
     @property
     def graphed(self) -> bool:
-        """Whether steps are to be captured in CUDA graphs, if the data are on the device."""
+        """Whether steps are captured in CUDA graphs, given data on the device."""
         if self.compile != "auto":
             return self.compile == "cuda-graphs"
         frozen = self.pretrained is not None and self.pretrained.n_epochs_frozen > 0
         return self.device.type == "cuda" and not frozen
 
     def frozen(self, epoch: int) -> frozenset[str]:
-        """Return the names of the parameters that are frozen in an epoch, counted from 0."""
+        """Return the names of the frozen parameters in an epoch, from 0."""
         return frozenset() if self.pretrained is None else self.pretrained.frozen(epoch)
 
     def rate(self, step: int, n_steps: int) -> float:
@@ -116,12 +116,12 @@ class TrainingPlan:
 
 
 def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:
-    """Return how many epochs over `n_cases` series make at least `n_steps` optimizer steps."""
+    """Return the number of epochs for at least `n_steps` optimizer steps."""
     return ceil(n_steps / ceil(n_cases / batch_size))
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the device asked for; "auto" is cuda if available, else mps, else cpu."""
+    """Return the specified device; "auto" is cuda if available, else mps, else cpu."""
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -131,7 +131,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         torch.empty(0, device=found)
         if found.type == "meta":
             raise RuntimeError("tensors on it have no values")
-    # torch raises any of them for a missing device
+    # torch raises any of these errors for a missing device
     except (RuntimeError, AssertionError, TypeError) as error:
         why_not = _why_not(device, error)
         choose = " Choose" if why_not.endswith("?") else "; choose"
@@ -143,7 +143,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def _devices_here() -> list[str]:
-    """Return what `device` may be on this machine."""
+    """Return the valid values of `device` on this machine."""
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = ["cuda", *(f"cuda:{i}" for i in range(n_gpus) if n_gpus > 1)] if n_gpus else []
     others = ["mps"] if torch.backends.mps.is_available() else []
@@ -151,7 +151,7 @@ def _devices_here() -> list[str]:
 
 
 def _why_not(device: object, error: Exception) -> str:
-    """Return why a device cannot be used: another name was meant, or it is not on this machine."""
+    """Explain why a device cannot be used: a wrong name, or missing hardware."""
     if not isinstance(device, (str, torch.device)):
         return f"a device is named by a string, not by {type(device).__name__}"
     kind = str(device).partition(":")[0].strip().lower()
@@ -163,9 +163,9 @@ def _why_not(device: object, error: Exception) -> str:
     return f"did you mean {meant!r}?" + (f" That is not there either: {missing}" if missing else "")
 
 
-#: What people call a device, and what PyTorch calls it.
+#: Common names of devices, and PyTorch's names.
 _ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "hip": "cuda", "metal": "mps"}
-#: Why a device may not be there.
+#: Reasons for a missing device.
 _MISSING = {
     "cuda": f"PyTorch {torch.__version__} sees no GPU of NVIDIA or AMD",
     "mps": f"PyTorch {torch.__version__} sees no GPU of Apple",
@@ -173,7 +173,7 @@ _MISSING = {
 
 
 def resolve_precision(precision: str, device: torch.device) -> bool:
-    """Return whether to autocast to bf16; "auto" does so on CUDA devices that support it."""
+    """Whether to autocast to bf16; "auto" does on CUDA devices that support it."""
     if precision not in PRECISIONS:
         raise ValueError(unknown("precision", precision, PRECISIONS))
     if precision == "auto":

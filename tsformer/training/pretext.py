@@ -1,4 +1,4 @@
-"""An objective inside training and validation: its tasks, drawn by seed and step alone."""
+"""Tasks and losses of a pretraining objective."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tsformer.training.augment import drawing
 
 __all__ = ["posed", "pretext_losses"]
 
-#: Tells the draws of an objective from those of an augmentation in the same step.
+#: Separates the draws of an objective from the draws of an augmentation.
 _STREAM = (1,)
 
 
 def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
-    """Return the task for the batch of a step, which depends on the seed and the step alone."""
+    """Return the task for a batch, sampled from the seed and the step."""
     with drawing(seed, step, batch.values.device, stream=_STREAM):
         return pretext.pose(batch)
 
@@ -36,9 +36,8 @@ def pretext_losses(
 ) -> Tensor:
     """Compute the loss of each series in eval mode, without gradients.
 
-    The series are taken in order, in batches that differ in size by at most one; tasks are drawn
-    by the number of the batch. So the same arguments give the same losses, before and after an
-    epoch.
+    Batches are consecutive series, and their tasks depend on the seed and the number of the batch:
+    the same arguments give the same losses.
 
     Returns
     -------

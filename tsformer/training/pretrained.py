@@ -1,4 +1,4 @@
-"""Weights that came pretrained: learned at a rate of their own, or not at all for a while."""
+"""Pretrained weights: another learning rate, or frozen epochs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["Pretrained", "set_frozen"]
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Which parameters of a model are pretrained, and how they are trained on."""
+    """Names of pretrained parameters, and how they are trained."""
 
-    names: frozenset[str] = field(repr=False)  # too many for a log; the weights tell runs apart
+    names: frozenset[str] = field(repr=False)  # too many to print
     lr_scale: float = 1.0
     n_epochs_frozen: int = 0
 
     def frozen(self, epoch: int) -> frozenset[str]:
-        """Return the names of the parameters that are frozen in an epoch, counted from 0."""
+        """Return the names of the frozen parameters in an epoch, from 0."""
         return self.names if epoch < self.n_epochs_frozen else frozenset()
 
 
 def set_frozen(model: nn.Module, names: frozenset[str]) -> None:
-    """Freeze these parameters and the averages of their batch norms; train all others."""
+    """Freeze parameters and the averages of their batch norms; unfreeze all others."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in names)
     for name, module in model.named_modules():

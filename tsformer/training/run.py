@@ -1,4 +1,4 @@
-"""What the training loop does around its steps."""
+"""Start, end of each epoch, and end of a training run."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ Snapshot = tuple[int, dict[str, Tensor]]
 
 
 class NonFiniteLossError(RuntimeError):
-    """The training loss is no longer finite; the model has the weights of the last good epoch."""
+    """The training loss is not finite; the model keeps the last good weights."""
 
 
 class Snapshots:
-    """Weights to return to: those of the start, of the last epoch but one, and of the last."""
+    """Weights of the start and of the last two epochs."""
 
     def __init__(self, epoch: int, weights: dict[str, Tensor]):
         self.kept: list[Snapshot] = [(epoch, weights)]
 
     @property
     def newest(self) -> dict[str, Tensor]:
-        """The weights that were added last."""
+        """The latest weights."""
         return self.kept[-1][1]
 
     def add(self, epoch: int, weights: dict[str, Tensor]) -> None:
-        """Keep the weights at the end of an epoch."""
+        """Keep the weights of an epoch."""
         self.kept = [self.kept[0], self.kept[-1], (epoch, weights)]
 
 
 @dataclass
 class TrainingRun:
-    """One model's training run: its state, and what happens to it at the end of each epoch."""
+    """The training run of one model."""
 
     state: TrainingState
     loss: Loss | Pretext
@@ -72,7 +72,7 @@ class TrainingRun:
         self.stopping = EarlyStopping(patience, start=self.state.epochs_before)
 
     def end_epoch(self, loss: float, lr: float, start: float, weights: dict[str, Tensor]) -> None:
-        """Write the epoch's row, decide whether to stop, and call the callbacks."""
+        """Record the epoch, decide whether to stop, and call the callbacks."""
         state = self.state
         row = {"epoch": state.epoch + 1, "loss": loss, "lr": lr, "seconds": 0.0}
         if self.validation is not None:
@@ -88,10 +88,10 @@ class TrainingRun:
             callback.on_epoch_end(state)
 
     def raise_non_finite(self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel) -> NoReturn:
-        """Return the model to the newest good weights, and raise NonFiniteLossError."""
+        """Restore the latest good weights and raise NonFiniteLossError."""
         state = self.state
         with self.random.drawing():
-            # What an objective compares may differ in shape among series; embeddings do not.
+            # Outputs of an objective may differ in shape among series; embeddings do not.
             model: Any = state.model
             function = model.embed if isinstance(self.loss, Pretext) else None
             epoch = _return_to_last_finite(state.model, kept, panel, state.plan, function)
@@ -109,13 +109,8 @@ def _return_to_last_finite(
     plan: TrainingPlan,
     function: Callable[..., Tensor] | None,
 ) -> int:
-    """Load the newest weights whose outputs are finite; return their epoch.
-
-    The outputs are those of the model, or of its method `function`.
-
-    An epoch's last step can spoil the weights after all its losses were computed, so that even an
-    epoch with a finite loss may end in weights that are of no use.
-    """
+    """Load the latest weights with finite outputs; return their epoch."""
+    # The last step of an epoch can spoil the weights after a finite loss.
     for epoch, weights in reversed(kept):
         model.load_state_dict(weights)
         outputs = forward(
@@ -132,9 +127,9 @@ def training_session(
 ) -> Iterator[None]:
     """Run the epochs of a model inside the block.
 
-    Around it are the callbacks' begin and end. Ctrl-C ends the block with a warning. After it,
-    batch norms get averages that belong to the final weights, except where validation chose an
-    epoch: those weights are kept as they were judged. The model ends in eval mode.
+    Calls the callbacks before and after it. Ctrl-C ends the block with a warning. Then the averages
+    of batch norms are recomputed for the final weights, unless validation selected the weights of
+    an epoch together with their averages. The model ends in eval mode.
 
     Parameters
     ----------
@@ -143,9 +138,9 @@ def training_session(
     panel : Panel or StoredPanel
         The training series.
     weights : Tensor [n] or None
-        Their weights.
+        Weights of the series.
     seed : int
-        Of all that the model's steps and validation draw.
+        Seed of the model's random draws.
     """
     state = run.state
     run.random = RandomStream(seed, state.plan.device)
@@ -156,7 +151,7 @@ def training_session(
                 yield
             except KeyboardInterrupt:
                 progress = f"{state.epoch} of {state.n_epochs} epochs"
-                # Up through this generator, contextlib and the loop to the loop's caller.
+                # Skips this generator, contextlib and the loop.
                 mark_interrupted(state.history, progress, stacklevel=5)
             if state.history.best_epoch is None:
                 with run.random.drawing():
@@ -168,16 +163,16 @@ def training_session(
 
 @contextmanager
 def interruption_unsaid() -> Iterator[None]:
-    """Silence the warning that what was trained so far is kept, where the caller keeps nothing."""
+    """Silence the warning of an interrupted training run."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="training was interrupted")
         yield
 
 
 def mark_interrupted(history: History, progress: str, stacklevel: int) -> None:
-    """Mark the history as interrupted, and warn how far training had come."""
+    """Mark the history as interrupted and warn with the progress."""
     history.interrupted = True
     warnings.warn(
-        f"training was interrupted after {progress}; what was trained so far is kept",
+        f"training was interrupted after {progress}; the weights so far are kept",
         stacklevel=stacklevel,
     )

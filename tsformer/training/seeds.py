@@ -1,4 +1,4 @@
-"""Random draws from torch's global generators that neither see nor change anybody else's."""
+"""Isolated random streams on torch's global generators."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["RandomStream", "seeded"]
 
 
 class _Turn:
-    """Who may draw: one thread of the process at a time, as often as it wants to nest."""
+    """Reentrant lock on the global generators: one thread at a time."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        if hasattr(os, "register_at_fork"):  # a forked process would wait for a thread it has not
+        if hasattr(os, "register_at_fork"):  # a fork copies the lock, but not the thread with it
             os.register_at_fork(after_in_child=self._free)
 
     def _free(self) -> None:
@@ -32,13 +32,12 @@ _TURN = _Turn()
 
 
 class RandomStream:
-    """The random draws of one training run, which go on where the run's last draws ended.
+    """The random stream of one training run.
 
-    Module initialisation, dropout, and the encodings and augmentations of users draw from torch's
-    global generators, of which a process has one per device for all of its threads. So runs in
-    several threads take turns: what draws does so inside `drawing`, where the global generators are
-    this run's alone. That covers all of this package, but not a thread that draws from the global
-    generators by itself at that moment.
+    Module initialisation, dropout, and users' encodings and augmentations draw from torch's global
+    generators, which all threads share. So training runs in several threads take turns: inside
+    `drawing`, the global generators belong to this stream. Other threads of the program that draw
+    at the same moment are not isolated.
 
     Examples
     --------
@@ -48,7 +47,7 @@ class RandomStream:
     >>> for _ in range(2):
     ...     with stream.drawing():
     ...         drawn.append(torch.rand(1))
-    ...     _ = torch.rand(7)  # draws of others make no difference
+    ...     _ = torch.rand(7)  # draws outside of the stream make no difference
     >>> torch.equal(torch.cat(drawn), torch.rand(2, generator=torch.Generator().manual_seed(0)))
     True
     """
@@ -62,10 +61,10 @@ class RandomStream:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Take a turn: inside the block, torch's global generators continue this stream.
+        """Let torch's global generators continue this stream inside the block.
 
-        What the program draws after the block is what it would have drawn without it. Inside it,
-        torch has its default settings, whatever callbacks have set between two turns.
+        After the block the generators have their previous states. Inside it, torch has its default
+        settings.
         """
         with _TURN.lock, plain_torch():
             before = self._get()
@@ -92,6 +91,6 @@ class RandomStream:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's global generators of the CPU and of `device`, inside the block only."""
+    """Seed torch's global generators of the CPU and `device` inside the block."""
     with RandomStream(seed, device).drawing():
         yield

@@ -1,4 +1,4 @@
-"""One optimizer step: forward, loss, backward, update; in pieces if memory runs out."""
+"""One optimizer step: forward, loss, backward and update."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ __all__ = ["Inputs", "Loss", "TrainingStep", "clip_and_update"]
 
 #: From outputs and targets to the loss of each series.
 Loss = Callable[[Tensor, Tensor], Tensor]
-#: What a model is called with: values, mask, times.
+#: Arguments of a model: values, mask, times.
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 class TrainingStep:
     """Takes optimizer steps on batches of a panel.
 
-    If a batch does not fit into memory, its tokens go through the blocks in pieces, each of which
-    is computed a second time for its gradient: batch norms, which are before and after the blocks,
-    still see all of the batch. The pieces stay that small from then on.
+    If a batch does not fit into memory, its tokens go through the blocks in pieces, and each piece
+    is recomputed for its gradient. Batch norms, before and after the blocks, still see the whole
+    batch. All later batches use pieces of this size.
 
     Parameters
     ----------
     model : nn.Module
-        What learns.
+        The model.
     optimizer : Optimizer
-        Over its parameters.
+        Optimizer of its parameters.
     panel : Panel or StoredPanel
-        All series; on the plan's device, or on the host, from which batches are sent.
+        All series, on the plan's device or on the host.
     targets, weights : Tensor [n, ...], Tensor [n] or None
         On the plan's device.
     loss : callable or Pretext
@@ -53,9 +53,9 @@ class TrainingStep:
     plan : TrainingPlan
         Device, precision, clipping, and whether the model is compiled.
     ranks : Ranks, optional
-        The processes that share each batch; by default this one alone. Each reads its own part of
-        it; with an augmentation all of it, which it augments with the draws that one process would
-        have, to go on with its own part.
+        The processes that share each batch; by default this process alone. Each reads its part of a
+        batch. With an augmentation each reads and augments the whole batch, so that the draws equal
+        the draws of a single process, and trains on its part.
     """
 
     def __init__(
@@ -84,24 +84,24 @@ class TrainingStep:
         plain = ranks.size == 1 and not isinstance(loss, Pretext)
         self.may_cut = plain and hasattr(model, "forward_stem")
         self.most_at_once: int | None = None
-        #: Whether batches come as this process's part of them.
+        #: Whether this process reads only its part of a batch.
         self._divided = ranks.size > 1 and plan.augmentation is None
 
     def read(self, batch: Tensor) -> Tensor:
-        """Return which series of a batch ``[B]`` this process has to read: what a call takes."""
+        """Return the series of a batch ``[B]`` that this process reads."""
         return self.ranks.part(batch) if self._divided else batch
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
-        """Take a step on the batch `index`; return this process's sum of losses, on the device.
+        """Take a step on a batch; return this process's sum of losses, on the device.
 
         Parameters
         ----------
         index : Tensor
-            Which series this process reads, on the CPU: what `read` returned.
+            Series that this process reads, as returned by `read`, on the CPU.
         rows : Tensor [B]
             All series of the batch, on the plan's device.
         number : int, default=0
-            Number of the step in the training run, on which the draws of an augmentation depend.
+            Number of the step, which determines the draws of an augmentation.
         """
         while True:
             with catch_oom() as ran_out:
@@ -112,7 +112,7 @@ class TrainingStep:
             self._halve(len(rows), ran_out.reason)
 
     def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
-        """Leave the gradient of the batch's mean loss in the parameters."""
+        """Compute the gradient of the batch's mean loss."""
         here = self.panel.device
         on_device = self.read(rows) if same_device(here, self.plan.device) else index
         batch = augmented(
@@ -135,12 +135,12 @@ class TrainingStep:
                 weights = mixed(partial(self._rows_of, weights), rows, own)
             outputs = self._outputs(batch, weights)
             losses = mixed(partial(self._supervised, self.loss, outputs), rows, own)
-        # Several processes average their gradients: each divides by its share of the whole batch.
+        # Processes average their gradients, so each loss is scaled by their number.
         (losses.sum() * self.ranks.size / len(rows)).backward()
         return losses.detach().sum()
 
     def _outputs(self, batch: Batch, weights: Tensor | None = None) -> Tensor:
-        """Return what the model computes for this process's part of a batch."""
+        """Return the outputs for this process's part of a batch."""
         inputs: Inputs = batch.values, batch.mask, batch.times
         if not self._divided:
             inputs = self.ranks.part(batch.values), self._own(batch.mask), self._own(batch.times)
@@ -150,7 +150,7 @@ class TrainingStep:
             return self.forward(*inputs, **({} if weights is None else {"weights": weights}))
 
     def _own(self, x: Tensor | None) -> Tensor | None:
-        """Return this process's part of what the batch has for each series, or for all at once."""
+        """Return this process's part of a tensor ``[1 | B, ...]``."""
         return x if x is None or len(x) == 1 else self.ranks.part(x)
 
     def _in_pieces(self, inputs: Inputs, weights: Tensor | None, most: int) -> Tensor:
@@ -166,7 +166,7 @@ class TrainingStep:
             for start in range(0, len(tokens), most):
                 part = slice(start, start + most)
                 valid = None if mask is None else mask[part]
-                # What a piece holds is let go of, and computed anew when its gradient is due.
+                # Frees the activations of a piece, and recomputes them for its gradient.
                 parts.append(
                     checkpoint(
                         pooled,
@@ -204,15 +204,15 @@ class TrainingStep:
         if self.most_at_once is None:
             warnings.warn(
                 f"a batch of {size} series did not fit into the memory of {self.plan.device}: "
-                "from now on it goes through the blocks in pieces, which takes longer but gives "
-                "the same steps",
+                "from now on each batch goes through the blocks in pieces, which takes longer but "
+                "gives the same steps",
                 stacklevel=2,
             )
         self.most_at_once = (now + 1) // 2
 
 
 def clip_and_update(optimizer: torch.optim.Optimizer, max_grad_norm: float) -> None:
-    """Clip the gradients of all parameters together, and take the optimizer's step."""
+    """Clip the gradients and take the optimizer's step."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     nn.utils.clip_grad_norm_(parameters, max_grad_norm)
     optimizer.step()

@@ -1,4 +1,4 @@
-"""Validation: series that judge a model after each epoch."""
+"""Validation data, scored after each epoch."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Validation"]
 
 @dataclass(frozen=True)
 class Validation:
-    """Data that judge the model after each epoch and never train it.
+    """Validation data, scored after each epoch; the model is never trained on them.
 
     Parameters
     ----------
     panel : Panel or StoredPanel
         The series, on the plan's device.
     targets : Tensor [n, ...]
-        Their targets, on the same device.
+        Targets of the series, on the same device.
     score : callable
         From outputs and targets to a float; higher is better. For an objective, from the losses of
-        the series in place of outputs.
+        the series and targets.
     weights : Tensor [n], optional
         Weight of each series in the validation loss, on the same device; their mean should be 1.
     """

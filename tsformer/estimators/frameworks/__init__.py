@@ -84,15 +84,14 @@ _ENSEMBLE_PARAMS: list[dict[str, Any]] = [
 
 
 class FrameworkClassifier:
-    """Base of the adapters: each delegates to a classifier of scikit-learn's kind.
+    """Base class of the adapters, which delegate to a scikit-learn classifier.
 
-    An adapter has the constructor of the classifier in its statement
-    ``class Adapter(FrameworkClassifier, delegate=Classifier)``. In the bases of a class it must
-    precede the framework's own base, whose hooks it implements.
+    ``class Adapter(FrameworkClassifier, delegate=Classifier)`` has the constructor of `Classifier`.
+    Among the bases it must precede the framework's base class.
     """
 
     _delegate: ClassVar[type[Any]]
-    #: Parameter sets for the frameworks' own checks, which call `fit` hundreds of times.
+    #: Parameters of small models for the frameworks' checks, which call `fit` hundreds of times.
     _test_params: ClassVar[list[dict[str, Any]]]
 
     classifier_: Any
@@ -113,14 +112,14 @@ class FrameworkClassifier:
         cls._delegate = delegate
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; an unknown one is named with the nearest that exists."""
+        """Set parameters; raise ValueError with the nearest match of an unknown name."""
         check_new_values(self, params)
         super().set_params(**params)  # type: ignore[misc]
         return self
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return parameter sets for sktime's checks, whatever `parameter_set` is."""
+        """Return parameter sets for sktime's checks; ignores `parameter_set`."""
         return [dict(parameters) for parameters in cls._test_params]
 
     @classmethod
@@ -155,7 +154,7 @@ class FrameworkTransformer(FrameworkClassifier, delegate=TSTransformerClassifier
         return super().get_params(deep=deep)
 
     def _fit(self, X: Any, y: Any) -> Self:
-        if self.warm_start:  # both frameworks reset an estimator at the start of its `fit`
+        if self.warm_start:  # both frameworks reset an estimator before `fit`
             raise ValueError(
                 f"warm_start=True continues from the previous fit, but {type(self).__name__} is "
                 "reset at the start of each fit; use TSTransformerClassifier instead"
@@ -181,7 +180,7 @@ class FrameworkEnsemble(FrameworkClassifier, delegate=TSEnsembleClassifier):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         given = self.transformer_params
-        if isinstance(given, Mapping):  # anything else is refused by `fit`
+        if isinstance(given, Mapping):  # `fit` rejects other types
             source = given.get("init_from")
             if _frozen(source) is not source:
                 self.transformer_params = {**given, "init_from": _frozen(source)}
@@ -189,12 +188,7 @@ class FrameworkEnsemble(FrameworkClassifier, delegate=TSEnsembleClassifier):
 
 
 def _frozen(source: Any) -> Any:
-    """Return a fitted estimator as one that stays fitted in clones; anything else as it is.
-
-    Called where parameters are read, as each clone does: sktime clones what is inside its
-    compositions by their parameters alone, and asks no estimator how it would like to be cloned,
-    so a fitted one would come out without its weights.
-    """
+    """Wrap a fitted estimator so that sktime's clones, made from parameters, stay fitted."""
     if is_fitted(source) and not isinstance(source, FrozenEstimator):
         return FrozenEstimator(source)
     return source

@@ -30,7 +30,7 @@ _INNER_TYPES = {"X_inner_type": ["np-list", "numpy3D"]}
 
 
 class _Threaded(FrameworkClassifier):
-    """Sets what aeon's own classifiers with `n_jobs` have, and its checks read."""
+    """Sets `_n_jobs`, which aeon's checks read."""
 
     n_jobs: int | None
 
@@ -40,7 +40,7 @@ class _Threaded(FrameworkClassifier):
 
 
 class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifier):
-    """Time-series classifier with a transformer, as a native classifier of aeon.
+    """Transformer, as a native aeon classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every
     collection type of aeon, including series of unequal length and with missing values, and works
@@ -75,7 +75,7 @@ class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifi
 
 
 class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
-    """Time-series classifier with random convolutions and a ridge, as a native one of aeon.
+    """Random convolutions with a ridge, as a native aeon classifier.
 
     It takes the parameters of `RandomConvolutionClassifier` and delegates to it. It accepts every
     collection type of aeon, including series of unequal length and with missing values. aeon has
@@ -108,7 +108,7 @@ class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
 
 
 class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
-    """Time-series classifier with random convolutions and transformers, as a native one of aeon.
+    """Random convolutions and transformers, as a native aeon classifier.
 
     It takes the parameters of `TSEnsembleClassifier` and delegates to it. It accepts every
     collection type of aeon, including series of unequal length and with missing values. aeon has

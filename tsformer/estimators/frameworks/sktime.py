@@ -39,7 +39,7 @@ _TAGS: dict[str, Any] = {
 
 
 class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
-    """Time-series classifier with a transformer, as a native classifier of sktime.
+    """Transformer, as a native sktime classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every panel
     container of sktime, including series of unequal length and with missing values, and works in
@@ -72,7 +72,7 @@ class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
 
 
 class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
-    """Time-series classifier with random convolutions and a ridge, as a native one of sktime.
+    """Random convolutions with a ridge, as a native sktime classifier.
 
     It takes the parameters of `RandomConvolutionClassifier` and delegates to it. It accepts every
     panel container of sktime, including series of unequal length and with missing values. With
@@ -103,7 +103,7 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
 
 
 class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
-    """Time-series classifier with random convolutions and transformers, as a native one of sktime.
+    """Random convolutions and transformers, as a native sktime classifier.
 
     It takes the parameters of `TSEnsembleClassifier` and delegates to it. It accepts every panel
     container of sktime, including series of unequal length and with missing values. With
