@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -42,19 +40,16 @@ def test_a_folder_or_two_files(tmp_path):
     assert files.valid.tolist() == [3, 1, 3]
 
 
-def test_what_is_no_corpus_is_refused(tmp_path):
+def test_windows_are_one_token_apart_and_what_is_no_corpus_is_refused(tmp_path):
+    inputs, targets = corpus.windows(torch.arange(11), 5)
+    assert inputs.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert torch.equal(targets, inputs + 1)
     with pytest.raises(SystemExit, match="needs a file named train and one named valid or test"):
         corpus.read_corpus([tmp_path], 10, 1)
     with pytest.raises(SystemExit, match="takes a folder with a train and a valid file, or two"):
         corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
     with pytest.raises(SystemExit, match="a text of 5 tokens is too short for a window of 5"):
         corpus.windows(torch.arange(5), 5)
-
-
-def test_windows_are_one_token_apart():
-    inputs, targets = corpus.windows(torch.arange(11), 5)
-    assert inputs.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert torch.equal(targets, inputs + 1)
 
 
 def test_ngrams_by_hand():
@@ -78,13 +73,6 @@ def test_ngram_chances_add_up_to_one(order):
         perplexity = corpus.ngram_perplexity(train, torch.tensor(text), 3, order)
         total += perplexity**-4
     assert total == pytest.approx(1.0)
-
-
-def test_loss_of_a_window():
-    torch.manual_seed(0)
-    logits, targets = torch.randn(3, 5, 7), torch.randint(7, (3, 5))
-    chances = logits.softmax(-1).gather(-1, targets[..., None])[..., 0]
-    torch.testing.assert_close(language_model.losses(logits, targets), -chances.log().mean(1))
 
 
 @pytest.mark.slow
@@ -127,21 +115,3 @@ def test_script_trains_tracks_prints_and_resumes(tmp_path, monkeypatch, capsys):
     assert fit.data.params["encoding"] == "rope"
     artifacts = {file.path for file in client.list_artifacts(fit.info.run_id)}
     assert {"training.png", "encoding.png"} <= artifacts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--corpus", "nowhere"], "nowhere"),
-        (["--encoding", "lpse"], "unknown encoding 'lpse': did you mean 'lspe'"),
-    ],
-)
-def test_what_is_wrong_is_said_in_a_line(tmp_path, arguments, message):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *SMALL, "--no-track", *arguments],
-        **{"cwd": tmp_path, "capture_output": True, "text": True},
-    )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert message in done.stderr

@@ -40,26 +40,20 @@ WRITE_NO_RESULTS = {
 }
 
 
-@pytest.mark.parametrize("name", scripts())
-def test_a_trial_run_writes_where_git_ignores_it(name):
-    arguments = import_module(name).arguments
-    out = arguments([]).out
-    assert out.is_relative_to(ROOT / "results")
-    ignored = subprocess.run(["git", "check-ignore", "--quiet", out / "a.csv"], cwd=ROOT)
-    assert ignored.returncode == 0 or not (ROOT / ".git").exists()
-    assert arguments(["--out", "elsewhere"]).out == Path.cwd() / "elsewhere"
-
-
-def test_trial_runs_of_different_scripts_do_not_meet():
+def test_trial_runs_write_where_git_ignores_them_and_do_not_meet():
     folders = [import_module(name).arguments([]).out for name in scripts()]
-    assert len(folders) > 5
-    assert len(set(folders)) == len(folders)
+    assert len(set(folders)) == len(folders) > 5
+    for out in folders:
+        assert out.is_relative_to(ROOT / "results")
+        ignored = subprocess.run(["git", "check-ignore", "--quiet", out / "a.csv"], cwd=ROOT)
+        assert ignored.returncode == 0 or not (ROOT / ".git").exists()
 
 
 @pytest.mark.parametrize("name", scripts())
 def test_only_commit_chooses_the_committed_results(name, capsys):
     arguments = import_module(name).arguments
     assert arguments(["--commit"]).out == COMMITTED
+    assert arguments(["--out", "elsewhere"]).out == Path.cwd() / "elsewhere"
     for folder in (COMMITTED, COMMITTED / "which_encoding", "experiments/../experiments/results"):
         with pytest.raises(SystemExit):
             arguments(["--out", str(folder)])
@@ -80,87 +74,6 @@ def test_a_script_runs_by_its_path(name, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "--commit" in done.stdout
-
-
-def fitted(accuracy: float = 0.5, **row: Any) -> dict[str, Any]:
-    return {**row, "accuracy": accuracy, "fit_seconds": 1.0}
-
-
-#: Arguments of a small run, and stand-ins for what takes long.
-SMALL: dict[str, tuple[list[str], dict[str, Any]]] = {
-    "experiments.accuracy.recipe_study": (
-        ["--datasets", "Adiac", "Car", "--variants", "default", "60 passes"],
-        {
-            "fit": lambda variant, dataset, seed, folder: fitted(
-                variant=variant, dataset=dataset, seed=seed
-            )
-        },
-    ),
-    "experiments.memory.peak": (
-        ["--n", "4", "--length", "8", "--kept", "array"],
-        {"measured": lambda path, kept, **_: {"fit_mib": 1.0, "predict_mib": 1.0}},
-    ),
-    "experiments.cost.encoding_cost": (
-        ["--lengths", "16", "--encodings", "fixed"],
-        {
-            "time_ratios": lambda names, *_: pd.DataFrame({n: [1.0] for n in names}),
-            "peak_memory": lambda name, length, device: 1.0,
-        },
-    ),
-    "experiments.explanations.known_windows": (
-        ["--seeds", "1"],
-        {
-            "measure": lambda problem, seed, method: {
-                "problem": problem,
-                "seed": seed,
-                "method": method,
-                "accuracy": 1.0,
-                "hit": 1.0,
-                "hit_time": 1.0,
-                "inside": 1.0,
-                "change": 1.0,
-                "missed": 0.0,
-                "uneven": 0.5,
-            }
-        },
-    ),
-    "experiments.language.language_model": (
-        ["--epochs", "1", "--tokens", "500", "--d-model", "8", "--n-layers", "1", "--no-track"],
-        {},
-    ),
-    "tools.pictures": ([], {"encoding_gallery": None, "habit": None, "augmentation_gallery": None}),
-    "tools.field": ([], {"picture": None, "short_table": lambda results: "a table"}),
-}
-
-
-@pytest.mark.parametrize("name", scripts())
-def test_a_small_run_leaves_the_committed_results_alone(name, tmp_path, monkeypatch):
-    if name == "tools.ui_screenshot":
-        pytest.skip("needs a browser: tests/ui/test_screenshots.py")
-    if name == "experiments.gpu.run":
-        pytest.skip("runs each part in a process: tests/experiments/test_gpu.py")
-    argv, replaced = SMALL[name]
-    module = import_module(name)
-    for attribute, stand_in in replaced.items():
-        monkeypatch.setattr(module, attribute, stand_in or _small_figure)
-    committed = contents()
-    monkeypatch.setattr(output, "UNTRACKED", tmp_path)  # the default, in another place
-    module.main(argv)
-    assert contents() == committed
-    assert [file for file in tmp_path.rglob("*") if file.suffix in (".csv", ".png")]
-
-
-def contents() -> dict[Path, bytes]:
-    return {file: file.read_bytes() for file in COMMITTED.rglob("*") if file.is_file()}
-
-
-def _small_figure(*_: object) -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(1, 1))
-
-
-# --- rows ----------------------------------------------------------------------------------------
 
 
 def test_fits_that_are_there_are_not_done_again(tmp_path, capsys):

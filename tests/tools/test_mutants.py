@@ -50,15 +50,6 @@ def test_a_list_is_tried(tree):
     assert (tree / FILE).read_text() == CLOCK
 
 
-def test_a_statement_is_found_where_it_has_moved(tree):
-    row = {"file": FILE, "function": "Clock.late", "before": "if hour > 9:"}
-    moved = Path("tsformer/data/time.py")
-    Path(FILE).rename(moved)
-    assert mutants.find(row, mutants.index_statements()).file == str(moved)
-    moved.write_text(CLOCK.replace("9", "8"))
-    assert mutants.find(row, mutants.index_statements()) is None
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [

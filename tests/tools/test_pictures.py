@@ -52,17 +52,6 @@ def test_every_encoding_has_a_tile_and_no_words_overlap():
     assert figure.bbox.width == pictures.PAGE
 
 
-def test_a_kind_starts_on_a_row_that_holds_it():
-    rows = [{"kind": kind} for kind in ["embed"] * 4 + ["none"] + ["rotate"] * 2 + ["bias"] * 4]
-    placed = [(row, column, first) for row, column, _, first in pictures.placed(rows)]
-    assert placed == [
-        *[(0, column, column == 0) for column in range(4)],
-        (0, 4, True),
-        (1, 0, True), (1, 1, False),
-        *[(2, column, column == 0) for column in range(4)],
-    ]  # fmt: skip
-
-
 def test_the_habit_has_the_sizes_of_the_papers():
     figure = pictures.habit()
     assert [ax.images[0].get_array().shape for ax in figure.axes[:3]] == [

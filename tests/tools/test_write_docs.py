@@ -56,21 +56,6 @@ def test_a_part_without_its_place_is_an_error():
         write_docs.filled("a text", "costs", "| a |\n")
 
 
-def test_options_are_shown_without_the_sizes():
-    lspe = ENCODINGS.partition("\n### lspe\n")[2].partition("\n### ")[0]
-    assert re.findall(r"^- `(\w+)` ", lspe, re.MULTILINE) == [
-        "d_hidden", "dropout", "apply_to", "base",
-    ]  # fmt: skip
-    assert "- `dropout` (float, default=0.1):\n  On the hidden layer, in training.\n" in lspe
-    assert "No options." in ENCODINGS.partition("\n### none\n")[2].partition("\n### ")[0]
-
-
-def test_each_augmentation_says_what_it_costs():
-    for row in write_docs.augmentations():
-        text = AUGMENTATION.partition(f"\n## {row['name']}\n")[2].partition("\n## ")[0]
-        assert re.search(r"\d % of the time of a training step", text), row["name"]
-
-
 def test_the_examples_run():
     (example,) = re.findall(r"```python\n(.*?)```", ENCODINGS, re.DOTALL)
     assert eval(example, {"TSTransformerClassifier": TSTransformerClassifier}).encoding == "lspe"
