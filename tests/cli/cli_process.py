@@ -8,14 +8,6 @@ import sys
 from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "tsformer"]
-TOY = """@problemName Toy
-@timeStamps false
-@univariate true
-@equalLength true
-@seriesLength 24
-@classLabel true 1 2
-@data
-"""
 
 
 def tsformer(*args: object, cwd: Path, exits: int = 0) -> subprocess.CompletedProcess[str]:

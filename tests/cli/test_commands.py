@@ -10,7 +10,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from cli_process import COMMAND, TOY, tsformer
+from cli_process import COMMAND, tsformer
+
+from tsformer import load, load_dataset
+from tsformer.encodings import names
 
 for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
     pytest.importorskip(library, reason='needs the extra "all"')
@@ -30,58 +33,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# --- one model ---------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_fit_passes_every_option_on(folder):
-    from tsformer import load
-
+def test_fit_passes_every_option_on_and_evaluate_prints_the_accuracy(folder):
     classifier = load(folder / "model")
     assert classifier.encoding == "tape+erpe"
     assert classifier.n_iter_ == 2
     assert classifier.random_state == 3
     assert classifier.n_layers == 1
     assert classifier.stem_params == {"kernel_size": 5}
-
-
-@pytest.mark.slow
-def test_predict_writes_what_the_model_predicts(folder):
-    from tsformer import load, load_dataset
-
-    X, y = load_dataset("ItalyPowerDemand", split="test")
-    X, y = X[:5], y[:5]
-    lines = [
-        ",".join(map(repr, x[0].tolist())) + f":{label}" for x, label in zip(X, y, strict=True)
-    ]
-    (folder / "new.ts").write_text(TOY + "\n".join(lines) + "\n", encoding="utf-8")
-    classifier = load(folder / "model")
-
-    printed = tsformer("predict", "model", "new.ts", cwd=folder).stdout
-    rows = list(csv.DictReader(printed.splitlines()))
-    assert [row["label"] for row in rows] == list(classifier.predict(X))
-    assert [row["series"] for row in rows] == ["0", "1", "2", "3", "4"]
-
-    done = tsformer("predict", "model", "new.ts", "--proba", "--out", "p.csv", cwd=folder)
-    assert done.stdout == "5 predictions written to p.csv\n"
-    with (folder / "p.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for row, expected in zip(rows, classifier.predict_proba(X), strict=True):
-        assert [float(row["p(1)"]), float(row["p(2)"])] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.slow
-def test_evaluate_prints_the_accuracy_on_the_test_split(folder):
-    from tsformer import load, load_dataset
-
-    accuracy = load(folder / "model").score(*load_dataset("ItalyPowerDemand", split="test"))
+    accuracy = classifier.score(*load_dataset("ItalyPowerDemand", split="test"))
     printed = tsformer("evaluate", "model", "ItalyPowerDemand", cwd=folder).stdout
     assert "1029 test series of ItalyPowerDemand" in printed
     (line,) = [line for line in printed.splitlines() if line.strip().startswith("accuracy")]
     assert float(line.split()[1]) == pytest.approx(accuracy, abs=5e-5)
 
-
-# --- many models -------------------------------------------------------------------------------
 
 STUDY = (
     "compare", "--datasets", "ItalyPowerDemand", "--encodings", "none,lspe", "--seeds", "1",
@@ -111,7 +76,9 @@ def test_compare_ends_with_table_files_and_address_and_goes_on_where_it_was(fold
     assert "none  0  accuracy" not in again.stderr  # done before
     assert "none  4  accuracy" in again.stderr
 
-    port = free_port()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [*COMMAND, "ui", "--port", str(port)]
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
@@ -141,23 +108,11 @@ def test_ctrl_c_stops_a_comparison_with_one_line_and_keeps_what_is_done(folder):
     assert 1 <= n_done < 36
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-# --- what there is -----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_encodings_and_datasets_fit_a_terminal_of_80_columns(tmp_path):
-    from tsformer.encodings import names
-
-    encodings = tsformer("encodings", cwd=tmp_path).stdout
+def test_encodings_and_datasets_fit_a_terminal_of_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    encodings, datasets = run("encodings")[0], run("datasets", "--available")[0]
     for name in names():
         assert f"\n{name} " in encodings
-    datasets = tsformer("datasets", "--available", cwd=tmp_path).stdout
     for name in ("BasicMotions", "ItalyPowerDemand", "JapaneseVowels"):
         assert f"\n{name} " in datasets
     assert max(len(line) for line in (encodings + datasets).splitlines()) <= 80

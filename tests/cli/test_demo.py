@@ -72,24 +72,16 @@ def test_it_ranks_the_encodings_and_ends_with_where_to_go(demo, tmp_path):
     lines = run()
     names = [line.split()[0] for line in lines if line.endswith("00") or line.endswith("90")]
     assert names == ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
+    answer = 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'
+    assert answer in "\n".join(lines)
+    answer = 'No: "erpe" scores 0.80, and without one ("none") 0.79.'
+    assert answer in "\n".join(run(scores=SCORES | {"none": 0.79}))
     assert lines[-4:] == [
         f"picture  {tmp_path}/comparison.png",
         f"report   {tmp_path}/report.html",
         "runs     tsformer ui",
         "yours    tsformer compare --data my.csv --label y --set stem=linear",
     ]
-
-
-@pytest.mark.parametrize(
-    ("scores", "answer"),
-    [
-        (SCORES, 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'),
-        (SCORES | {"none": 0.79}, 'No: "erpe" scores 0.80, and without one ("none") 0.79.'),
-    ],
-)
-def test_it_says_whether_the_encoding_matters(demo, scores, answer):
-    run, _ = demo
-    assert answer in "\n".join(run(scores=scores))
 
 
 def test_a_command_is_named_as_it_can_be_typed(monkeypatch, tmp_path):

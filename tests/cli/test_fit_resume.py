@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from tsformer import load, load_dataset
-from tsformer.cli import main
 
 for library in ("typer", "rich", "sktime"):
     pytest.importorskip(library, reason='needs the extra "all"')
@@ -54,11 +53,3 @@ def test_killed_and_resumed_it_predicts_bit_for_bit_alike(tmp_path):
     saved = json.loads((tmp_path / "resumed/estimator.json").read_text())["parameters"]
     assert saved["checkpoint_dir"] is None, "a path of this machine is none of the model's"
     assert saved["resume"] is False
-
-
-def test_without_a_folder_there_is_nothing_to_resume(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stopped:
-        main([*FIT, "--resume"])
-    assert stopped.value.code == 2
-    assert "name its folder with --checkpoint" in capsys.readouterr().err

@@ -16,35 +16,28 @@ from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
 
 for library in ("typer", "rich"):
     pytest.importorskip(library, reason='needs the extra "cli"')
-from tsformer.cli import main  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("tables")
 
 SMALL = ["--max-epochs", "2", "--set", "d_model=8", "--set", "n_heads=2", "--set", "n_layers=1"]
 QUIET = ["--set", "verbose=0", "--no-track"]
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command in a folder with a table of 12 series of 20 steps; return what it prints."""
-    monkeypatch.chdir(tmp_path)
+def tables(run):
+    """Write a table of 12 series of 20 steps, and folders of it; `run` is in their folder."""
     values = np.random.default_rng(0).normal(size=(12, 20))
     table = pd.DataFrame(values).add_prefix("t")
-    (tmp_path / "series").mkdir()
-    table.assign(y=["a", "b"] * 6).to_csv("labelled.csv", index=False)
+    Path("series").mkdir()
+    labelled = table.assign(y=["a", "b"] * 6)
+    labelled.to_csv("labelled.csv", index=False)
+    labelled.assign(y=labelled["y"].where(labelled.index < 4)).to_csv("half.csv", index=False)
     table[:8].to_csv("series/first.csv", index=False)
     table[8:].to_csv("series/second.csv", index=False)
 
-    def command(*words: str, exits: int = 0) -> str:
-        with pytest.raises(SystemExit) as stopped:
-            main([*words])
-        said = capsys.readouterr()
-        assert (stopped.value.code or 0) == exits, said.err
-        return said.err if exits else said.out
-
-    return command
-
 
 def test_an_encoder_of_a_folder_and_a_classifier_that_starts_from_it(run):
-    said = run("pretrain", "series/", "--objective", "contrastive", *SMALL, *QUIET)
+    said, _ = run("pretrain", "series/", "--objective", "contrastive", *SMALL, *QUIET)
     assert "lspe on series/: 12 series, 2 epochs" in said
     following = "saved in encoder; next: tsformer fit LABELLED --init-from encoder --set d_model=8"
     assert f"{following} --set n_heads=2 --set n_layers=1" in said
@@ -57,46 +50,40 @@ def test_an_encoder_of_a_folder_and_a_classifier_that_starts_from_it(run):
     assert type(classifier) is TSTransformerClassifier
     X = np.random.default_rng(0).normal(size=(12, 20))
     np.testing.assert_allclose(classifier.transform(X), encoder.transform(X), rtol=1e-5)
+    for command in ("predict", "evaluate", "explain"):
+        _, said = run(command, "encoder", "labelled.csv", exits=2)
+        assert "encoder is a TSTransformerEncoder, which has no classes to predict" in said
+        assert "tsformer fit DATA --init-from encoder" in said
 
 
 def test_the_command_that_is_suggested_names_the_columns(run):
     table = pd.read_csv("labelled.csv").drop(columns="y")
     table.to_csv("wide.csv", index=False)
-    said = run("pretrain", "wide.csv", *SMALL, *QUIET)
+    said, _ = run("pretrain", "wide.csv", *SMALL, *QUIET)
     assert "next: tsformer fit wide.csv --label COLUMN --init-from encoder" in said
 
     long = table.melt(var_name="at", value_name="of it", ignore_index=False).reset_index()
     long["at"] = long["at"].str[1:].astype(int)
     long.assign(y=np.where(long["index"] % 2, "a", "b")).to_csv("long.csv", index=False)
     columns = ("--case", "index", "--time", "at", "--value", "of it", "--label", "y")
-    said = run("pretrain", "long.csv", *columns, "--out", "other", *SMALL, *QUIET)
+    said, _ = run("pretrain", "long.csv", *columns, "--out", "other", *SMALL, *QUIET)
     _, _, following = said.strip().partition("next: tsformer ")
     run(*shlex.split(following), "--max-epochs", "1", *QUIET)
     assert load("model").classes_.tolist() == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        [
-            "encoding_params={'tape': {'base': 50}, 'erpe': {'causal': True}}",
-            "view_params.scale=.5",
-            "scaling=series",
-        ],
-    ],
-)
-def test_with_the_command_that_is_suggested_all_is_taken_over(settings, run):
+def test_with_the_command_that_is_suggested_all_is_taken_over(run):
     Path("a folder").mkdir()
     Path("labelled.csv").rename("a folder/it's labelled.csv")
-    chosen = [word for each in settings for word in ("--set", each)]
-    encoding = "tape+erpe" if "erpe" in str(settings) else "tape"
-    chosen += ["--encoding", encoding, "--out", "an encoder"]
-    said = run("pretrain", "a folder/it's labelled.csv", "--label", "y", *chosen, *SMALL, *QUIET)
+    chosen = ["--set", "encoding_params={'tape': {'base': 50}, 'erpe': {'causal': True}}"]
+    chosen += ["--set", "view_params.scale=.5", "--set", "scaling=series"]
+    chosen += ["--encoding", "tape+erpe", "--out", "an encoder"]
+    said, _ = run("pretrain", "a folder/it's labelled.csv", "--label", "y", *chosen, *SMALL, *QUIET)
     _, _, following = said.strip().partition("next: tsformer ")
     frozen = ("--set", "freeze=backbone", "--out", "a model")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of what does not fit
-        said = run(*shlex.split(following), "--max-epochs", "1", *QUIET, *frozen)
+        said, _ = run(*shlex.split(following), "--max-epochs", "1", *QUIET, *frozen)
     _, _, following = said.strip().partition("next: tsformer ")
     assert shlex.split(following) == ["predict", "a model", "new.csv"]
     ours, theirs = (load(each).model_.state_dict() for each in ("a model", "an encoder"))
@@ -105,51 +92,27 @@ def test_with_the_command_that_is_suggested_all_is_taken_over(settings, run):
             assert torch.equal(ours[name], theirs[name]), name
 
 
-@pytest.fixture
-def half_labelled(run):
-    """The table of `run`, where every second label is missing; the file's name."""
-    table = pd.read_csv("labelled.csv")
-    table.loc[4:, "y"] = None
-    table.to_csv("half.csv", index=False)
-    return "half.csv"
-
-
-def test_series_with_and_without_a_label_are_pretrained_on(run, half_labelled):
-    said = run("pretrain", half_labelled, "--label", "y", *SMALL, *QUIET)
-    assert "12 series, 20 steps" in said
+def test_series_without_a_label_are_for_fits_that_use_them(run):
     Path("half").mkdir()
-    Path(half_labelled).rename(f"half/{half_labelled}")
-    said = run("pretrain", "half/", "--label", "y", "--out", "other", *SMALL, *QUIET)
-    assert "12 series" in said
-    assert load("other").n_features_in_ == load("encoder").n_features_in_ == 1
-
-
-def test_empty_labels_are_for_fits_that_use_them(run, half_labelled):
-    said = run("fit", half_labelled, "--label", "y", *SMALL, *QUIET, exits=2)
+    Path("half/half.csv").write_bytes(Path("half.csv").read_bytes())
+    for source, out in (("half.csv", "one"), ("half/", "two")):
+        said, _ = run("pretrain", source, "--label", "y", "--out", out, *SMALL, *QUIET)
+        assert "12 series" in said
+    assert load("one").n_features_in_ == load("two").n_features_in_ == 1
+    fit = ("--label", "y", *SMALL, *QUIET)
+    _, said = run("fit", "half.csv", *fit, exits=2)
     assert "row 6: no label in column 'y'. Series without one are for `tsformer pretrain`" in said
-    use = ("--set", "unlabelled=use")
-    said = run("fit", half_labelled, "--label", "y", *use, *SMALL, *QUIET)
-    assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
-    assert load("model").classes_.tolist() == ["a", "b"]
-    pd.read_csv(half_labelled).fillna({"y": "-1"}).to_csv("minus.csv", index=False)
-    said = run("fit", "minus.csv", "--label", "y", *use, *SMALL, *QUIET, "--out", "minus")
-    assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
-    assert load("minus").classes_.tolist() == ["a", "b"]
-    table = pd.read_csv(half_labelled).replace({"y": {"b": "-1"}})
-    table.to_csv("minus.csv", index=False)
-    said = run("fit", "minus.csv", "--label", "y", *use, *SMALL, *QUIET, exits=2)
-    assert "every labelled series of minus.csv has the label 'a'" in said
-    pd.read_csv(half_labelled).replace({"y": {"b": "a"}}).to_csv("one.csv", index=False)
-    said = run("fit", "one.csv", "--label", "y", *use, *SMALL, *QUIET, exits=2)
-    assert "every labelled series of one.csv has the label 'a'" in said
-
-
-def test_an_encoder_has_no_classes_to_predict(run):
-    run("pretrain", "labelled.csv", "--label", "y", *SMALL, *QUIET)
-    for command in ("predict", "evaluate", "explain"):
-        said = run(command, "encoder", "labelled.csv", exits=2)
-        assert "encoder is a TSTransformerEncoder, which has no classes to predict" in said
-        assert "tsformer fit DATA --init-from encoder" in said
+    use = (*fit, "--set", "unlabelled=use")
+    table = pd.read_csv("half.csv")
+    table.fillna({"y": "-1"}).to_csv("minus.csv", index=False)
+    for file, out in (("half.csv", "three"), ("minus.csv", "four")):
+        said, _ = run("fit", file, *use, "--out", out)
+        assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
+        assert load(out).classes_.tolist() == ["a", "b"]
+    for other in ("-1", "a"):
+        table.replace({"y": {"b": other}}).to_csv("one.csv", index=False)
+        _, said = run("fit", "one.csv", *use, exits=2)
+        assert "every labelled series of one.csv has the label 'a'" in said
 
 
 @pytest.mark.parametrize(
@@ -159,22 +122,17 @@ def test_an_encoder_has_no_classes_to_predict(run):
         (["pretrain", "series/", "--set", "class_weight=balanced"], "unknown parameter"),
         (["pretrain", "./empty"], r"empty has no file of series, ending in one of \.ts, \.csv"),
         (["fit", "labelled.csv", "--label", "y", "--init-from", "none"], "no saved estimator at n"),
+        (["pretrain", "series"], "unknown data set 'series'.*For the folder series say series/"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(words, message, run, tmp_path):
     (tmp_path / "empty").mkdir()
-    said = run(*words, *SMALL, *QUIET, exits=2)
+    _, said = run(*words, *SMALL, *QUIET, exits=2)
     assert len(said.splitlines()) == 1
     assert re.search(message, said), said
 
 
-def test_a_folder_without_its_slash_is_named(run):
-    said = run("pretrain", "series", *SMALL, *QUIET, exits=2)
-    assert "unknown data set 'series'" in said.replace("\n", " ")
-    assert "For the folder series say series/." in said.replace("\n", " ")
-
-
-def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, half_labelled, monkeypatch):
+def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, monkeypatch):
     run("pretrain", "/nope", "--out", "new/one", *SMALL, *QUIET, exits=2)
     assert not Path("new").exists()
     fit = TSTransformerEncoder.fit
@@ -186,7 +144,7 @@ def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, half_labelled,
 
     monkeypatch.setattr(TSTransformerEncoder, "fit", interrupted)
     use = ("--label", "y", "--set", "unlabelled=use")
-    said = run("fit", half_labelled, *use, *SMALL, *QUIET, exits=130)
+    _, said = run("fit", "half.csv", *use, *SMALL, *QUIET, exits=130)
     assert "pretraining was interrupted, and its weights are lost" in said
     assert "stopped by Ctrl-C" in said
     assert not Path("model").exists()

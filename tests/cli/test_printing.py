@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("rich", reason='needs the extra "cli"')
 typer = pytest.importorskip("typer", reason='needs the extra "cli"')
 
+from tsformer.baselines import BASELINES  # noqa: E402
 from tsformer.cli.printing import markdown, study_bar, table  # noqa: E402
 from tsformer.cli.studies import finish  # noqa: E402
 from tsformer.studies import Progress  # noqa: E402
@@ -33,6 +35,32 @@ def test_a_fit_that_raises_has_one_line_however_long(capsys: pytest.CaptureFixtu
         finish(comparison)
     assert stopped.value.exit_code == 2
     assert capsys.readouterr().out.splitlines() == [f"failed: Coffee  rocket  0  {LINE}"]
+
+
+def test_a_skipped_fit_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"dataset": "Wide", "method": "forest", "seed": 0, "resample": 0}
+    comparison: Any = SimpleNamespace(
+        failures=pd.DataFrame([{**row, "error": "UnreadableSeries: it reads one channel"}]),
+        unrecorded=pd.DataFrame(),
+        results=pd.DataFrame([row]),
+    )
+    finish(comparison)
+    said = "skipped: Wide  forest  0  UnreadableSeries: it reads one channel\n"
+    assert capsys.readouterr().out == said
+
+
+def test_methods_are_listed_with_what_is_missing(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *_: None if name == "numba" else found(name)
+    )
+    rows = {words[0]: words for line in run("methods")[0].splitlines() if (words := line.split())}
+    assert set(rows) >= set(BASELINES)
+    assert (rows["arsenal"][-1], rows["majority"][-1]) == ("no", "yes")
+    (line,) = [line for line in run("methods")[1].splitlines() if ": needs numba: " in line]
+    names, _, command = line.partition(": needs numba: ")
+    assert "arsenal" in names.split(", ")
+    assert "pip install" in command
 
 
 def test_a_file_has_long_names_whole(

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 SMALL = ("--max-epochs", "1", "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
 FIT = ("fit", "ItalyPowerDemand", *SMALL)
 EVALUATE = ("evaluate", "model", "ItalyPowerDemand")
+Run = Callable[..., tuple[str, str]]
 DEAD = "http://127.0.0.1:9"
 
 
@@ -44,7 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def tsformer(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+def tsformer(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in the working folder; return standard output and error."""
+
     def run(*arguments: str, exits: int = 0) -> tuple[str, str]:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
@@ -65,9 +68,7 @@ def runs(folder: Path, experiment: str = "tsformer") -> list[Any]:
     return list(client(folder).search_runs([found.experiment_id]))
 
 
-def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(
-    folder: Path, tsformer: Callable[..., tuple[str, str]]
-) -> None:
+def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder: Path, tsformer: Run) -> None:
     (run,) = runs(folder)
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "lspe on ItalyPowerDemand"
@@ -94,9 +95,7 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(
     assert "confusion_test.png" in files
 
 
-def test_the_data_of_a_file_are_said_to_be_of_that_file(
-    folder: Path, tsformer: Callable[..., tuple[str, str]]
-) -> None:
+def test_the_data_of_a_file_are_said_to_be_of_that_file(folder: Path, tsformer: Run) -> None:
     X, y = load_dataset("ItalyPowerDemand", "train")
     wide = pd.DataFrame(X[:, 0]).add_prefix("t").assign(y=y)
     wide[::2].to_csv("wide.csv", index=False)
@@ -111,9 +110,7 @@ def test_the_data_of_a_file_are_said_to_be_of_that_file(
         assert f"the file {name}" in source
 
 
-def test_a_run_of_another_name_in_another_experiment(
-    folder: Path, tsformer: Callable[..., tuple[str, str]]
-) -> None:
+def test_a_run_of_another_name_in_another_experiment(folder: Path, tsformer: Run) -> None:
     n_runs = len(runs(folder))
     named = ("--experiment", "mine", "--run-name", "first")
     out, _ = tsformer(*FIT, "--out", "named", *named)
@@ -131,7 +128,7 @@ def test_a_run_of_another_name_in_another_experiment(
 
 def test_the_store_of_the_model_is_found_from_elsewhere(
     folder: Path,
-    tsformer: Callable[..., tuple[str, str]],
+    tsformer: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -142,7 +139,7 @@ def test_the_store_of_the_model_is_found_from_elsewhere(
 
 
 def test_nothing_is_tracked_if_asked(
-    tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for command in (FIT, EVALUATE):
@@ -153,10 +150,12 @@ def test_nothing_is_tracked_if_asked(
     assert not hasattr(load("model"), "tracked_run_")
     _, err = tsformer(*FIT, "--no-track", "--experiment", "mine", exits=2)
     assert "--no-track says that there is no run" in err
+    _, err = tsformer(*EVALUATE, "--explanations", "2", "--no-track", exits=2)
+    assert "--explanations needs a tracked run: remove --no-track" in err
 
 
 def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked_for(
-    folder: Path, tsformer: Callable[..., tuple[str, str]]
+    folder: Path, tsformer: Run
 ) -> None:
     pytest.importorskip("captum", reason='needs the extra "explain"')
     out, err = tsformer(*EVALUATE, "--explanations", "2")
@@ -169,15 +168,8 @@ def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked
         assert sorted(Path(file.path).stem for file in drawn) == sorted(first)
 
 
-def test_explanations_without_a_run_are_refused(
-    folder: Path, tsformer: Callable[..., tuple[str, str]]
-) -> None:
-    _, err = tsformer(*EVALUATE, "--explanations", "2", "--no-track", exits=2)
-    assert "--explanations needs a tracked run: remove --no-track" in err
-
-
 def test_an_encoder_is_tracked_too(
-    tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out, _ = tsformer("pretrain", "ItalyPowerDemand", *SMALL)
@@ -192,7 +184,7 @@ def test_an_encoder_is_tracked_too(
 
 
 def test_without_mlflow_nothing_is_tracked(
-    tsformer: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import importlib.util
 
@@ -210,20 +202,14 @@ def test_without_mlflow_nothing_is_tracked(
     assert "needs a tracked run: MLflow is not installed" in err
 
 
-@pytest.mark.parametrize("how", ["option", "variable"])
 def test_a_store_that_is_away_gives_one_warning(
-    how: str,
-    tsformer: Callable[..., tuple[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    where = ("--tracking-uri", DEAD) if how == "option" else ()
-    if not where:
+    for command in ((*FIT, "--tracking-uri", DEAD), EVALUATE):
+        out, err = tsformer(*command)
         monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
-    for command in (FIT, EVALUATE):
-        out, err = tsformer(*command, *where)
         (line,) = err.splitlines()
         assert line.startswith("tsformer: warning: tracking of this")
         assert "stopped; the work itself continues" in line
@@ -235,7 +221,7 @@ def test_a_store_that_is_away_gives_one_warning(
 
 def test_the_model_of_a_stranger_names_no_server_and_no_file(
     folder: Path,
-    tsformer: Callable[..., tuple[str, str]],
+    tsformer: Run,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -299,7 +285,7 @@ def test_a_fit_that_does_not_end_leaves_no_running_run(
     error: type[BaseException],
     status: str,
     folder: Path,
-    tsformer: Callable[..., tuple[str, str]],
+    tsformer: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from tsformer import TSTransformerClassifier

@@ -44,7 +44,7 @@ def check_file(path: Path, inputs: Iterable[Path] = ()) -> None:
 
 
 def columns(lists: list[str]) -> list[str] | None:
-    """Read lists of column names, ``["a,b", "c"]``; None if there is none."""
+    """Read lists of column names, ``["a,b", "c"]``; None for an empty list."""
     return [name for text in lists for name in names(text)] if lists else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shlex
 import sys
@@ -15,11 +16,13 @@ from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import MaxEpochs, Set
-from tsformer.cli.printing import markdown, one_line, study_bar
+from tsformer.cli.printing import Json, markdown, one_line, study_bar
 from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import TrackingUri
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Progress, Study
     from tsformer.studies.run.own_problem import OwnProblem
@@ -132,6 +135,7 @@ def compare(
     ] = None,
     tracking_uri: TrackingUri = None,
     experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "tsformer",
+    as_json: Json = False,
     set_: Set = [],  # noqa: B006
 ) -> None:
     """Compare encodings or methods across data sets and seeds.
@@ -139,6 +143,7 @@ def compare(
     Every fit is a tracked run. An interrupted comparison resumes when the command runs again.
     Of --data, 30 % of each class are the test split, or each of --folds in turn; --group keeps
     series of one person or machine in one fold. With --train-sizes, one seed's subsets are nested.
+    Progress is on standard error; --json prints every fit and where its files are.
 
     [bold]Example[/bold]
 
@@ -157,7 +162,7 @@ def compare(
     own: OwnProblem | None = None
     if study is not None:
         _refuse_beside_a_study(context)
-        sys.path.append(os.getcwd())  # a file may name classes of modules beside it
+        sys.path.append(os.getcwd())  # for classes in files of this folder
         asked = Study.from_toml(study)
     elif datasets or data is not None:
         options = parsing.settings(set_)
@@ -198,8 +203,9 @@ def compare(
             train_sizes=parsing.names(train_sizes),
         )
         if data is not None:
-            asked.check()  # what cannot be compared leaves no data behind
-            own = _own(data, test, dataclasses.replace(columns, group=group), folds or 0)
+            asked.check()  # before any data are written
+            schema = dataclasses.replace(columns, group=group)
+            own = _own(data, test, schema, folds or 0, err=as_json)
             asked = dataclasses.replace(
                 asked,
                 datasets=(*listed, own.name),
@@ -223,14 +229,22 @@ def compare(
         scheduler=scheduler,
         fit_time_limit=fit_time_limit,
     )
-    markdown(to_markdown(comparison.summary()))
-    typer.echo(f"table   {comparison.csv_path}")
-    if comparison.figure_path:
-        typer.echo(f"figure  {comparison.figure_path}")
-    if comparison.report_path:
-        typer.echo(f"report  {comparison.report_path}")
-    typer.echo(f"runs    {as_typed(comparison.ui_command)}")
-    finish(comparison)
+    places = {
+        "table": comparison.csv_path,
+        "figure": comparison.figure_path,
+        "report": comparison.report_path,
+        "runs": as_typed(comparison.ui_command),
+    }
+    if as_json:
+        frames = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
+        rows = {name: _records(frame) for name, frame in frames.items()}
+        typer.echo(json.dumps(rows | places, indent=2, default=str))
+    else:
+        markdown(to_markdown(comparison.summary()))
+        for name, place in places.items():
+            if place is not None:
+                typer.echo(f"{name:<8}{place}")
+    finish(comparison, err=as_json)
 
 
 def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparison:
@@ -263,24 +277,30 @@ def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparis
             own.discard()
 
 
-def finish(comparison: Comparison) -> None:
+def finish(comparison: Comparison, *, err: bool = False) -> None:
     """List the fits that have no score; exit with 2 if there are any."""
     from tsformer.studies.analysis.scores import was_skipped
 
     skipped = was_skipped(comparison.failures["error"])
     for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
         error = one_line(fit.pop("error"))
-        typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}")
+        typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}", err=err)
     for fit in comparison.unrecorded.to_dict("records"):
-        typer.echo(f"not recorded, since the tracking store was unreachable: {_words(fit)}")
+        said = f"not recorded, since the tracking store was unreachable: {_words(fit)}"
+        typer.echo(said, err=err)
     if len(comparison.unrecorded):
-        typer.echo("run the same command once the store is back to repeat these")
+        typer.echo("run the same command once the store is back to repeat these", err=err)
     if not skipped.all() or len(comparison.unrecorded) or comparison.results.empty:
         raise typer.Exit(2)
 
 
+def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the rows of a table, with None for missing values."""
+    return table.astype(object).where(table.notna(), None).to_dict("records")
+
+
 def _is_given(context: typer.Context, name: str) -> bool:
-    """Return whether an option was given, its default included."""
+    """Return whether the command line has the option, even with its default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
@@ -298,7 +318,7 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
                     f"--methods names {estimator!r}, whose code would be imported and run: add "
                     "--allow-import if you trust it, or name it in a file for --study"
                 )
-            sys.path.append(os.getcwd())  # a class of one's own is in this folder
+            sys.path.append(os.getcwd())  # for classes in files of this folder
         name = estimator.rpartition(".")[2]
         if name in found:
             raise ValueError(
@@ -309,7 +329,7 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> OwnProblem:
+def _own(data: str, test: str | None, columns: TableSchema, folds: int, *, err: bool) -> OwnProblem:
     """Read the series of --data and --test as a problem."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
@@ -318,17 +338,17 @@ def _own(data: str, test: str | None, columns: TableSchema, folds: int) -> OwnPr
         if file is not None and not is_file(file):
             raise ValueError(f"{flag} takes a file; to compare on a data set, --datasets {file}")
     found = read_source(data, columns)
-    typer.echo(described(data, found))
+    typer.echo(described(data, found), err=err)
     apart = None
     if test is not None:
         apart = read_source(test, columns, trained=found.schema)
-        typer.echo(described(test, apart))
+        typer.echo(described(test, apart), err=err)
     problem = own_problem(Path(data).stem, found, apart, n_folds=folds)
     parts = f"{problem.n_train} series to train on and {problem.n_test} to test on"
     if folds:
         of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
         parts = f"{problem.n_train + problem.n_test} series{of} in {folds} folds"
-    typer.echo(f"{parts}, in {problem.home}")
+    typer.echo(f"{parts}, in {problem.home}", err=err)
     return problem
 
 
