@@ -1,6 +1,6 @@
 """Which encoding helps: encodings × data sets × seeds, tracked, resumable, compared.
 
-Rooms: `design` (what is asked), `run` (its trials), `analysis` (scores to findings) and `report`.
+Packages: `design` (study and trials), `run` (fits), `analysis` (scores to findings), `report`.
 """
 
 from tsformer.studies.analysis.plots import (

@@ -14,7 +14,7 @@ __all__ = ["check_folder", "to_csv", "write_atomically"]
 
 
 def check_folder(folder: Path, names: Iterable[str], *, sign: str, text: str) -> None:
-    """Raise FileExistsError if a file to be written is there, and is not of this package."""
+    """Raise FileExistsError if a file of another program would be overwritten."""
     found = next((folder / name for name in names if (folder / name).exists()), None)
     own = folder / sign
     if found is not None and not (own.is_file() and text.encode() in own.read_bytes()):

@@ -96,20 +96,12 @@ def costs(study: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("study", CASES)
-def test_fits_are_legible(study: str) -> None:
+def test_pictures_are_legible(study: str) -> None:
     assert_legible(plot_comparison(results(study)))
     assert_legible(plot_boxes(results(study)))
-
-
-@pytest.mark.parametrize("study", CASES)
-def test_statistics_are_legible(study: str) -> None:
     assert_legible(plot_critical_difference(found(study)))
     assert_legible(plot_pairs(found(study)))
     assert_legible(plot_chances(found(study), "none"))
-
-
-@pytest.mark.parametrize("study", CASES)
-def test_gains_and_costs_are_legible(study: str) -> None:
     table = mean_gains(study)
     assert_legible(plot_mean_gains({"": table}, "none"))
     variants = {f"stem=convolution, head_norm={what}": table for what in ("batch", "layer", None)}

@@ -34,12 +34,13 @@ def test_a_folder_is_read_with_its_design(tmp_path: Path) -> None:
     assert {"method", "score"} <= set(study.rows)
     (tmp_path / "study.json").write_text(json.dumps({"datasets": ["A"]}))
     assert read_study(tmp_path / "results.csv").design == {"datasets": ["A"]}
-
-
-def test_a_table_of_others_is_not_taken_for_ours(tmp_path: Path) -> None:
     theirs = rows().rename(columns={"encoding": "method", "accuracy": "score"})
     theirs.to_csv(tmp_path / "scores.csv", index=False)
     assert not read_study(tmp_path / "scores.csv").ours
+    for text, message in (("{", "study.json is not valid JSON"), ("[]", "must be a JSON object")):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_study(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +95,15 @@ def test_only_draws_that_every_method_has_are_paired() -> None:
     assert len(complete(split)) == len(table) + len(table) - 2
 
 
-def test_words_that_look_like_missing_values_are_words(tmp_path: Path) -> None:
-    table = rows(d_ff=pd.Series([None, 16] * 4, dtype=object)).replace(
-        {"encoding": {"none": "None", "rope": "NA"}}
-    )
+def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path: Path) -> None:
+    numbers = [0.1 + 0.2, 1 / 3, 0.8999999999999999, 2 / 7] * 2
+    table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)
+    table["d_ff"] = pd.Series([None, 16] * 4, dtype=object)
+    table = table.replace({"encoding": {"none": "None", "rope": "NA"}})
     (tmp_path / "results.csv").write_text(to_csv(table))
     study = read_study(tmp_path, vary="d_ff")
+    assert study.rows["score"].tolist() == numbers
+    assert study.rows["run_id"].tolist() == table["run_id"].tolist()
     assert study.rows["method"].tolist() == ["None", "None", "NA", "NA"] * 2
     assert list(split_variants(study.rows, study.varied)) == ["d_ff=None", "d_ff=16"]
 
@@ -121,16 +125,6 @@ def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path: Path)
         read_study(path, vary="method")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("{", "study.json is not valid JSON"), ("[]", "must be a JSON object")]
-)
-def test_a_broken_design_is_named(tmp_path: Path, text: str, message: str) -> None:
-    rows().to_csv(tmp_path / "results.csv", index=False)
-    (tmp_path / "study.json").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_study(tmp_path)
-
-
 def test_a_skipped_fit_is_not_a_failed_one(tmp_path: Path) -> None:
     rows().to_csv(tmp_path / "results.csv", index=False)
     errors = ["UnreadableSeries: alibi reads one channel", "ArithmeticError: UnreadableSeries: "]
@@ -142,12 +136,3 @@ def test_a_skipped_fit_is_not_a_failed_one(tmp_path: Path) -> None:
     study = read_study(tmp_path)
     assert (study.failed, study.n_skipped) == (1, 2)
     assert study.skipped == ("alibi on C: alibi reads one channel",)
-
-
-def test_numbers_and_ids_are_read_as_they_were_written(tmp_path: Path) -> None:
-    numbers = [0.1 + 0.2, 1 / 3, 0.8999999999999999, 2 / 7] * 2
-    table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)
-    table.to_csv(tmp_path / "results.csv", index=False)
-    read = read_study(tmp_path).rows
-    assert read["score"].tolist() == numbers
-    assert read["run_id"].tolist() == table["run_id"].tolist()

@@ -46,15 +46,6 @@ def test_a_study_that_grows_keeps_its_fits() -> None:
     assert small.name != large.name
 
 
-def test_whatever_changes_a_fit_changes_its_key() -> None:
-    plain = Study(("A",), ("none",))
-    assert Study(("A",), ("none",), parameters={"n_layers": 1}).hash_of() != plain.hash_of()
-    default = Study(("A",), ("none",), parameters={"n_layers": 2})
-    assert default.hash_of() == plain.hash_of(), "the default"
-    keys = {plain.key(*trial) for trial in Study(("A", "B"), ("none", "lspe"), seeds=3).trials()}
-    assert len(keys) == 12
-
-
 def test_the_configuration_is_complete() -> None:
     configuration = Study(("A",), ("none",), parameters={"d_model": 32}).configuration()
     assert configuration["d_model"] == 32
@@ -62,10 +53,18 @@ def test_the_configuration_is_complete() -> None:
     assert not {"encoding", "random_state", "callbacks", "verbose"} & set(configuration)
 
 
-def test_each_part_of_a_new_default_leads_to_new_fits() -> None:
-    def hash_of(**parameters: object) -> str:
-        return Study(("A",), ("none",), parameters=parameters).hash_of()
+def hash_of(**parameters: object) -> str:
+    return Study(("A",), ("none",), parameters=parameters).hash_of()
 
+
+def test_what_changes_a_fit_changes_its_key_and_the_rest_does_not() -> None:
+    trials = Study(("A", "B"), ("none", "lspe"), seeds=3).trials()
+    assert len({Study(("A",), ("none",)).key(*trial) for trial in trials}) == 12
+    assert hash_of(n_layers=1) != hash_of()
+    assert hash_of(n_estimators=2) != hash_of()
+    assert hash_of(batch_size=16) != hash_of(), "auto is less for very long series"
+    same = {"n_layers": 2, "n_estimators": 1, "n_jobs": 2, "batch_size": "auto"}
+    assert {hash_of(**{name: value}) for name, value in same.items()} == {hash_of()}
     parts = {
         "head_norm": None,
         "views": "values",
@@ -90,16 +89,6 @@ def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:
     }
     study = Study(("A",), ("none",), 1, vary=vary)
     assert len({study.key(*trial) for trial in study.trials()}) == 45
-
-
-def test_what_changes_no_result_changes_no_key() -> None:
-    plain = Study(("A",), ("none",)).hash_of()
-    assert Study(("A",), ("none",), parameters={"n_jobs": 2}).hash_of() == plain
-    assert Study(("A",), ("none",), parameters={"n_estimators": 1}).hash_of() == plain
-    assert Study(("A",), ("none",), parameters={"n_estimators": 2}).hash_of() != plain
-    assert Study(("A",), ("none",), parameters={"batch_size": "auto"}).hash_of() == plain
-    sixteen = Study(("A",), ("none",), parameters={"batch_size": 16}).hash_of()
-    assert sixteen != plain, "of very long series auto is less"
 
 
 def test_variants_and_resamples_are_trials_with_keys_of_their_own() -> None:
@@ -160,10 +149,7 @@ def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            'dataset = ["A"]',
-            "study.toml: unknown key of a study 'dataset': did you mean 'datasets'",
-        ),
+        ('dataset = ["A"]', "study.toml: unknown key of a study 'dataset': did you mean 'datas"),
         ('datasets = ["A"]', "study.toml lacks the key encodings"),
         ("datasets = [", "study.toml is not a valid TOML file"),
         ('datasets = ["A"]\nencodings = ["none"]\nvary = 3', "vary must be a table"),
@@ -188,13 +174,10 @@ def test_our_own_studies_can_be_read() -> None:
     ("arguments", "error", "message"),
     [
         ({"encodings": ["lpse"]}, ValueError, "unknown encoding 'lpse': did you mean 'lspe'"),
-        ({"encodings": ["tape+erpee"]}, ValueError, "unknown encoding 'erpee'"),
         ({"encodings": ["none", "none"]}, ValueError, "encodings names 'none' twice"),
-        ({"encodings": []}, ValueError, "encodings or methods must name at least one"),
         ({"datasets": ()}, ValueError, "datasets must name at least one"),
         ({"datasets": [3]}, TypeError, "datasets must be of type str; got 3"),
         ({"seeds": 0}, ValueError, "seeds must name at least one"),
-        ({"seeds": [0.5]}, TypeError, "seeds must be of type int; got 0.5"),
         ({"seeds": [1, 1]}, ValueError, "seeds names 1 twice"),
         ({"seeds": 2.5}, TypeError, "seeds must be an int or a sequence of ints; got 2.5"),
         ({"encodings": ["tape+erpe", "tape + erpe"]}, ValueError, r"names 'tape\+erpe' twice"),
@@ -204,19 +187,25 @@ def test_our_own_studies_can_be_read() -> None:
         ({"parameters": {"max_epochs": 0}}, ValueError, "max_epochs must be"),
         ({"parameters": {"resume": True}}, ValueError, "the comparison sets it"),
         ({"vary": {"n_layer": [1]}}, ValueError, "did you mean 'n_layers'"),
-        ({"vary": {"n_layers": []}}, ValueError, "takes a list of values for 'n_layers'"),
         ({"vary": {"stem": "conv"}}, ValueError, "takes a list of values for 'stem'"),
         ({"vary": {"stem": ["conv", "conv"]}}, ValueError, "names 'conv' twice"),
         ({"vary": {"stem": ["conv", "cnov"]}}, ValueError, "did you mean 'conv'"),
         ({"vary": {"encoding": ["none"]}}, ValueError, "list its values in encodings"),
         (
             {"vary": {"stem": ["conv"]}, "parameters": {"stem": "conv"}},
-            ValueError,
-            "given in both vary and parameters",
+            *(ValueError, "given in both vary and parameters"),
         ),
+        ({"vary": {"compile": ["auto", False]}}, ValueError, "compile=False, which are the same"),
         ({"vary": {"n_jobs": [1, 2]}}, ValueError, "does not affect results"),
         ({"resamples": 0}, ValueError, "resamples must be at least 1"),
-        ({"resamples": 1.5}, TypeError, "resamples must be of type int"),
+        ({"splits": {"AA": "two folds"}}, ValueError, "unknown data set of this study 'AA'"),
+        ({"splits": {"A": 2}}, TypeError, "splits, at 'A', must be of type str; got 2"),
+        ({"splits": ["A"]}, TypeError, "splits must map names of data sets to words"),
+        ({"leave_out": {"lspe": ["A"]}}, ValueError, "unknown method of this study 'lspe'"),
+        ({"leave_out": {"none": ["AA"]}}, ValueError, "unknown data set of this study 'AA'"),
+        ({"leave_out": {"none": []}}, ValueError, "must name at least one"),
+        ({"leave_out": {"none": ["A"]}}, ValueError, "remove it from the study"),
+        ({"leave_out": ["none"]}, TypeError, "must map names of methods to data sets"),
     ],
 )
 def test_what_cannot_be_studied_is_refused_at_once(
@@ -243,19 +232,6 @@ def test_a_method_is_not_fitted_where_it_is_left_out(tmp_path: Path) -> None:
     assert whole.key("B", "1nn-dtw", 0) == study.key("B", "1nn-dtw", 0)
 
 
-@pytest.mark.parametrize(
-    ("splits", "error", "message"),
-    [
-        ({"AA": "two folds"}, ValueError, "splits: unknown data set of this study 'AA'"),
-        ({"A": 2}, TypeError, "splits, at 'A', must be of type str; got 2"),
-        (["A"], TypeError, "splits must map names of data sets to words"),
-    ],
-)
-def test_words_on_splits_are_checked(splits: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        Study(("A", "B"), ("none",), splits=splits)
-
-
 def test_words_on_splits_are_part_of_the_design_but_of_no_key(tmp_path: Path) -> None:
     study, plain = Study(("A",), ("none",), splits={"A": "two folds"}), Study(("A",), ("none",))
     assert study.key("A", "none", 0) == plain.key("A", "none", 0)
@@ -264,24 +240,5 @@ def test_words_on_splits_are_part_of_the_design_but_of_no_key(tmp_path: Path) ->
     assert Study.from_toml(tmp_path / "study.json").splits == {"A": "two folds"}
 
 
-@pytest.mark.parametrize(
-    ("leave_out", "error", "message"),
-    [
-        ({"1nn-dtv": ["A"]}, ValueError, "unknown method of this study '1nn-dtv': did you mean"),
-        ({"1nn-dtw": ["AA"]}, ValueError, "at '1nn-dtw': unknown data set of this study 'AA'"),
-        ({"1nn-dtw": ["A", "A"]}, ValueError, "names 'A' twice"),
-        ({"1nn-dtw": []}, ValueError, "must name at least one"),
-        ({"1nn-dtw": ["A", "B"]}, ValueError, "remove it from the study"),
-        (["1nn-dtw"], TypeError, "must map names of methods to data sets"),
-    ],
-)
-def test_what_is_left_out_is_checked(leave_out: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        Study(("A", "B"), methods={"1nn-dtw": {}, "minirocket": {}}, leave_out=leave_out)
-
-
-def test_values_that_are_the_same_fits_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"compile='auto' and compile=False, which are the same"):
-        Study(("A",), ("none",), vary={"compile": ["auto", False], "d_model": [8, 16]})
-    # The stem decides whether these differ.
+def test_values_that_differ_in_some_variant_are_not_refused() -> None:
     Study(("A",), ("none",), vary={"scaling": ["auto", "channel"], "stem": ["linear", "conv"]})

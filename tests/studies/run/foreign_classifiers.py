@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from tsformer.baselines import UnreadableSeries
+
 
 class Nearest(ClassifierMixin, BaseEstimator):
     """Answers with the label of the nearest row; has neither probabilities nor a random_state."""
@@ -36,6 +38,15 @@ class Raises(Nearest):
 
     def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
         raise ArithmeticError("no such luck")
+
+
+class OneChannel(Nearest):
+    """Reads one channel."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        if X.shape[1] > 30:  # the channels of JapaneseVowels, side by side
+            raise UnreadableSeries("these series have 12 channels")
+        return super().fit(X, y)
 
 
 class Exits(Nearest):

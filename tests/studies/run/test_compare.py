@@ -32,7 +32,18 @@ STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=
 
 @pytest.fixture(scope="module")
 def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    return Done(STUDY, uri, "done", tmp_path_factory.mktemp("done"))
+    sizes: list[int] = []
+    original = TSTransformerClassifier.predict_proba
+
+    def spy(self: TSTransformerClassifier, X: Any) -> Any:
+        sizes.append(len(X))
+        return original(self, X)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TSTransformerClassifier, "predict_proba", spy)
+        found = Done(STUDY, uri, "done", tmp_path_factory.mktemp("done"))
+    assert sizes == [1029] * 4, "each fit predicts the test split once"
+    return found
 
 
 def artifact(store: RunStore, run_id: str, name: str) -> Path:
@@ -149,22 +160,6 @@ def test_events_tell_how_far_it_is(done: Done) -> None:
     assert later[-1] == 0.0
 
 
-def test_the_test_split_is_scored_once_a_fit(
-    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    original = TSTransformerClassifier.predict_proba
-
-    def spy(self: TSTransformerClassifier, X: Any) -> Any:
-        sizes.append(len(X))
-        return original(self, X)
-
-    monkeypatch.setattr(TSTransformerClassifier, "predict_proba", spy)
-    study = Study(("ItalyPowerDemand",), ("fixed",), seeds=2, parameters={**SMALL, "max_epochs": 1})
-    compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert sizes == [1029, 1029]
-
-
 def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> None:
     study = Study(("ItalyPowerDemand", "ItalyPowerDemnd"), ("none",), parameters=SMALL)
     with pytest.raises(DatasetError, match="ItalyPowerDemand"):
@@ -172,7 +167,7 @@ def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_finished_is_not_done_again(done: Done, statuses: Any) -> None:
+def test_what_is_finished_is_not_done_again(done: Done, statuses: Any, tmp_path: Path) -> None:
     before = statuses(done.store)
     events: list[Progress] = []
     again = done.again(events)
@@ -183,14 +178,8 @@ def test_what_is_finished_is_not_done_again(done: Done, statuses: Any) -> None:
     assert len(done.store.runs(tags={"tsformer.kind": "study"})) == 1
     assert len(done.store.runs(tags={"tsformer.kind": "encoding"})) == 2
 
-
-@pytest.mark.slow
-def test_a_larger_study_adds_only_what_is_new(done: Done, tmp_path: Path) -> None:
-    larger = Study(STUDY.datasets, ("none", "rope"), seeds=1, parameters=SMALL)
-    events: list[Progress] = []
-    comparison = compare(
-        larger, out=tmp_path, tracking_uri=done.uri, experiment="done", on_progress=events.append
-    )
+    other = Study(STUDY.datasets, ("none", "rope"), seeds=1, parameters=SMALL)
+    events.clear()
+    options: dict[str, Any] = {"tracking_uri": done.uri, "experiment": "done"}
+    compare(other, out=tmp_path, on_progress=events.append, **options)
     assert [e.trial.method for e in events if e.event == "fit-end" and e.trial] == ["rope"]
-    assert comparison.results.encoding.tolist() == ["none", "rope"]
-    assert comparison.results.run_id[0] == done.comparison.results.run_id[0]

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from run_once import Done
 from tsformer import TSEnsembleClassifier, load_dataset
 from tsformer.baselines import BASELINES, Baseline
 from tsformer.data.tsfile import write_ts
-from tsformer.studies import Progress, Study, compare
+from tsformer.studies import Study, compare
 from tsformer.studies.run import problem, worker
 from tsformer.tracking import prepare_store
 
@@ -35,7 +35,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "near": {"estimator": f"{FOREIGN}.Nearest", "power": 1.5},
     "ignores": {"estimator": f"{FOREIGN}.Ignores"},
     "raises": {"estimator": f"{FOREIGN}.Raises"},
-    "ridge": {"estimator": "flat-ridge"},
+    "narrow": {"estimator": f"{FOREIGN}.OneChannel"},
 }
 STUDY = Study(("ItalyPowerDemand", "JapaneseVowels", "Gaps"), methods=METHODS, seeds=2)
 
@@ -65,25 +65,6 @@ def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
         return Done(STUDY, uri, "methods", tmp_path_factory.mktemp("methods"))
 
 
-@pytest.fixture
-def without_report(monkeypatch: pytest.MonkeyPatch, no_figures: None) -> None:
-    """Write no report, whose figures take longer than small fits."""
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
-
-
-class Where(TypedDict):
-    """The options of `compare` that say where results go."""
-
-    out: Path
-    tracking_uri: str
-    experiment: str
-
-
-@pytest.fixture
-def where(uri: str, experiment: str, tmp_path: Path) -> Where:
-    return {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
-
-
 def rows(done: Done, method: str, dataset: str = "ItalyPowerDemand") -> pd.DataFrame:
     found = done.comparison.results
     return found[(found.method == method) & (found.dataset == dataset)].reset_index(drop=True)
@@ -92,8 +73,11 @@ def rows(done: Done, method: str, dataset: str = "ItalyPowerDemand") -> pd.DataF
 def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> None:
     found = done.comparison.results
     assert "encoding" not in found
-    assert list(dict.fromkeys(found.method)) == ["small", "majority", "near", "ignores", "ridge"]
-    assert len(found) == 3 * 5 * 2
+    assert list(dict.fromkeys(found.method)) == ["small", "majority", "near", "ignores", "narrow"]
+    assert len(found) == 2 * (3 * 4 + 2)
+    failures = done.comparison.failures.set_index("method")["error"]
+    assert failures["raises"].tolist() == ["ArithmeticError: no such luck"] * 6
+    assert failures["narrow"].tolist() == ["UnreadableSeries: these series have 12 channels"] * 2
     assert (found.predict_seconds > 0).all()
     assert (found.fit_seconds > 0).all()
     assert found.loc[found.method == "small", "fit_cpu_seconds"].between(0.01, 60).all()
@@ -102,20 +86,8 @@ def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> Non
     assert found.predict_memory_mb.gt(50).all()
     assert found.loc[found.method == "small", "n_parameters"].gt(100).all()
     assert found.loc[found.method != "small", "n_parameters"].isna().all()
-
-
-def test_what_draws_from_the_global_generators_is_another_with_every_seed(done: Done) -> None:
-    drawn = rows(done, "ignores").accuracy
-    assert drawn[0] != drawn[1]
+    assert rows(done, "ignores").accuracy.nunique() == 2, "global generators are seeded"
     assert rows(done, "near").accuracy.nunique() == 1
-
-
-def test_a_foreign_class_that_raises_is_a_failure_like_any(done: Done) -> None:
-    failures = done.comparison.failures
-    assert failures.method.tolist() == ["raises"] * 6
-    assert set(failures.error) == {"ArithmeticError: no such luck"}
-    (first, *_) = done.store.runs("FAILED")
-    assert first.data.tags["tsformer.error"] == "ArithmeticError: no such luck"
 
 
 def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) -> None:
@@ -132,7 +104,7 @@ def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) ->
         assert line.endswith(f"| – | {helped} |")
         assert f"Series were {helped} for `near`: {dataset}." in report
     assert report.startswith("# Which method scores higher: ")
-    assert "30 of 36 fits are available, 6 failed." in report
+    assert "28 of 36 fits are available, 6 failed, 2 skipped." in report
     assert "tsformer compare --study study.json" in report
     assert "Methods had the same splits and seeds" in report
 
@@ -157,45 +129,6 @@ def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
         client.download_artifacts(rows(done, "near").run_id[0], "predictions.csv")
     )
     assert list(predicted) == ["case", "true", "predicted"]
-
-
-def test_what_is_finished_is_read_back(done: Done, without_report: None) -> None:
-    events: list[Progress] = []
-    again = done.again(events)
-    pd.testing.assert_frame_equal(again.results, done.comparison.results)
-    fits = [e.trial.method for e in events if e.event == "fit-end" and e.trial]
-    assert fits == ["raises"] * 6, "what failed is tried again"
-
-
-def test_an_encoding_gives_its_fit_to_a_method(
-    done: Done, tmp_path: Path, without_report: None
-) -> None:
-    parameters = {k: v for k, v in METHODS["small"].items() if k != "estimator"}
-    same = Study(("ItalyPowerDemand",), ("lspe",), seeds=1, parameters=parameters)
-    found = compare(same, out=tmp_path, tracking_uri=done.uri, experiment="methods").results
-    assert found.run_id.tolist() == [rows(done, "small").run_id[0]]
-    assert found.predict_seconds[0] > 0
-    assert "method" not in found
-
-
-def test_what_reads_one_channel_is_skipped_with_the_reason(
-    uri: str, experiment: str, tmp_path: Path, no_figures: None
-) -> None:
-    pytest.importorskip("sktime", reason='needs the extra "data"')
-    forest = "sktime.classification.interval_based.TimeSeriesForestClassifier"
-    methods = {"forest": {"estimator": forest, "n_estimators": 2}, "majority": {}}
-    study = Study(("BasicMotions",), methods=methods, seeds=1)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert found.results.method.tolist() == ["majority"]
-    assert "reads one channel; these series have 6" in found.failures.error[0]
-    summary = (tmp_path / "summary.md").read_text()
-    (line,) = (each for each in summary.splitlines() if "BasicMotions | forest" in each)
-    assert line.startswith("| BasicMotions | forest | – | 0 | – | – | – | – | skipped: sktime.")
-    assert line.endswith("reads one channel; these series have 6 |")
-    assert "not in the table" not in summary
-    report = (tmp_path / "report/report.md").read_text()
-    assert "Skipped: forest on BasicMotions: sktime.classification.interval" in report
-    assert "1 of 2 fits are available, 1 skipped." in report
 
 
 def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
@@ -241,68 +174,56 @@ def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
     pd.testing.assert_frame_equal(again.results, comparison.results)
 
 
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Two names whose classes compile something in their first fit."""
+@pytest.mark.usefixtures("no_figures")
+def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
+    uri: str, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("Counts", "NeedsMany"):
         entry = Baseline(f"{FOREIGN}.{name}", compiled=True)
         monkeypatch.setitem(BASELINES, name.lower(), entry)  # type: ignore[arg-type]
-    fitted: list[int] = importlib.import_module(FOREIGN).Counts.fitted
-    fitted.clear()
-    return fitted
-
-
-def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
-    uri: str, experiment: str, compiled: list[int], no_figures: None
-) -> None:
+    compiled: list[int] = importlib.import_module(FOREIGN).Counts.fitted
     store = prepare_store(uri, experiment)
-    study = Study(("ItalyPowerDemand",), methods={"counts": {}}, seeds=2)
     begun: list[list[int]] = []
-    for trial in study.trials():
-        task = worker.Task(trial, study, store, "")
-        worker.run_task(task, on_begin=lambda: begun.append(list(compiled)))
+
+    def run(name: str) -> list[Any]:
+        compiled.clear()
+        study = Study(("ItalyPowerDemand",), methods={name: {}}, seeds=2)
+        tasks = [worker.Task(trial, study, store, "") for trial in study.trials()]
+        begin = lambda: begun.append(list(compiled))  # noqa: E731
+        return [worker.run_task(task, on_begin=begin).row for task in tasks]
+
+    run("counts")
     assert compiled == [6, 67, 67]
     assert begun == [[6], [6, 67]], "compilation is outside of the time limit"
+    with pytest.warns(UserWarning, match="needsmany includes the time of compiling it.*too few"):
+        assert None not in run("needsmany"), "a failed compilation is no failed fit"
+    assert compiled == [67, 67]
 
 
 def test_fits_of_other_series_do_not_pass_for_those_of_these(
-    where: Where, monkeypatch: pytest.MonkeyPatch, without_report: None
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_figures: None
 ) -> None:
-    folder = where["out"]
-    monkeypatch.chdir(folder)
+    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+    monkeypatch.chdir(tmp_path)
+    where: dict[str, Any] = {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
     study = Study(("Changes",), methods={"majority": {}, "summary-ridge": {}}, seeds=1)
 
     def write(seed: int) -> None:
-        (folder / "data/Changes").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data/Changes").mkdir(parents=True, exist_ok=True)
         for part in ("TRAIN", "TEST"):
             X = np.random.default_rng(seed).normal(size=(12, 1, 10))
-            write_ts(folder / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
+            write_ts(tmp_path / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
         problem._official.cache_clear()
         problem.series_digest.cache_clear()
 
     write(0)
-    first = compare(study, **where).results
-    write(0)
-    again = compare(study, **where).results
-    assert again["run_id"].tolist() == first["run_id"].tolist()
+    compare(study, **where)
     write(1)
     changed = r"Changes has changed since run .* in another --experiment"
     with pytest.raises(ValueError, match=changed):
         compare(study, **where)
     # A driver on another machine may have made the fit since this one began.
-    store = prepare_store(where["tracking_uri"], where["experiment"])
-    for trial in study.trials():
-        result = worker.run_task(worker.Task(trial, study, store, ""))
-        assert result.row is None
-        assert re.search(changed, result.error)
-
-
-def test_a_compilation_that_fails_is_no_failure_of_the_fit(
-    uri: str, experiment: str, compiled: list[int], no_figures: None
-) -> None:
-    study = Study(("ItalyPowerDemand",), methods={"needsmany": {}}, seeds=1)
     task = worker.Task(study.trials()[0], study, prepare_store(uri, experiment), "")
-    with pytest.warns(UserWarning, match="needsmany includes the time of compiling it.*too few"):
-        result = worker.run_task(task)
-    assert compiled == [67]
-    assert result.row is not None
+    result = worker.run_task(task)
+    assert result.row is None
+    assert re.search(changed, result.error)

@@ -13,7 +13,6 @@ from tsformer.data.table import TableSchema
 from tsformer.studies import Study
 from tsformer.studies.run.own_problem import own_problem
 from tsformer.studies.run.problem import Problem
-from tsformer.studies.run.resample import stratified_split
 from tsformer.studies.run.trial import fit_trial
 from tsformer.tracking import TrackedRun
 
@@ -53,14 +52,10 @@ def test_the_same_series_are_the_same_problem_and_others_are_another():
     assert len(set(names)) == 3
     apart = [own_problem("x", each, series(8)).name for each in (given, relabelled)]
     assert len({*names, *apart}) == 5
-
-
-def test_test_series_of_their_own():
-    problem = own_problem("x", series(20), series(8))
-    np.testing.assert_array_equal(load_dataset(problem.name, "train")[0][3], series(20).X[3])
-    X, y = load_dataset(problem.name, "test")
-    assert y.tolist() == series(8).y.tolist()
-    np.testing.assert_array_equal(X[5], series(8).X[5])
+    grouped_, bare = grouped(), grouped()._replace(groups=None)
+    folds = [own_problem("x", grouped_, n_folds=n).name for n in (2, 3, 3)]
+    assert folds[1] == folds[2]
+    assert len({*folds, own_problem("x", bare, n_folds=3).name}) == 3
 
 
 def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
@@ -70,31 +65,36 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
         (series(), series(8, n_channels=3), "the training series have 2 channels, the test series"),
         (series(8, labels=["a b", "a:b"]), None, "would both be 'a_b'"),
         (series(8, labels="a"), None, "every series to train on has the label 'a'.*two labels or"),
-        (series(8, labels="a"), series(), "every series to train on has the label 'a'"),
     ]:
         # Of five series one is of another class than the four others.
         train = train._replace(y=np.array(list("abbbb"))) if len(train.X) == 5 else train
         with pytest.raises(ValueError, match=message):
             own_problem("x", train, test)
+    given = grouped()
+    bare = given._replace(groups=None)
+    apart = given._replace(groups=np.where(given.y == "a", "one", given.groups))
+    for train, test, n_folds, message in [
+        (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),
+        (given, given, 3, "either a test part or n_folds"),
+        (given, None, 0, "series with groups are split by cross-validation"),
+        (given, None, 13, "at most that of groups, 12; got 13"),
+        (bare, None, 1, "at least 2"),
+        (bare, None, 13, "at most that of series of the largest class, 12,"),
+        (apart, None, 3, "class 'a' has series in one of the 3 folds only.*one group only"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            own_problem("x", train, test, n_folds=n_folds)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_labels_that_no_file_can_hold_are_renamed_in_both_parts():
+def test_test_series_of_their_own_and_labels_that_no_file_can_hold():
     labels = ["slow walk", "run"]
     with pytest.warns(UserWarning, match="'slow walk' is written as 'slow_walk'"):
-        problem = own_problem("x", series(8, labels=labels), series(6, labels=labels))
-    for split in ("train", "test"):
-        assert set(load_dataset(problem.name, split)[1]) == {"slow_walk", "run"}
-
-
-def test_a_split_is_stratified_drawn_and_repeatable():
-    y = np.array(["a"] * 40 + ["b"] * 10 + ["c"] * 2)
-    train, test = stratified_split(y)
-    assert np.array_equal(np.sort([*train, *test]), np.arange(52))
-    assert {label: int((y[test] == label).sum()) for label in "abc"} == {"a": 12, "b": 3, "c": 1}
-    assert test[:12].tolist() != list(range(12)), "drawn, not the first"
-    assert np.array_equal(stratified_split(y)[1], test)
-    assert not np.array_equal(stratified_split(y, seed=1)[1], test)
+        problem = own_problem("x", series(20, labels=labels), series(8, labels=labels))
+    np.testing.assert_array_equal(load_dataset(problem.name, "train")[0][3], series(20).X[3])
+    X, y = load_dataset(problem.name, "test")
+    assert y.tolist() == ["slow_walk", "run"] * 4
+    np.testing.assert_array_equal(X[5], series(8).X[5])
 
 
 def grouped(n: int = 24) -> Source:
@@ -127,24 +127,13 @@ def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
     with pytest.raises(ValueError, match=r"has 3 folds.*got number 3"):
         Problem.load(problem.name, 3)
 
-
-def test_folds_without_groups_are_stratified():
-    given = series(24)._replace(y=np.repeat(["a", "b"], [6, 18]))
-    problem = own_problem("x", given, n_folds=3)
+    # Without groups.
+    y = np.repeat(["a", "b"], [6, 18])
+    problem = own_problem("x", series(24)._replace(y=y), n_folds=3)
     parts = [Problem.load(problem.name, number) for number in range(3)]
-    for part in parts:
-        assert sorted(part.y_train) == ["a"] * 4 + ["b"] * 12
-        assert sorted(part.y_test) == ["a"] * 2 + ["b"] * 6
+    assert [sorted(part.y_test) for part in parts] == [["a"] * 2 + ["b"] * 6] * 3
     tested = [x.tobytes() for part in parts for x in part.X_test]
-    assert sorted(tested) == sorted(told_apart(given.X))
-
-
-def test_other_folds_are_another_problem():
-    given = grouped()
-    names = [own_problem("x", given, n_folds=n).name for n in (2, 3, 3)]
-    names.append(own_problem("x", given._replace(groups=None), n_folds=3).name)
-    assert len(set(names)) == 3
-    assert names[1] == names[2]
+    assert sorted(tested) == sorted(told_apart(series(24).X))
 
 
 def test_it_says_how_its_series_were_split():
@@ -161,26 +150,6 @@ def test_it_says_how_its_series_were_split():
     assert own_problem("x", named, other).split == (
         "its test split is a file of its own, in which no 'patient' of the train split has series"
     )
-
-
-def test_folds_and_groups_that_cannot_be():
-    given = grouped()
-    for train, test, n_folds, message in [
-        (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),
-        (given, given, 3, "either a test part or n_folds"),
-        (given, None, 0, "series with groups are split by cross-validation"),
-        (given, None, 13, "at most that of groups, 12; got 13"),
-        (given._replace(groups=None), None, 1, "at least 2"),
-        (given._replace(groups=None), None, 13, "at most that of series of the largest class, 12,"),
-        (
-            given._replace(groups=np.where(given.y == "a", "one", given.groups)),
-            None,
-            3,
-            "class 'a' has series in one of the 3 folds only.*one group only",
-        ),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            own_problem("x", train, test, n_folds=n_folds)
 
 
 def test_a_part_of_a_train_split_has_the_groups_of_its_series():

@@ -58,6 +58,15 @@ def test_results_are_replaced_only_if_the_store_knows_all_of_them(
     assert path.read_text() == there
 
 
+@pytest.mark.parametrize("content", [b"\x89PNG\x00\xff", b"a,b\n1,2,3\n4\n", b"a,b\n1,2\n"])
+def test_a_file_that_is_no_table_of_ours_is_not_overwritten(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_bytes(content)
+    with pytest.raises(FileExistsError, match="is not a results file of a study and would be"):
+        ResultStore(STUDY, Store(), path).open()  # type: ignore[arg-type]
+    assert path.read_bytes() == content
+
+
 def test_fits_that_were_not_recorded_are_no_loss(tmp_path: Path) -> None:
     path = earlier(tmp_path, "", "b")
     with path.open("a") as file:

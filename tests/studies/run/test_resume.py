@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +11,8 @@ import pandas as pd
 import pytest
 from torch import Tensor
 
-from tsformer.data import DatasetError
 from tsformer.encodings import PositionalEncoding, unregister
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.run.problem import Problem
 from tsformer.tracking import prepare_store
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
@@ -99,77 +95,3 @@ def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(
     assert len(compare(STUDY, **options).results) == 4
     assert statuses(store) == {(keys[1], "KILLED"): 1, **{(key, "FINISHED"): 1 for key in keys}}
     assert [run.info.status for run in store.runs(tags={"tsformer.kind": "study"})] == ["FINISHED"]
-
-
-def test_what_a_killed_process_left_running_is_done_again(
-    uri: str, experiment: str, tmp_path: Path, statuses: Any
-) -> None:
-    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL)
-    store = prepare_store(uri, experiment)
-    key = study.key("ItalyPowerDemand", "none", 0)
-    tags = {"tsformer.configuration": study.hash_of()}
-    store.start("killed with -9", kind="fit", key=key, tags=tags)
-    store.start("of another study", kind="fit", key="other/none/0/x", tags=tags)
-    comparison = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert len(comparison.results) == 1
-    assert statuses(store) == {
-        (key, "KILLED"): 1,
-        (key, "FINISHED"): 1,
-        ("other/none/0/x", "RUNNING"): 1,
-    }
-
-
-@pytest.mark.slow
-def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
-    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_up = []
-
-    def load(name: str, resample: int = 0, *subset: Any) -> Problem:
-        if resample and looked_up:  # the driver, which looks first, has it
-            raise DatasetError(f"there is no {name} here")
-        looked_up.append(resample)
-        return original(name, resample, *subset)
-
-    original = Problem.load
-    monkeypatch.setattr(Problem, "load", load)
-    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL, resamples=2)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert len(found.results) == 1
-    assert found.failures["error"].tolist() == ["DatasetError: there is no ItalyPowerDemand here"]
-    assert found.unrecorded.empty, "the store was there all the time"
-    (failed,) = prepare_store(uri, experiment).runs("FAILED")
-    assert failed.data.tags["tsformer.error"] == found.failures["error"][0]
-    assert failed.data.tags["tsformer.key"] == study.key("ItalyPowerDemand", "none", 0, "", 1)
-
-
-@pytest.mark.slow
-def test_results_of_another_store_are_not_overwritten(
-    uri: str, experiment: str, tmp_path: Path
-) -> None:
-    study = Study(("ItalyPowerDemand",), ("none",), seeds=1, parameters=SMALL)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    there = found.csv_path.read_bytes()
-    elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
-    larger = dataclasses.replace(study, seeds=2)
-    with pytest.raises(FileExistsError, match=r"results.csv has fits that .*other.db"):
-        compare(larger, out=tmp_path, tracking_uri=elsewhere, experiment=experiment)
-    assert found.csv_path.read_bytes() == there
-    assert json.loads((tmp_path / "study.json").read_text()) == study.as_dict()
-    # Another study in the same folder and store replaces it: nothing is lost by that.
-    other = dataclasses.replace(study, seeds=(5,))
-    assert compare(other, out=tmp_path, tracking_uri=uri, experiment=experiment).results[
-        "seed"
-    ].tolist() == [5]
-
-
-@pytest.mark.parametrize("content", [b"\n", b"\x89PNG\x00\xff", b"a,b\n1,2,3\n4\n", b"a,b\n1,2\n"])
-def test_a_file_that_is_no_table_of_ours_is_not_overwritten(
-    content: bytes, uri: str, experiment: str, tmp_path: Path
-) -> None:
-    (tmp_path / "results.csv").write_bytes(content)
-    with pytest.raises(
-        FileExistsError, match="is not a results file of a study and would be overwritten"
-    ):
-        compare(STUDY, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    assert (tmp_path / "results.csv").read_bytes() == content

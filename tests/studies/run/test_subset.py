@@ -6,7 +6,6 @@ import itertools
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from tsformer.studies import Study, compare
@@ -54,28 +53,18 @@ def test_subsets_of_one_seed_are_nested(counts: tuple[int, ...]) -> None:
         assert subsets[-1] == set(range(len(y)))
 
 
-def test_a_seed_always_draws_the_same_and_another_another() -> None:
-    y = labels((30, 20))
-    first, again, other = (nested_subset(y, "20%", seed=seed) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert set(first.tolist()) != set(other.tolist())
-    np.testing.assert_array_equal(first, np.sort(first))
-
-
 @pytest.mark.parametrize(
     ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("12.5%", 5), ("100%", 40)]
 )
 def test_sizes_are_numbers_of_series(size: str, n: int) -> None:
     y = labels((30, 8, 2))
-    assert subset_size(y, size) == n == len(nested_subset(y, size, seed=0))
-
-
-@pytest.mark.parametrize(
-    ("size", "said"), [("2", "one of each of the 3"), ("41", "more than the 40")]
-)
-def test_a_number_that_cannot_be_had_is_refused(size: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        subset_size(labels((30, 8, 2)), size)
+    subset = nested_subset(y, size, seed=0)
+    assert subset_size(y, size) == n == len(subset)
+    np.testing.assert_array_equal(subset, nested_subset(y, size, seed=0))
+    np.testing.assert_array_equal(subset, np.sort(subset))
+    for wrong, said in (("2", "fewer than the 3 classes"), ("41", "more than the 40")):
+        with pytest.raises(ValueError, match=said):
+            subset_size(y, wrong)
 
 
 @pytest.mark.parametrize("name", ["ItalyPowerDemand", "JapaneseVowels"])  # array and list
@@ -101,26 +90,3 @@ def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path: 
     ):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_figures")
-def test_a_study_with_sizes_shares_the_fits_on_whole_splits(tmp_path: Path) -> None:
-    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-    pytest.importorskip("matplotlib", reason='needs the extra "plots"')
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    small = {"d_model": 8, "n_heads": 1, "n_layers": 1, "max_epochs": 1}
-    plain = Study(["ItalyPowerDemand"], ["none"], 1, small)  # type: ignore[arg-type]
-    first = compare(plain, out=tmp_path / "plain", tracking_uri=uri).results
-    assert "n_train" not in first
-    sizes = Study(["ItalyPowerDemand"], ["none"], 1, small, train_sizes=[10, "100%"])  # type: ignore[arg-type]
-    found = compare(sizes, out=tmp_path / "sizes", tracking_uri=uri)
-    rows = pd.read_csv(found.csv_path, dtype={"train_size": str})
-    assert rows.groupby("train_size")["n_train"].unique().map(list).to_dict() == {
-        "10": [10],
-        "100%": [67],
-    }
-    assert set(rows.loc[rows["train_size"] == "100%", "run_id"]) == set(first["run_id"])
-    again = compare(sizes, out=tmp_path / "sizes", tracking_uri=uri).results
-    assert list(again["run_id"]) == list(rows["run_id"]), "read back, not repeated"
-    assert again["n_train"].tolist() == rows["n_train"].tolist()

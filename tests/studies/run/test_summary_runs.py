@@ -107,19 +107,6 @@ def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -
     assert "2 fits are left out, since some method lacks that draw." in note
 
 
-def test_the_picture_of_all_data_sets_is_logged_once_for_the_same_results(
-    store: RunStore, tmp_path: Path
-) -> None:
-    table = results()
-    with store.start("study", kind="study") as run:
-        for rows in (table, table, table[table.seed == 0]):
-            log_scores(rows, STUDY, run)
-    folder = Path(store.client().download_artifacts(run.run_id, "", str(tmp_path)))
-    pictures = sorted((folder / "images").glob("scores*.webp"))
-    assert len(pictures) == 2, "another one when there are other results"
-    assert image.imread(folder / "scores.png").std() > 0.05
-
-
 def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view() -> None:
     store = RunStore("sqlite:///x.db", "7", command="tsformer compare --study sums.toml")
     study = dataclasses.replace(STUDY, description="Do sums help?")
@@ -138,8 +125,11 @@ def test_the_study_shows_ranks_and_pictures_of_each_variant(
 ) -> None:
     for library in ("baycomp", "scikit_posthocs"):
         pytest.importorskip(library, reason='needs the extra "statistics"')
+    table = results()
     with store.start("study", kind="study") as run:
-        log_findings(analyse(scores(results(), tmp_path)), run)
+        log_findings(analyse(scores(table, tmp_path)), run)
+        for rows in (table, table, table[table.seed == 0]):
+            log_scores(rows, STUDY, run)
     folder = Path(store.client().download_artifacts(run.run_id, "", str(tmp_path)))
     for variant, best in (("stem=conv", "lspe"), ("stem=linear", "none")):
         ranks = pd.read_csv(folder / variant / "ranks.csv")
@@ -147,3 +137,5 @@ def test_the_study_shows_ranks_and_pictures_of_each_variant(
         assert ranks.mean_rank.tolist() == [1, 2]
         for picture in ("boxes.png", "critical_difference.png", "pairs.png"):
             assert image.imread(folder / variant / picture).std() > 0.05
+    assert image.imread(folder / "scores.png").std() > 0.05
+    assert len(list((folder / "images").glob("scores*.webp"))) == 2, "once for the same results"

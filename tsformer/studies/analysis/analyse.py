@@ -53,14 +53,14 @@ class Findings:
 
     @property
     def on_one_data_set(self) -> bool:
-        """Whether there are scores of several methods, but on one data set, so no statistics."""
+        """Whether all scores are of one data set, which allows no statistics."""
         if self.statistics is not None:
             return False
         return self.used["dataset"].nunique() == 1 and self.used["method"].nunique() > 1
 
     @property
     def not_ranked(self) -> list[str]:
-        """Published methods that lack a data set that was compared, and have no rank therefore."""
+        """Published methods without a rank, because they lack a compared data set."""
         if self.published is None:
             return []
         ranked = [] if self.statistics is None else list(self.statistics.ranks.index)
@@ -110,7 +110,7 @@ def _check_shares(rows: pd.DataFrame) -> None:
         raise ValueError(
             "published scores are accuracies from 0 to 1, and the score of "
             f"{row['method']!r} on {row['dataset']!r} is {row['score']:g}; divide percentages by "
-            "100, or leave the published ones out"
+            "100, or omit --published"
         )
 
 
@@ -159,7 +159,7 @@ def _parts(found: Findings, study: StudyScores) -> pd.DataFrame | None:
         raise ValueError(
             f"{study.path}: the column `parts` must be empty or hold the scores of an ensemble's "
             'parts as JSON, such as {"transformer": 0.9}; run the comparison again with the same '
-            f"--out, which writes the file anew ({error})"
+            f"--out to rewrite the file ({error})"
         ) from error
     parts = pd.DataFrame(scores, index=fits.index)
     # First over the fits of a data set, as the mean score of a method is.

@@ -28,8 +28,7 @@ __all__ = [
 PROTOCOL = "default split"
 _COLUMNS = ("dataset", "method", "protocol", "accuracy", "source")
 _KEYS = ["dataset", "method", "protocol"]
-#: Of figures that are no number of right answers, such as means over seeds, at most this share has
-#: digits so few that it seems to be one.
+#: Highest probability that a rounded figure looks like a share of right answers by chance.
 _CHANCE = 0.05
 
 #: A file or a folder of files, or several of them.
@@ -111,7 +110,7 @@ def published_accuracies(paths: Paths) -> pd.DataFrame:
 def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
     """Return the published results on a study's data sets and the archive's split.
 
-    A study with resamples has none: its scores are means over other splits.
+    Results are left out beside a study with resamples: its scores are means over other splits.
     """
     table = read_published(paths)
     none = pd.DataFrame(columns=["dataset", "method", "score", "source"])
@@ -220,7 +219,7 @@ def _read(file: Path) -> pd.DataFrame:
 
 
 def _right_of_all(dataset: str, accuracy: float, text: str) -> float:
-    """Return the share of right answers that a published figure is a rounded form of, if any."""
+    """Return the exact share of right answers behind a rounded figure."""
     n, step = n_test(dataset), 10.0 ** -len(text.partition(".")[2])
     if n is None or n * step > _CHANCE:
         return accuracy

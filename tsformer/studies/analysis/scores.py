@@ -120,7 +120,7 @@ def read_study(
 
 
 def _failures(file: Path) -> tuple[int, list[str]]:
-    """Return how many fits failed, and of each that was skipped what could not be read."""
+    """Count failed fits, and describe skipped fits."""
     if not file.is_file():
         return 0, []
     table = pd.read_csv(file, converters=dict.fromkeys((*_WORDS, "error"), str))
@@ -133,7 +133,7 @@ def _failures(file: Path) -> tuple[int, list[str]]:
 
 
 def was_skipped(errors: pd.Series) -> pd.Series:
-    """Return which errors of fits say that the method cannot read such series at all."""
+    """Return whether each error says that the method cannot read such series."""
     return errors.astype(str).str.startswith(_UNREADABLE)
 
 
@@ -175,9 +175,9 @@ def read_scores(
 
 
 def variant_scores(study: StudyScores) -> list[VariantScores]:
-    """Return the scores of each variant of a study, and which of them to compare.
+    """Return the scores of each variant of a study, and the subset to compare.
 
-    Seeds of other packages need not be paired: their fits are compared by their means as they are.
+    Other packages need not pair their seeds: all of their fits are compared.
     """
     return [
         VariantScores(label, rows, complete(rows) if study.ours else rows)
@@ -230,7 +230,7 @@ def repeat_columns(rows: pd.DataFrame) -> list[str]:
 
 
 def n_splits(rows: pd.DataFrame) -> int:
-    """Return in how many ways the data sets were split."""
+    """Count the splits of a data set."""
     return int(rows["resample"].nunique()) if "resample" in rows.columns else 1
 
 

@@ -224,7 +224,7 @@ def check_scores(results: pd.DataFrame) -> None:
         raise ValueError(
             f"two scores of {row['method']!r} on {row['dataset']!r} for seed {row['seed']}; if "
             "they belong to different variants of a study, name the columns that distinguish "
-            "these: --vary, or vary= of read_study, and compare each variant by itself"
+            "them: --vary, or vary= of read_study"
         )
 
 

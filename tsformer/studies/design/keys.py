@@ -12,7 +12,7 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
 
 __all__ = [
-    "changes_nothing",
+    "HARMLESS",
     "check_parameters",
     "configuration",
     "configuration_hash",
@@ -30,8 +30,8 @@ _NOT_SHARED = (
     "verbose",
     "warm_start",
 )
-# May be given and does not affect results.
-_HARMLESS = ("n_jobs", "n_threads")
+#: Allowed, without effect on results.
+HARMLESS = ("n_jobs", "n_threads")
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return all parameters that can affect a fit, including the estimator's defaults."""
     everything = TSTransformerClassifier(**parameters).get_params()
-    left_out = (*_NOT_SHARED, *_HARMLESS)
+    left_out = (*_NOT_SHARED, *HARMLESS)
     return {name: value for name, value in everything.items() if name not in left_out}
 
 
@@ -69,11 +69,6 @@ def configuration_hash(parameters: Mapping[str, Any]) -> str:
     if counted["stem"] != "conv" and counted["scaling"] == "auto":
         counted["scaling"] = "channel"  # which it then is
     return digest(counted)
-
-
-def changes_nothing(name: str) -> bool:
-    """Return whether a parameter may be given but does not affect results."""
-    return name in _HARMLESS
 
 
 def digest(value: Any) -> str:

@@ -14,7 +14,7 @@ from tsformer.baselines.catalogue import TRANSFORMER
 from tsformer.encodings import find
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.studies.design.keys import (
-    changes_nothing,
+    HARMLESS,
     check_parameters,
     configuration,
     configuration_hash,
@@ -86,12 +86,11 @@ class Study:
         ``"100%"`` shares its fits with studies without sizes.
     leave_out : mapping
         Names of encodings or methods, and the data sets on which each is not fitted, as in
-        ``{"1nn-dtw": ["PLAID"]}``: where a fit would take too long, say. The report names them, and
-        compares only where every method was fitted.
+        ``{"1nn-dtw": ["PLAID"]}``, for fits that would take too long. The report names them and
+        compares the data sets on which every method was fitted.
     splits : mapping
-        Names of data sets, and how the series of each were split, in words, where it is not the
-        split that the data set comes with: ``tsformer compare --data`` says it here. For the
-        report alone; nothing is split by it.
+        Names of data sets, and how each was split, in words, for the report. ``tsformer compare
+        --data`` fills it in.
     title : str, optional
         Shown name of the study. Neither the design nor the keys depend on it.
         `from_toml` takes the name of the file unless the file has a title.
@@ -181,8 +180,8 @@ class Study:
         if alone and (self.parameters or self.vary):
             names = ", ".join(map(repr, (*self.parameters, *self.vary)))
             raise ValueError(
-                f"parameters and vary are those of TSTransformerClassifier, which no method of "
-                f"this study is; got {names}. Give each method its own parameters"
+                "parameters and vary are for TSTransformerClassifier, and no method of this study "
+                f"is one; got {names}. Give each method its own parameters"
             )
 
     def __hash__(self) -> int:
@@ -417,10 +416,9 @@ class Study:
     ) -> str:
         """Return what identifies this fit, in this study and any other.
 
-        The name of a method is no part of it, nor is the seed where it makes no difference: what
-        is the same fit under two names, seeds or variants is done once. A method that is the
-        transformer shares its fits with the encoding that it has. Which series a subset of the
-        train split has depends on the seed, for every method.
+        The key excludes the name of a method, and the seed of a deterministic fit: equal fits under
+        two names, seeds or variants run once. A transformer among the methods shares its fits with
+        its encoding. Subsets of the train split depend on the seed for every method.
         """
         found = self.method(method)
         size = self.train_size_of(variant)
@@ -470,7 +468,7 @@ def _varied(
             )
         if name in parameters:
             raise ValueError(f"{name!r} is given in both vary and parameters; give it once")
-        if changes_nothing(name):
+        if name in HARMLESS:
             raise ValueError(f"{name!r} cannot be varied: it does not affect results")
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ValueError(f"vary takes a list of values for {name!r}; got {values!r}")

@@ -12,19 +12,8 @@ from tsformer._names import unknown
 __all__ = ["read_design", "read_study_file"]
 
 _KEYS = (
-    *(
-        "datasets",
-        "encodings",
-        "methods",
-        "seeds",
-        "resamples",
-        "parameters",
-        "vary",
-        "train_sizes",
-        "leave_out",
-        "splits",
-    ),
-    *("title", "description"),
+    *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
+    *("train_sizes", "leave_out", "splits", "title", "description"),
 )
 _TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
 

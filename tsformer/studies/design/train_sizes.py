@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["WHOLE", "is_percentage", "percentage", "train_sizes"]
+__all__ = ["WHOLE", "train_sizes"]
 
 #: The size that is the whole train split, in every data set.
 WHOLE = "100%"
@@ -27,16 +27,6 @@ def train_sizes(values: Any) -> tuple[str, ...]:
         if sizes.count(size) > 1:
             raise ValueError(f"train_sizes names {size!r} twice; name each once")
     return sizes
-
-
-def is_percentage(size: str) -> bool:
-    """Return whether a size is relative to the train split."""
-    return size.endswith("%")
-
-
-def percentage(size: str) -> float:
-    """Return the number before the sign."""
-    return float(size.removesuffix("%"))
 
 
 def _one(value: Any) -> str:

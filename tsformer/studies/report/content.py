@@ -137,7 +137,7 @@ def published(study: StudyScores, findings: list[Findings]) -> list[str]:
                 f"scores are of the {PROTOCOL}."
             )
         if "train_size" in study.varied:
-            lines.append(f"Published scores stand beside fits of train size {WHOLE} only.")
+            lines.append(f"Published scores appear beside fits of train size {WHOLE} only.")
     variants: dict[str, list[str]] = {}
     for each in findings:
         if each.statistics is not None and each.not_ranked:

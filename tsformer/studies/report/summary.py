@@ -96,7 +96,7 @@ def _name(table: pd.DataFrame) -> str:
 
 
 def _cells(numbers: pd.Series, form: str) -> list[str]:
-    """Format numbers, missing ones as a dash."""
+    """Format numbers; a missing number is a dash."""
     return ["–" if pd.isna(number) else format(number, form) for number in numbers]
 
 

@@ -32,7 +32,7 @@ __all__ = ["Workers", "cluster", "on_cluster", "one_by_one"]
 #: How often a fit is tried whose process ends: memory may have been short for a moment.
 _ATTEMPTS = 2
 _SECONDS_FOR_WORKERS = 60
-#: What imports and compilation may take before a fit with a time limit.
+#: Limit of imports and compilation before a fit with a time limit.
 _PREPARATION_SECONDS = 300
 #: Libraries read their number of threads when they are loaded.
 _THREAD_VARIABLES = (

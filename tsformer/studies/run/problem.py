@@ -93,7 +93,7 @@ def n_train(name: str, resample: int, train_size: str) -> int:
 
 
 def write_split(stem: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write the fold or the group of each series, those of the train file first."""
+    """Write the fold or the group of each series, train split first."""
     pd.DataFrame(columns).to_csv(f"{stem}{_SPLIT}", index=False, lineterminator="\n")
 
 
@@ -118,7 +118,7 @@ def _fold(
 
 @lru_cache(maxsize=_KEPT)
 def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the fold and the group of each series, as far as a problem has them."""
+    """Return the folds and groups of a problem's series, if it has any."""
     home = folder_of(name)
     file = None if home is None else Path(f"{home / name}{_SPLIT}")
     if file is None or not file.is_file():

@@ -20,7 +20,7 @@ __all__ = ["ResultStore"]
 
 
 class ResultStore:
-    """Result rows, errors, and the fits that the MLflow store has no run of."""
+    """Result rows, errors, and fits without a run in the MLflow store."""
 
     def __init__(self, study: Study, store: RunStore, path: Path):
         self.study = study
@@ -87,7 +87,7 @@ class ResultStore:
             )
 
     def _in_file(self) -> set[str]:
-        """Return the run ids in the CSV; unrecorded fits have none."""
+        """Return the run ids in the CSV; unrecorded fits lack an id."""
         if not self.path.exists() or not self.path.stat().st_size:
             return set()
         return set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
@@ -132,7 +132,7 @@ class ResultStore:
         return pd.DataFrame(rows, columns=[*self._names(), "error"])
 
     def without_record(self) -> pd.DataFrame:
-        """Return one row per fit that the store has no run of."""
+        """Return one row per fit without a run in the store."""
         rows = [describe(trial, self.study) for trial in self._trials if trial in self.unrecorded]
         return pd.DataFrame(rows, columns=self._names())
 

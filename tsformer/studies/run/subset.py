@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tsformer.studies.design.train_sizes import is_percentage, percentage
-
 __all__ = ["nested_order", "nested_subset", "subset_size"]
 
 
@@ -24,13 +22,13 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
     (5, 2, 3)
     """
     n_classes = len(np.unique(y))
-    if is_percentage(size):
-        return max(n_classes, int(len(y) * percentage(size) / 100 + 0.5))
+    if size.endswith("%"):
+        return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))
     n = int(size)
     if n < n_classes:
         raise ValueError(
-            f"{n} series cannot have one of each of the {n_classes} classes; take at least "
-            f"{n_classes}, or a percentage, which is rounded up to that"
+            f"{n} series are fewer than the {n_classes} classes; take at least {n_classes}, or a "
+            "percentage, which is rounded up to one series of each class"
         )
     if n > len(y):
         raise ValueError(

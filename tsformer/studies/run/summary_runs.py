@@ -21,27 +21,17 @@ from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
 
 __all__ = ["summary_runs"]
 
-#: Column of the results -> metric of a summary run: the mean over all fits that are compared.
-_MEANS = {
-    "balanced_accuracy": "test/balanced_accuracy",
-    "f1_macro": "test/f1_macro",
-    "log_loss": "test/log_loss",
-}
-#: The same for costs: the mean over data sets of the median over their fits, which a fit that was
-#: held up does not shift.
-_COSTS = {
-    "fit_seconds": "fit_seconds",
-    "seconds_per_epoch": "seconds_per_epoch",
-    "n_parameters": "n_parameters",
-    "n_parameters_encoding": "n_parameters_encoding",
-    "peak_memory_mb": "peak_memory_mb",
-    "predict_seconds": "predict_seconds",
-    "predict_memory_mb": "predict_memory_mb",
-}
+#: Scores averaged over the compared fits.
+_SCORES = ("balanced_accuracy", "f1_macro", "log_loss")
+#: Costs averaged over data sets after the median over fits: one slow fit does not shift it.
+_COSTS = (
+    *("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding"),
+    *("peak_memory_mb", "predict_seconds", "predict_memory_mb"),
+)
 _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
-    "`test/mean_rank` is 1 for what is best on every data set. The figure is of the "
+    "`test/mean_rank` is 1 for the best method on every data set. The figure is of the "
     "fit on {dataset} with seed {seed}. Part of [this study]({study})."
 )
 
@@ -107,12 +97,8 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
         "test/accuracy_spread": spreads.mean(),
         "test/mean_rank": rank,
         "fits/finished": len(fits),
-        **{metric: fits[column].mean() for column, metric in _MEANS.items() if column in fits},
-        **{
-            metric: fits.groupby("dataset")[column].median().mean()
-            for column, metric in _COSTS.items()
-            if column in fits
-        },
+        **{f"test/{name}": fits[name].mean() for name in _SCORES if name in fits},
+        **fits.groupby("dataset")[[name for name in _COSTS if name in fits]].median().mean(),
         **{f"test/accuracy/{name}": mean for name, mean in means.items()},
         **{f"test/accuracy_spread/{name}": spread for name, spread in spreads.items()},
     }

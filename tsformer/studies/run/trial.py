@@ -54,24 +54,16 @@ __all__ = [
 #: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"
 
-# Column of the results -> metric of the MLflow run.
-_METRICS = {
-    "accuracy": "test/accuracy",
-    "balanced_accuracy": "test/balanced_accuracy",
-    "f1_macro": "test/f1_macro",
-    "log_loss": "test/log_loss",
-    "brier_score": "test/brier_score",
-    "calibration_error": "test/calibration_error",
-    "fit_seconds": "fit_seconds",
-    "fit_cpu_seconds": "fit_cpu_seconds",
-    "seconds_per_epoch": "seconds_per_epoch",
-    "n_epochs": "n_epochs",
-    "n_parameters": "n_parameters",
-    "n_parameters_encoding": "n_parameters_encoding",
-    "peak_memory_mb": "peak_memory_mb",
-    "predict_seconds": "predict_seconds",
-    "predict_memory_mb": "predict_memory_mb",
-}
+_SCORES = (
+    *("accuracy", "balanced_accuracy", "f1_macro"),
+    *("log_loss", "brier_score", "calibration_error"),
+)
+_COSTS = (
+    *("fit_seconds", "fit_cpu_seconds", "seconds_per_epoch", "n_epochs", "n_parameters"),
+    *("n_parameters_encoding", "peak_memory_mb", "predict_seconds", "predict_memory_mb"),
+)
+#: Column of the results -> metric of the MLflow run.
+_METRICS = {name: f"test/{name}" for name in _SCORES} | {name: name for name in _COSTS}
 
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
@@ -152,24 +144,20 @@ def fit_trial(
 ) -> dict[str, Any]:
     """Train on the train split, score the test split once, log both, and end the run."""
     with run, exits_as_errors(interrupts=not callbacks), interruption_unsaid():
-        if not study.is_transformer(trial.method):
-            return _fit_other(trial, study, problem, run)
-        classifier, tracker = _begin(trial, study, problem, run, callbacks)
-        used = _cpu_seconds()
-        classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
-        cost = {"fit_cpu_seconds": _cpu_seconds() - used}
-        return _finish_transformer(trial, study, problem, run, classifier, tracker, cost)
+        _log_inputs(trial, study, problem, run)
+        if study.is_transformer(trial.method):
+            return _fit_transformer(trial, study, problem, run, callbacks)
+        return _fit_other(trial, study, problem, run)
 
 
-def _begin(
+def _fit_transformer(
     trial: Trial,
     study: Study,
     problem: Problem,
     run: TrackedRun,
     callbacks: Sequence[Callback],
-) -> tuple[TSTransformerClassifier, MLflowTracker]:
-    """Log the configuration and data, and return the unfitted classifier and its tracker."""
-    _log_inputs(trial, study, problem, run)
+) -> dict[str, Any]:
+    """Fit and score the transformer, and return its row."""
     # MLflow shows these figures side by side; they are drawn after the fit has been timed.
     tracker = MLflowTracker(mlflow_run=run, pictures=True)
     classifier = TSTransformerClassifier(
@@ -178,14 +166,20 @@ def _begin(
         random_state=trial.seed,
         callbacks=[tracker, _StopWithRun(run), *callbacks],
     )
-    return classifier, tracker
+    used = _cpu_seconds()
+    classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
+    cost = {"fit_cpu_seconds": _cpu_seconds() - used}
+    if classifier.history_.interrupted:
+        raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
+    run.metrics(cost)
+    scores = _score(classifier, problem, run, resolve_device(classifier.device))
+    return _row(trial, study, run, {**scores, **tracker.summary_, **cost})
 
 
 def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> dict[str, Any]:
-    """Fit and score a classifier that is not the transformer, and return its row."""
+    """Fit and score a classifier other than the transformer, and return its row."""
     method = study.method(trial.method)
     assert method is not None
-    _log_inputs(trial, study, problem, run)
     classifier = PanelClassifier(method.estimator, method.given, trial.seed)
     device = _device(method)
     with unobserved():
@@ -220,24 +214,6 @@ def _interrupted(estimator: Any) -> bool:
     if part is None:
         return estimator.time_limit is None
     return any(history.interrupted for history in getattr(part, "histories_", ()))
-
-
-def _finish_transformer(
-    trial: Trial,
-    study: Study,
-    problem: Problem,
-    run: TrackedRun,
-    classifier: TSTransformerClassifier,
-    tracker: MLflowTracker,
-    cost: dict[str, float],
-) -> dict[str, Any]:
-    """Score the fitted classifier, log its costs, and return its row."""
-    if classifier.history_.interrupted:
-        raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
-    run.metrics(cost)
-    device = resolve_device(classifier.device)
-    scores = _score(classifier, problem, run, device)
-    return _row(trial, study, run, {**scores, **tracker.summary_, **cost})
 
 
 def _row(
@@ -278,7 +254,7 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
         named |= {"train_size": problem.train_size, "n_train": len(problem.y_train)}
     configuration = study.configuration(trial.variant, trial.method)
     run.json({**named, **configuration}, "configuration.json")
-    # Of another class, a parameter may have the name of what identifies the trial.
+    # A parameter of another class may be called `dataset` or `seed`.
     others = configuration.pop("parameters", {})
     apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
     run.params({**named, **configuration, **apart})
@@ -347,7 +323,7 @@ def _score(
     run: TrackedRun,
     device: torch.device,
 ) -> dict[str, float]:
-    """Predict the test split once, log what came of it, and return scores and costs."""
+    """Predict the test split once, log the predictions, return scores and costs."""
     classes = classifier.classes_
     reset_peak_memory(device)
     begun = time.perf_counter()
@@ -394,7 +370,7 @@ def _probabilities(
 
 
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
-    """Return what identifies a trial within its study, by column of the results."""
+    """Return the columns of the results that identify a trial."""
     varied = study.variants[trial.variant]
     counted = {}
     if study.train_sizes:

@@ -143,7 +143,6 @@ def _finished(task: Task) -> TrialResult | None:
 
 #: What this process has loaded: a first fit would pay for what later fits find.
 _WARM: list[bool] = []
-_IMPORTED: set[str] = set()
 _COMPILED: set[tuple[str, str, bool]] = set()
 
 
@@ -157,9 +156,8 @@ def _warm_up(problem: Problem) -> None:
 def _import_method(task: Task) -> None:
     """Import the class of a method before its fit is timed."""
     method = task.study.method(task.trial.method)
-    if method is not None and method.estimator not in _IMPORTED:
+    if method is not None:
         load_class(method.estimator)
-        _IMPORTED.add(method.estimator)
 
 
 def _compile_method(task: Task, problem: Problem) -> None:

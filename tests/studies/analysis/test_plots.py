@@ -1,0 +1,297 @@
+"""Pictures of studies show the right numbers, and all of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_scores import results, twelve
+from picture_checks import assert_readable, panels, pixels
+
+pytest.importorskip("baycomp", reason='needs the extra "statistics"')
+pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
+colors = pytest.importorskip("matplotlib.colors", reason='needs the extra "plots"')
+
+from matplotlib.figure import Figure  # noqa: E402
+
+from tsformer.plots import encoding_color  # noqa: E402
+from tsformer.studies.analysis.effects import COSTS  # noqa: E402
+from tsformer.studies.analysis.plots import (  # noqa: E402
+    plot_boxes,
+    plot_by_dataset,
+    plot_chances,
+    plot_comparison,
+    plot_cost,
+    plot_critical_difference,
+    plot_mean_gains,
+    plot_pairs,
+)
+from tsformer.studies.analysis.statistics import compare_methods  # noqa: E402
+
+
+def visible(figure: Any) -> list[Any]:
+    return [ax for ax in figure.axes if ax.get_visible()]
+
+
+def y_labels(ax: Any) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+# Fits
+
+
+def fits(scores: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
+    rows = [(*key, seed, value) for key, of in scores.items() for seed, value in enumerate(of)]
+    return pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
+
+
+def test_a_comparison_shows_every_fit_and_the_means() -> None:
+    scores = {
+        ("A", "none"): [0.5, 0.7],
+        ("A", "lspe"): [0.9, 0.9],
+        ("B", "none"): [0.2],
+        ("C", "lspe"): [0.1, 0.4],
+    }
+    figure = plot_comparison(fits(scores))
+    assert_readable(figure)
+    by_title = {ax.get_title(): ax for ax in panels(figure)}
+    assert list(by_title) == ["A", "B", "C"]
+    assert y_labels(by_title["A"]) == ["none", "lspe"]
+    for (dataset, encoding), values in scores.items():
+        ax, color = by_title[dataset], encoding_color(encoding)
+        dots = [
+            dot
+            for group in ax.collections
+            if colors.same_color(group.get_facecolor()[0, :3], color)
+            for dot in group.get_offsets()
+        ]
+        assert [x for x, _ in dots] == values
+        assert all(abs(y - ["none", "lspe"].index(encoding)) < 0.2 for _, y in dots)
+        lines = [line for line in ax.lines if colors.same_color(line.get_color(), color)]
+        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
+        mean = np.mean(values)
+        np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
+        np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
+
+
+def test_boxes_are_of_gains_not_of_data_sets() -> None:
+    """Half the gain lies to either side of the data set's mean: 5 points on A and 10 on B."""
+    scores = {("A", "none"): 0.5, ("A", "lspe"): 0.6, ("B", "none"): 0.7, ("B", "lspe"): 0.9}
+    (axes,) = plot_boxes(fits({key: [at, at + 0.02] for key, at in scores.items()})).axes
+    medians = [line.get_xdata().mean() for line in axes.lines[4::6]]
+    assert np.allclose(sorted(medians), [-7.5, 7.5])
+    assert y_labels(axes) == ["none", "lspe"]
+
+
+def test_means_and_deviations_of_each_data_set() -> None:
+    def rows(n_datasets: int) -> pd.DataFrame:
+        gains = {"none": 0.0, "learnable+gaussian": 0.02}
+        at = {(f"d{d}", k): 0.9 + 0.01 * d + v for d in range(n_datasets) for k, v in gains.items()}
+        return fits({key: [score, score + 0.01] for key, score in at.items()})
+
+    (axes,) = plot_by_dataset(rows(3)).axes
+    assert y_labels(axes) == ["d0", "d1", "d2"]
+    none, other = axes.containers
+    assert colors.same_color(none.lines[0].get_color(), encoding_color("none"))
+    assert none.lines[0].get_xdata() == pytest.approx([0.905, 0.915, 0.925])
+    (bars,) = other.lines[2]
+    (left, _), (right, _) = bars.get_segments()[0]
+    assert (right - left) / 2 == pytest.approx(0.01 / 2**0.5)
+    low, high = axes.get_xlim()
+    assert 0.85 < low < 0.905, "near the data, not at 0"
+    assert high <= 1.01
+    # MLflow's grid has squares: a wide picture would be small in it.
+    width, height = plot_by_dataset(rows(2)).get_size_inches()
+    assert height == width
+    table = rows(40)
+    assert plot_by_dataset(table).get_size_inches()[1] > width
+    variants = table["seed"].map({0: "stem=linear", 1: "stem=conv"})
+    figure = plot_by_dataset(table, panels=variants)
+    assert [axes.get_title() for axes in figure.axes] == ["stem=linear", "stem=conv"]
+
+
+# Statistics
+
+
+def test_the_matrix_shows_difference_counts_and_p() -> None:
+    figure = plot_pairs(compare_methods(results({"a": [0.5, 0.5, 0.9], "b": [0.6, 0.5, 0.7]})))
+    cells = {text.get_text() for text in figure.axes[0].texts}
+    assert cells == {"+3.3\n1/1/1\np=1.000", "-3.3\n1/1/1\np=1.000"}
+    assert y_labels(figure.axes[0]) == ["a  0.633", "b  0.600"]
+    clear = plot_pairs(compare_methods(results(twelve())))
+    bold = [text for text in clear.axes[0].texts if text.get_fontweight() == "bold"]
+    assert len(bold) == 4, "the worst against the two others, from both sides"
+
+
+def test_chances_are_drawn_as_parts_of_one() -> None:
+    found = compare_methods(results(twelve()))
+    axes = plot_chances(found, "worst").axes[0]
+    widths = np.array([bar.get_width() for bar in axes.patches]).reshape(3, 2)
+    np.testing.assert_allclose(widths.sum(axis=0), 1)
+    np.testing.assert_allclose(widths[0], found.against("worst")["p_better"])
+    assert y_labels(axes) == found.against("worst")["method"].tolist()
+
+
+def test_the_diagram_names_ranks_and_joins_in_order() -> None:
+    found = compare_methods(results(twelve()))
+    (ax,) = plot_critical_difference(found).axes
+    names = {text.get_text() for text in ax.texts}
+    assert any(name.startswith("best (") for name in names)
+    assert any(name.endswith(") worst") for name in names)
+    (bar,) = [line for line in ax.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(bar.get_xdata(), found.ranks.iloc[:2])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_bars_that_nearly_meet_have_heights_of_their_own(
+    wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two groups that differ from each other, the second right behind the first."""
+    base = np.random.default_rng(0).uniform(0.4, 0.5, 20)
+    apart = {"a": 0.3, "b": 0.3, "c": 0.2, "d": 0.2}
+    noise = np.random.default_rng(1).normal(size=(4, 20)) * 0.01
+    found = compare_methods(
+        results({k: list(base + v + e) for (k, v), e in zip(apart.items(), noise, strict=True)})
+    )
+    # With a gap that is there, or as wide as the whole axis.
+    monkeypatch.setattr("tsformer.studies.analysis.plots.statistics._GAP", 2 if wide else 0.01)
+    (ax,) = plot_critical_difference(found).axes
+    bars = [line for line in ax.lines if line.get_marker() == "o"]
+    assert len(bars) == 2
+    heights = [set(bar.get_ydata()) for bar in bars]
+    assert heights == ([{-1.0}, {-2.0}] if wide else [{-1.0}, {-1.0}])
+    labels = [text.get_position()[1] for text in ax.texts]
+    assert max(labels) == min(heights[-1]) - 1, "names are below the bars"
+    assert ax.get_ylim()[0] <= min(labels)
+
+
+@pytest.mark.slow
+def test_the_diagram_is_the_same_in_every_process(tmp_path) -> None:
+    """Sets of words have another order wherever they are hashed with another seed."""
+    code = (
+        "import sys, pandas as pd\n"
+        "from tsformer.studies.analysis.plots import plot_critical_difference\n"
+        "from tsformer.studies import compare_methods\n"
+        "rows = [(f'd{d}', m, 0, ((d * 7 + i * 5) % 11) / 11) for d in range(9)\n"
+        "        for i, m in enumerate('abcdef')]\n"
+        "rows = pd.DataFrame(rows, columns=['dataset', 'method', 'seed', 'score'])\n"
+        "plot_critical_difference(compare_methods(rows)).savefig(sys.argv[1])\n"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, tmp_path / f"{seed}.png"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        for seed in ("1", "2")
+    ]
+    assert [process.wait() for process in running] == [0, 0]
+    assert (tmp_path / "1.png").read_bytes() == (tmp_path / "2.png").read_bytes()
+
+
+# Gains and costs
+
+
+def test_mean_gains_of_variants_share_their_rows() -> None:
+    table = pd.DataFrame(
+        {"method": ["rope", "alibi"], "gain": [0.1, 0], "low": [0.05, -0.1], "high": [0.2, 0.1]}
+    ).assign(datasets=12)
+    figure = plot_mean_gains({"stem=conv": table, "stem=linear": table[::-1]}, "none")
+    pixels(figure)  # lays it out
+    first = visible(figure)[0]
+    assert y_labels(first) == ["rope", "alibi"]
+    for ax in visible(figure):
+        assert ax.get_ylim() == first.get_ylim()
+        lines = [line for line in ax.lines if len(line.get_xdata()) == 2]
+        spans = {line.get_color(): list(line.get_xdata()) for line in lines}
+        assert spans[encoding_color("rope")] == [5, 20]
+        assert spans[encoding_color("alibi")] == [-10, 10]
+    assert [ax.get_title() for ax in visible(figure)] == [
+        "stem=conv, 12 data sets", "stem=linear, 12 data sets",
+    ]  # fmt: skip
+
+
+def two_methods(**columns: Any) -> pd.DataFrame:
+    table = pd.DataFrame({"method": ["rope", "alibi"], "score": [0.9, 0.8], "rank": [1.0, 2.0]})
+    return table.assign(**columns)
+
+
+def test_costs_frame_the_front() -> None:
+    table = two_methods(fit_seconds=[3.0, 5.0], front_fit_seconds=[True, False])
+    (ax,) = visible(plot_cost(table))
+    rope, alibi = ax.collections
+    np.testing.assert_allclose(rope.get_offsets(), [[3, 0.9]])
+    assert colors.to_hex(rope.get_edgecolor()[0]) == "#000000"
+    assert not len(alibi.get_edgecolor())
+    both = table.assign(n_parameters=[10, 20], front_n_parameters=[True, False])
+    assert len(visible(plot_cost(both))) == 2
+    with pytest.raises(ValueError, match="no cost to draw"):
+        plot_cost(two_methods())
+
+
+def test_costs_far_apart_are_on_a_log_scale() -> None:
+    table = pd.DataFrame(
+        {
+            "method": ["majority", "minirocket", "1nn-dtw"],
+            "score": [0.5, 0.9, 0.8],
+            "rank": [3.0, 1.0, 2.0],
+            "fit_seconds": [0.002, 1.0, 0.003],
+            "predict_seconds": [2.0, 3.0, 39.0],
+        }
+    )
+    table = table.assign(front_fit_seconds=True, front_predict_seconds=True)
+    fit, predict = visible(plot_cost(table))
+    assert (fit.get_xscale(), predict.get_xscale()) == ("log", "linear")
+    assert fit.get_xlabel() == "seconds per fit, mean over data sets (log scale)"
+    assert [label.get_text() for label in fit.get_xticklabels()] == ["0.01", "0.1", "1"]
+    for method in fit.collections:
+        assert fit.get_xlim()[0] < method.get_offsets()[0, 0] < fit.get_xlim()[1]
+
+
+def test_many_methods_are_all_in_the_legend() -> None:
+    many = 30
+    table = pd.DataFrame(
+        {
+            "method": [f"method {i}" for i in range(many)],
+            "score": np.linspace(0.5, 0.9, many),
+            "rank": np.arange(many),
+            "fit_seconds": np.linspace(3.0, 5.0, many),
+            "front_fit_seconds": [False] * (many - 1) + [True],
+        }
+    )
+    figure = plot_cost(table)
+    pixels(figure)  # lays it out
+    legend = figure.axes[0].get_legend()
+    box = legend.get_window_extent()
+    assert box.y0 >= 0
+    assert box.y1 <= figure.bbox.y1
+    assert len(legend.get_texts()) == many + 1
+
+
+def test_a_cost_without_a_front_has_no_line_and_frames_nothing() -> None:
+    table = two_methods(peak_memory_mb=[3.0, 4.0])
+    both = table.assign(fit_seconds=[3.0, 4.0], front_fit_seconds=True)
+    seconds, memory = visible(plot_cost(both))
+    assert len(seconds.lines) == 1
+    assert len(memory.lines) == 0
+    assert not any(len(dots.get_edgecolor()) for dots in memory.collections)
+    names = [text.get_text() for text in memory.get_legend().get_texts()]
+    assert names == ["Pareto front", "rope", "alibi"]
+    (alone,) = visible(plot_cost(table))
+    assert [text.get_text() for text in alone.get_legend().get_texts()] == ["rope", "alibi"]
+
+
+def test_four_costs_are_two_rows_with_the_legend_beside_the_first() -> None:
+    table = two_methods()
+    for cost in list(COSTS)[:4]:
+        table = table.assign(**{cost: [3.0, 4.0], f"front_{cost}": True})
+    axes = plot_cost(table).axes
+    assert [ax.get_legend() is not None for ax in axes] == [False, True, False, False]
+    assert [ax.get_ylabel() for ax in axes] == ["mean score", "", "mean score", ""]
+    in_a_row = Figure().subplots(1, 4)
+    plot_cost(table, axes=in_a_row)
+    assert [ax.get_legend() is not None for ax in in_a_row] == [False, False, False, True]
