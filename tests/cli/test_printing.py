@@ -54,10 +54,11 @@ def test_methods_are_listed_with_what_is_missing(run: Any, monkeypatch: pytest.M
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *_: None if name == "numba" else found(name)
     )
-    rows = {words[0]: words for line in run("methods")[0].splitlines() if (words := line.split())}
+    lines = run("methods")[0].splitlines()
+    rows = {words[0]: words for line in lines if (words := line.split())}
     assert set(rows) >= set(BASELINES)
     assert (rows["arsenal"][-1], rows["majority"][-1]) == ("no", "yes")
-    (line,) = [line for line in run("methods")[1].splitlines() if ": needs numba: " in line]
+    (line,) = [line for line in lines if ": needs numba: " in line]
     names, _, command = line.partition(": needs numba: ")
     assert "arsenal" in names.split(", ")
     assert "pip install" in command
