@@ -1,12 +1,15 @@
-"""The tests themselves: none depends on another, and each file has a name of its own."""
+"""Structure: no circle of imports; tests are independent and have distinct file names."""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+import tsformer
 
 TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
 NAMES = Counter(path.stem for path in TESTS)
@@ -34,3 +37,24 @@ def test_imports_are_seen():
 def test_no_two_test_files_share_a_name():
     """Without packages of their own pytest tells test modules apart by their names alone."""
     assert [name for name, count in NAMES.items() if count > 1] == []
+
+
+def test_no_circle_of_imports():
+    """Imports inside functions and under TYPE_CHECKING count; import-linter skips the latter."""
+    package = Path(tsformer.__file__).parent
+    files = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts): path
+        for path in package.rglob("*.py")
+    }
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    graph: dict[str, set[str]] = {name: set() for name in files}
+    for name, path in files.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"a relative import in {path}"
+                for alias in node.names:
+                    member = f"{node.module}.{alias.name}"
+                    graph[name].add(member if member in files else str(node.module))
+    TopologicalSorter(graph).prepare()  # raises CycleError

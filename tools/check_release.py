@@ -19,7 +19,7 @@ _DATE = r"\d{4}-\d{2}-\d{2}"
 
 def disagreements(tag: str, root: Path = ROOT) -> list[str]:
     """Return a line for each thing that stands in the way of releasing this tag."""
-    version = _found(root / "tsformer/__init__.py", r'^__version__ = "(.*)"$')
+    version = _found(root / "tsformer/_version.py", r'^__version__ = "(.*)"$')
     newest = _found(root / "CHANGELOG.md", r"^## (.*)$")
     cited = _found(root / "CITATION.cff", r"^version: (.*)$")
     released = _found(root / "CITATION.cff", r"^date-released: (.*)$")

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev4"
+from tsformer._version import __version__ as __version__
 
 # Public name -> its module, imported on first use, so that `import tsformer` is cheap.
 _PUBLIC = {
@@ -19,7 +19,7 @@ _PUBLIC = {
     "load_dataset": "tsformer.data",
 }
 
-_ROOMS = (
+_SUBPACKAGES = (
     "augmentation",
     "data",
     "encodings",
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:  # `import tsformer` alone suffices for tsformer.data.from_long
+    if name in _SUBPACKAGES:  # `import tsformer` alone suffices for tsformer.data.from_long
         return import_module(f"tsformer.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tsformer' has no attribute {name!r}")
@@ -69,4 +69,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_SUBPACKAGES})

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import tsformer
 from tsformer._files import replacing
+from tsformer._version import __version__
 
 __all__ = [
     "check_destination",
@@ -62,7 +62,7 @@ def write_folder(
     weights = serialised({name: tensor.contiguous() for name, tensor in own.items()})
     state = {
         "format": FORMAT,
-        "tsformer": tsformer.__version__,
+        "tsformer": __version__,
         "torch": torch.__version__,
         **state,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
@@ -158,7 +158,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     if version != FORMAT:
         raise ValueError(
             f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
-            f"is {tsformer.__version__}, which reads format {FORMAT}: install that version, or fit "
+            f"is {__version__}, which reads format {FORMAT}: install that version, or fit "
             "and save again with this one"
         )
     if not _DIGEST.fullmatch(str(state.get("weights_sha256"))):

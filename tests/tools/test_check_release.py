@@ -21,7 +21,7 @@ from tools.check_release import disagreements
 )
 def test_what_disagrees_is_named(tag, version, newest, cited, said, tmp_path):
     (tmp_path / "tsformer").mkdir()
-    (tmp_path / "tsformer/__init__.py").write_text(f'"""Doc."""\n__version__ = "{version}"\n')
+    (tmp_path / "tsformer/_version.py").write_text(f'"""Doc."""\n__version__ = "{version}"\n')
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {newest}\n\n## 0.1.0 - 2026\n")
     (tmp_path / "CITATION.cff").write_text(f"version: {cited}\ndate-released: 2027-01-02\n")
     found = disagreements(tag, tmp_path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
-import tsformer
 from tsformer._names import unknown
 from tsformer._torch_state import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
@@ -15,10 +16,6 @@ from tsformer.persistence import read_folder
 from tsformer.training.plan import resolve_device
 
 __all__ = ["load"]
-
-_LOADABLE = [
-    name for name in tsformer.__all__ if name.endswith(("Classifier", "Regressor", "Encoder"))
-]
 
 
 @in_plain_torch
@@ -59,12 +56,14 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     resolve_device(device)  # a bad device is not a corrupt file
     state, tensors = read_folder(path)
     name = state.get("class")
+    estimators: Any = import_module("tsformer.estimators")  # by name, as estimators load others
     try:
-        if name in tsformer.__all__:
-            getattr(tsformer, name)  # imported on first use, which registers the class
-        if not isinstance(name, str) or name not in SeriesEstimator.classes:
-            raise ValueError(unknown("class", name, _LOADABLE))
-        return SeriesEstimator.classes[name]._from_fitted_state(state, tensors, device)
+        if name not in estimators.__all__:
+            raise ValueError(unknown("class", name, estimators.__all__))
+        fitted: SeriesEstimator = getattr(estimators, name)._from_fitted_state(
+            state, tensors, device
+        )
+        return fitted
     except Exception as error:
         # Invalid options of an encoding or a stem may raise any error.
         raise ValueError(f"{Path(path)} is corrupted: {error}") from error

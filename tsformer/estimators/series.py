@@ -80,9 +80,6 @@ class TrainingData:
 class SeriesEstimator(BaseEstimator):
     """Base class of all estimators: reads series, predicts and saves."""
 
-    #: The estimators by name, for `tsformer.load`.
-    classes: ClassVar[dict[str, type[SeriesEstimator]]] = {}
-
     preprocessor_: Preprocessor
     models_: list[Any]
     device_: torch.device
@@ -103,11 +100,6 @@ class SeriesEstimator(BaseEstimator):
 
     #: Parameters that are not saved, with the saved values.
     _not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("tsformer."):
-            SeriesEstimator.classes[cls.__name__] = cls
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the constructor.

@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tsformer
 from tsformer._optional import require
+from tsformer._version import __version__
 from tsformer.estimators.loading import load
 from tsformer.tracking.parameters import encoding_of
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
@@ -58,7 +58,7 @@ def write_model(
         utils._save_example(described, example, str(folder))
     # `pyfunc.save_model` spends seconds on checking and inferring requirements.
     requirements = [f"{name}=={_version(name)}" for name in _PACKAGES]
-    requirements += [f"tsformer=={tsformer.__version__}", f"mlflow=={_version('mlflow')}"]
+    requirements += [f"tsformer=={__version__}", f"mlflow=={_version('mlflow')}"]
     (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
     environment = {
         "python": platform.python_version(),
@@ -72,7 +72,7 @@ def write_model(
         python_env="python_env.yaml",
         model_config={"output": output},
     )
-    described.add_flavor("tsformer", data=_FOLDER, tsformer_version=tsformer.__version__)
+    described.add_flavor("tsformer", data=_FOLDER, tsformer_version=__version__)
     described.save(folder / "MLmodel")
 
 

@@ -21,7 +21,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 
-from tsformer.estimators.frameworks import FrameworkClassifier
+from tsformer.estimators.frameworks.base import FrameworkClassifier
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.plots import encoding_color
 from tsformer.tracking.context import (

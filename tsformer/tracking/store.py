@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tsformer
 from tsformer._optional import require
+from tsformer._version import __version__
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.messages import reason, warn_untracked
@@ -304,7 +304,7 @@ def _tags(kind: str) -> dict[str, str]:
     """Return the tags of every run."""
     return {
         **({"tsformer.kind": kind} if kind else {}),
-        "tsformer.version": tsformer.__version__,
+        "tsformer.version": __version__,
         "tsformer.host": socket.gethostname(),
         **({"tsformer.commit": commit()} if commit() else {}),
     }
@@ -336,7 +336,7 @@ def _cached_client(uri: str) -> MlflowClient:
 @functools.cache
 def commit() -> str:
     """Return the last commit of the package's own files, "" outside a checkout."""
-    package = Path(tsformer.__file__).parent
+    package = Path(__file__).parents[1]
     try:
         return subprocess.run(
             ["git", "log", "-1", "--format=%H", "--", "."],

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import joblib
 
 from tsformer._optional import require
-from tsformer.estimators.frameworks import (
+from tsformer.estimators.frameworks.base import (
     TAGS,
     FrameworkClassifier,
     FrameworkConvolutions,

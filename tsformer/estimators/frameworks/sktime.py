@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tsformer._optional import require
-from tsformer.estimators.frameworks import (
+from tsformer.estimators.frameworks.base import (
     TAGS,
     FrameworkConvolutions,
     FrameworkEnsemble,

@@ -1,0 +1,3 @@
+"""The version of the package, the only place that states it."""
+
+__version__ = "0.2.0.dev4"
