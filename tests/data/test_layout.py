@@ -31,20 +31,17 @@ def warned(X, *, flat=None) -> str:
 # --- channels and steps --------------------------------------------------------------------------
 
 NOISE = RNG.normal(size=(8, 50, 3))  # (n, length, channels)
-WAVES = np.sin(np.arange(50) / RNG.uniform(4, 8, size=(8, 3, 1)) + RNG.normal(size=(8, 3, 1)))
 
 
 @pytest.mark.parametrize(
     ("X", "fix"),
     [
         (NOISE, "np.transpose(X, (0, 2, 1))"),
-        (WAVES.transpose(0, 2, 1), "np.transpose(X, (0, 2, 1))"),
         (torch.from_numpy(NOISE), "X.transpose(1, 2)"),
         (list(NOISE), "[x.T for x in X]"),
-        (NOISE.tolist(), "np.transpose(X, (0, 2, 1))"),
         (NOISE[:, :, :1], "np.transpose(X, (0, 2, 1))"),
     ],
-    ids=["noise", "waves", "tensor", "list", "lists", "one channel"],
+    ids=["noise", "tensor", "list", "one channel"],
 )
 def test_more_channels_than_steps_warns_and_the_fix_is_right(X, fix):
     said = warned(X)
@@ -72,6 +69,8 @@ def test_lengths_that_differ_are_lengths():
     X = NOISE.copy()
     X[3, :, 2] = np.nan  # a shorter series, as some archives store it
     assert warned(X) == ""
+    assert warned(np.zeros((3, 4, 2))) != ""
+    assert warned(np.zeros((3, 4, 4))) == "", "as many steps as channels"
 
 
 def test_frames_name_their_axes():
@@ -79,13 +78,6 @@ def test_frames_name_their_axes():
     assert warned(frames) == ""
     levels = pd.concat([pd.DataFrame(x.T) for x in NOISE], keys=range(len(NOISE)))
     assert warned(levels, flat=False) == ""
-
-
-def test_constant_and_single_values():
-    assert warned(np.zeros((3, 4, 2))) != ""
-    assert warned(np.zeros((3, 4, 1))) != ""
-    assert warned(np.zeros((3, 1, 1))) == ""
-    assert warned(np.zeros((3, 4, 4))) == ""
 
 
 def multivariate() -> list[str]:
@@ -120,27 +112,19 @@ def long_table(n_cases=6, n_times=10, **columns) -> pd.DataFrame:
 
 
 LONG = long_table()
-RAGGED = LONG[LONG["time"] < 3 + LONG["case"]]
 
 
 @pytest.mark.parametrize(
     "table",
     [
-        LONG,
-        RAGGED,
-        LONG.sort_values("time", kind="stable"),
-        LONG.sample(frac=1, random_state=0),
+        LONG[LONG["time"] < 3 + LONG["case"]],
         LONG.sample(frac=0.75, random_state=0),  # as from train_test_split
-        LONG.assign(time=0.25 * LONG["time"]),
-        LONG.assign(case=7.0 * LONG["case"]),
+        LONG.assign(time=0.25 * LONG["time"], case=7.0 * LONG["case"]),
         LONG[["value", "time", "case"]],
         LONG.assign(other=RNG.normal(size=60), label=LONG["case"] % 2),
         long_table(3, 5),
     ],
-    ids=[
-        *("sorted", "unequal", "by time", "shuffled", "part", "fractions", "floats", "other order"),
-        *("more columns", "small"),
-    ],
+    ids=["unequal", "part", "fractions", "other order", "more columns", "small"],
 )
 def test_a_long_table_is_recognised(table):
     said = warned(table)
@@ -153,17 +137,9 @@ def test_a_long_table_is_recognised(table):
     assert warned([x.drop(columns="label", errors="ignore") for x in X]) == ""
 
 
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_long_tables_of_other_libraries(library):
-    pytest.importorskip("pyarrow")  # by which polars makes the table one of pandas
-    module = pytest.importorskip(library)
-    table = module.DataFrame(LONG.to_dict("list")) if library == "polars" else None
-    table = module.Table.from_pandas(LONG) if table is None else table
+def test_long_tables_of_other_libraries():
+    table = pytest.importorskip("pyarrow").Table.from_pandas(LONG)
     assert "from_long(X, case='case', time='time', value=['value'])" in warned(table, flat=True)
-    assert len(from_long(table, case="case", time="time", value=["value"])) == 6
-
-
-def test_arrays_have_columns_by_number():
     assert "from_long(X, case=0, time=1, value=[2])" in warned(LONG.to_numpy())
 
 
@@ -171,26 +147,18 @@ def test_arrays_have_columns_by_number():
     "draw",
     [
         lambda n: RNG.normal(size=(n, 30)),
-        lambda n: RNG.integers(0, 2, size=(n, 30)),
         lambda n: RNG.integers(0, 8, size=(n, 30)),
-        lambda n: RNG.integers(0, n, size=(n, 30)),
         lambda n: RNG.poisson(3, size=(n, 30)),
         lambda n: np.cumsum(RNG.integers(0, 3, size=(n, 30)), axis=1),
         lambda n: np.arange(n * 30).reshape(n, 30),
         lambda n: np.c_[np.arange(n), np.arange(n) // 10, RNG.normal(size=(n, 5))],
         lambda n: np.zeros((n, 3)),
     ],
-    ids=["normal", "bits", "codes", "ints", "counts", "sums", "ramp", "id and label", "zeros"],
+    ids=["normal", "codes", "counts", "sums", "ramp", "id and label", "zeros"],
 )
 def test_a_wide_table_is_not_mistaken_for_a_long_one(draw):
-    for n in (20, 20, 60, 60):
+    for n in (20, 60):
         assert warned(pd.DataFrame(draw(n))) == ""
-
-
-def test_real_tables_are_not_mistaken():
-    pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
-    X, _ = load_dataset("ItalyPowerDemand", "train")
-    assert warned(pd.DataFrame(X[:, 0])) == warned(X[:, 0].round()) == ""
 
 
 # --- columns of ids ------------------------------------------------------------------------------
@@ -227,13 +195,10 @@ def test_ids_among_steps_without_numbers_are_known_by_name():
     [
         range(60),
         range(-30, 30),
-        np.linspace(-1, 1, 60),
-        [f"sample{i}" for i in range(60)],
         [f"id_{i}" for i in range(60)],
         [f"t{i}" for i in range(-30, 30)],
         pd.date_range("2024-02-20", periods=60, freq="h"),
         [f"{i}:{j:02d}" for i in range(6) for j in range(10)],
-        [f"{axis}{i}" for axis in "xy" for i in range(30)],
         [f"{channel}{i}" for channel in ("a", "b") for i in range(29)] + ["c0", "c1"],
         [chr(97 + i // 26) + chr(97 + i % 26) for i in range(60)],
         ["t", *(f"t+{i}" for i in range(1, 60))],
@@ -257,12 +222,11 @@ def with_channel(values, name="c", n=8):
     "values",
     [
         np.arange(8).repeat(5),
-        np.arange(4.0).repeat(10),
-        RNG.normal(size=8).repeat(5),
+        RNG.normal(size=4).repeat(10),
         np.where(np.arange(40) % 7 == 0, np.nan, np.arange(8).repeat(5)),
         np.where(np.arange(40) < 5, np.nan, np.arange(8).repeat(5)),
     ],
-    ids=["one each", "several of one", "not whole", "gaps", "one series without"],
+    ids=["one each", "several of one", "gaps", "one series without"],
 )
 def test_a_channel_that_is_constant_within_every_series_is_warned_of(values):
     X = with_channel(values)
@@ -274,7 +238,7 @@ def test_a_channel_that_is_constant_within_every_series_is_warned_of(values):
     assert warned(X) == ""
 
 
-@pytest.mark.parametrize("name", ["id", "pid", "subject", "case_id", "idx", "Unnamed: 0"])
+@pytest.mark.parametrize("name", ["pid", "subject", "case_id", "idx"])
 def test_a_channel_of_whole_numbers_that_is_named_like_an_id_is_warned_of(name):
     assert f"within any series: [{name!r}]" in warned(with_channel(np.arange(40), name))
     assert warned(with_channel(RNG.normal(size=40), name)) == ""
@@ -295,12 +259,9 @@ def test_channels_are_not_mistaken_for_ids(values, n):
     assert warned(with_channel(values, n=n)) == ""
 
 
-@pytest.mark.parametrize("name", ["users", "row", "column"])
-def test_whole_numbers_are_not_mistaken_for_ids(name):
-    assert warned(with_channel(np.arange(40), name)) == ""
-
-
-def test_arrays_have_no_columns_to_leave_out():
+def test_whole_numbers_and_arrays_are_not_mistaken_for_ids():
+    for name in ("users", "row", "column"):
+        assert warned(with_channel(np.arange(40), name)) == ""
     assert warned(np.stack([x.to_numpy().T for x in with_channel(np.arange(8).repeat(5))])) == ""
 
 
@@ -349,15 +310,6 @@ def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     fix = r"if it is \(n, length, channels\), pass np.transpose\(X, \(0, 2, 1\)\)$"
     with pytest.raises(ValueError, match=f"X has 50 channels, .* was fitted with 3; .*; {fix}"):
         clf.predict(NOISE)
-
-
-def test_a_long_table_is_warned_of_before_its_length_is_refused():
-    clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
-    with (
-        pytest.warns(LayoutWarning, match="case='case', time='time'"),
-        pytest.raises(ValueError, match="X holds 60 series, but y 6 values"),
-    ):
-        clf.fit(LONG, range(6))
 
 
 def test_a_block_that_checked_before():

@@ -33,7 +33,7 @@ def test_parts_and_the_whole(sizes, offset):
 
 
 @pytest.mark.parametrize("sizes", [[30], [3, 20, 7]])
-@pytest.mark.parametrize("power", [-900, -300, -40, 40, 300, 900])
+@pytest.mark.parametrize("power", [-900, -40, 40, 900])
 def test_a_power_of_two_is_a_factor_of_the_moments(sizes, power):
     x = torch.randn(30, 11, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     plain, scaled = moments_of(x, sizes), moments_of(x * 2.0**power, sizes)

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from tsformer.data import parquet
@@ -27,12 +26,11 @@ FLAT, NESTED = pa.list_(pa.float32()), pa.list_(pa.list_(pa.float32()))
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
+def unpacked_here(tmp_path, monkeypatch):
     """Unpack where a test can see it, and a few rows at a time."""
     (tmp_path / "unpacked").mkdir()
     monkeypatch.setattr(parquet, "_temporary", lambda: tmp_path / "unpacked")
     monkeypatch.setattr(parquet, "_VALUES", 30)
-    monkeypatch.chdir(tmp_path)
 
 
 def write(name: str, columns: dict[str, object], **options: object) -> Path:
@@ -62,12 +60,11 @@ def read(path: object) -> np.ndarray:
         {"x": nested(X)},
         {"x": nested(X, pa.list_(pa.list_(pa.float32(), 6), 2))},
         {"x": nested(X, pa.large_list(pa.large_list(pa.float32())))},
-        {"up": flat(X[:, 0]), "left": flat(X[:, 1])},
         {"up": flat(X[:, 0], pa.list_(pa.float32(), 6)), "left": flat(X[:, 1])},
         {"label": Y, "x": nested(X), "n": np.arange(9)},
         {"x.y": nested(X), "x": np.arange(9)},
     ],
-    ids=["nested", "fixed size", "large", "two columns", "two kinds of lists", "others", "a point"],
+    ids=["nested", "fixed size", "large", "two kinds of lists", "others", "a point"],
 )
 @pytest.mark.parametrize("row_group_size", [2, 9])
 def test_layouts(columns, row_group_size):
@@ -83,9 +80,6 @@ def test_files_of_a_folder_are_taken_by_name():
     write("series/_left.parquet", {"x": nested(X)})
     Path("series/_SUCCESS").touch()
     np.testing.assert_array_equal(read("series"), X)
-    assert pd.read_parquet("series", columns=["x"]).shape == (9, 1), (
-        "as pandas reads it, for labels"
-    )
 
 
 def test_unequal_lengths_and_missing_values():
@@ -109,15 +103,13 @@ def test_one_long_series_does_not_pad_all_others():
     [
         (pa.float16(), np.float32),
         (pa.int16(), np.float32),
-        (pa.bool_(), np.float32),
         (pa.int32(), np.float64),
         (pa.float64(), np.float64),
     ],
 )
 def test_no_digit_of_a_number_is_lost(kind, stored):
-    values = [[0, 1, None], [1, 1, 0]] if kind == pa.bool_() else [[7, 2049, None], [-5, 1000, 3]]
     big = 2**24 + 1 if stored == np.float64 else 2
-    values[0][0] = bool(big) if kind == pa.bool_() else big
+    values = [[big, 1024, None], [-5, 1000, 3]]
     values = [[None if v is None else kind.to_pandas_dtype()(v) for v in row] for row in values]
     path = write("x.parquet", {"x": pa.array(values, pa.list_(kind))})
     assert ParquetSeries(path).dtype == stored
@@ -192,17 +184,6 @@ def test_it_is_said_of_what_is_large(monkeypatch):
         read(path)
 
 
-def test_a_disk_is_preferred_to_memory(monkeypatch):
-    monkeypatch.undo()
-    for name in ("TMPDIR", "TEMP", "TMP"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(parquet.os, "access", lambda *_: True)
-    assert parquet._temporary() == "/var/tmp"
-    monkeypatch.setenv("TMPDIR", "/somewhere")
-    monkeypatch.setattr(parquet.tempfile, "gettempdir", lambda: "/somewhere")
-    assert parquet._temporary() == "/somewhere"
-
-
 # What is refused
 
 
@@ -213,7 +194,6 @@ def test_a_disk_is_preferred_to_memory(monkeypatch):
         ([[[1, 2], [3]]], NESTED, "row 0 .* has lists of unequal length in column 'x'"),
         ([[[1], [3]], [[1]]], NESTED, "row 1 .* has not the 2 lists of row 0 in column 'x'"),
         ([[[1], [3]], [[1], None]], NESTED, "row 1 .* has no list in column 'x'"),
-        ([[]], NESTED, "row 0 .* has not the 1 lists"),
     ],
 )
 def test_rows_that_are_no_series(rows, kind, message):
@@ -298,14 +278,10 @@ def test_a_source_has_labels_names_and_groups():
         read_source("series", TableSchema(label="y"))
 
 
-def test_it_is_converted():
+def test_it_is_written_to_other_files():
     write("series/a.parquet", {"x": nested(X), "y": Y})
     assert convert_to_folder(["series"], Path("out"), TableSchema(label="y")) == (9, True)
     np.testing.assert_array_equal(read("out"), X)
-    assert read_source("out").y.tolist() == Y.tolist()
-
-
-def test_it_is_written_to_other_files():
     write("x.parquet", {"x": flat([[1, 2, 3], [4, 5]]), "y": ["a", "b"], "id": ["one", "two"]})
     found = read_source("x.parquet", TableSchema(label="y", case="id"))
     write_series(Path("x.csv"), found)

@@ -19,15 +19,21 @@ WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
 RAGGED = [x[:, :n] for x, n in zip(WHOLE, (6, 3, 1, 5), strict=True)]
 
 
-def test_channel_scaling_is_learned_from_the_training_series():
-    series = to_padded(RAGGED)
-    scaler = Scaler("channel").fit(series)
-    steps = np.concatenate(RAGGED, axis=1)
-    np.testing.assert_allclose(scaler.mean, steps.mean(1))
-    np.testing.assert_allclose(scaler.std, steps.std(1))
+def test_channel_scaling_is_learned_from_the_values_of_training():
+    X = [x.copy() for x in RAGGED]
+    X[0][0, 1:4] = np.nan
+    scaler = Scaler("channel").fit(to_padded(X))
+    steps = np.concatenate(X, axis=1)
+    mean, std = np.nanmean(steps, axis=1), np.nanstd(steps, axis=1)
+    np.testing.assert_allclose(scaler.mean, mean)
+    np.testing.assert_allclose(scaler.std, std)
+    assert scaler.flagged.tolist() == [True, False]
+    assert scaler.n_inputs == 3
     panel = scaler.transform(to_padded(WHOLE + 1))
-    expected = (WHOLE + 1 - steps.mean(1)[:, None]) / steps.std(1)[:, None]
-    np.testing.assert_allclose(panel.values.numpy(), expected.transpose(0, 2, 1), rtol=1e-6)
+    expected = (WHOLE + 1 - mean[:, None]) / std[:, None]
+    np.testing.assert_allclose(
+        panel.values.numpy()[..., :2], expected.transpose(0, 2, 1), rtol=1e-6
+    )
 
 
 def test_series_scaling_takes_each_series_alone():
@@ -49,7 +55,7 @@ def test_padding_is_zero_after_scaling(how):
 
 
 @pytest.mark.parametrize("how", ["channel", "series"])
-@pytest.mark.parametrize("level", [0.0, 0.1, 1e9, 123456789.123, -123456789.123])
+@pytest.mark.parametrize("level", [0.1, -123456789.123])
 def test_a_constant_becomes_zero_not_noise(how, level):
     series = to_padded(np.full((3, 1, 50), level))
     panel = Scaler(how).fit(series).transform(series)
@@ -63,11 +69,6 @@ def test_large_offsets_do_not_drown_small_changes():
     raised = to_padded(1e5 + 1e-3 * small)
     restored = Scaler("channel").fit(raised).transform(raised)
     torch.testing.assert_close(restored.values, panel.values, rtol=1e-3, atol=1e-3)
-
-
-def test_unknown_scaling():
-    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
-        Scaler("chanel")
 
 
 def with_gaps() -> tuple[np.ndarray, np.ndarray]:
@@ -117,16 +118,6 @@ def test_steps_before_the_first_value_are_masked():
     assert mask.tolist() == [[False] * 2 + [True] * 4, [True] * 6]
 
 
-def test_moments_leave_gaps_out():
-    X = WHOLE.copy()
-    X[0, 0, 1:4] = np.nan
-    scaler = Scaler("channel").fit(to_padded(X))
-    np.testing.assert_allclose(scaler.mean, np.nanmean(X, axis=(0, 2)))
-    np.testing.assert_allclose(scaler.std, np.nanstd(X, axis=(0, 2)))
-    assert scaler.flagged.tolist() == [True, False]
-    assert scaler.n_inputs == 3
-
-
 def test_take_cuts_to_the_longest_of_the_batch():
     panel = Scaler(None).fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
     x, mask, times = panel.take(torch.tensor([1, 2]))
@@ -153,11 +144,11 @@ def test_codes_are_numbered_in_their_order_and_padding_is_zero():
     assert panel.lengths.tolist() == [3, 1]
 
 
-def test_padding_is_no_code():
-    vocabulary = Vocabulary().fit(to_padded([np.array([5, 6, 7]), np.array([5])]))
-    assert vocabulary.known.tolist() == [5, 6, 7], (
-        "the zeros past the end of a series are not codes"
-    )
+def test_unknown_options():
+    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
+        Scaler("chanel")
+    with pytest.raises(ValueError, match="unknown treatment of gaps 'msk': did you mean 'mask'"):
+        Scaler(gaps="msk")
 
 
 def test_codes_not_known_are_one_and_warned_of():
@@ -165,22 +156,11 @@ def test_codes_not_known_are_one_and_warned_of():
     with pytest.warns(UserWarning, match=r"not in the training data \(2 distinct\), .*: -4, 9"):
         panel = vocabulary.transform(to_padded(np.array([[9, 2, -4, 9]])))
     assert panel.values[0, :, 0].tolist() == [0, 2, 0, 0]
+    with pytest.warns(UserWarning, match=r"\(20 distinct\), .* 19, \.\.\.$"):
+        vocabulary.transform(to_padded(np.arange(10, 30)[None]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         vocabulary.transform(to_padded([np.array([1, 2]), np.array([3])]))
-
-
-def test_what_no_float_can_tell_from_its_neighbour_is_no_code():
-    with pytest.raises(
-        ValueError, match=r"codes that are integers; got 1e\+30 at series 0, step 1"
-    ):
-        Vocabulary().fit(to_padded(np.array([[1, 1e30]])))
-
-
-def test_many_unknown_codes_are_cut():
-    vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
-    with pytest.warns(UserWarning, match=r"\(20 distinct\), .* 19, \.\.\.$"):
-        vocabulary.transform(to_padded(np.arange(10, 30)[None]))
 
 
 @pytest.mark.parametrize("step", ["fit", "transform"])
@@ -189,6 +169,8 @@ def test_what_is_not_whole_is_refused_with_its_place(step):
     X = [np.array([1.0, 2.0]), np.array([1.0, 2.0, 0.5])]
     with pytest.raises(ValueError, match=r"got 0\.5 at series 1, step 2\. For measurements use"):
         getattr(vocabulary, step)(to_padded(X))
+    with pytest.raises(ValueError, match=r"got 1e\+30 at series 0, step 1"):
+        getattr(vocabulary, step)(to_padded(np.array([[1, 1e30]])))  # float64 skips integers
 
 
 # Other ways to read gaps, and taking a fitted preprocessor apart
@@ -213,11 +195,6 @@ def test_masked_gaps():
     np.testing.assert_array_equal(panel.values[..., 1], observed)
 
 
-def test_an_unknown_treatment_of_gaps():
-    with pytest.raises(ValueError, match="unknown treatment of gaps 'msk': did you mean 'mask'"):
-        Scaler(gaps="msk")
-
-
 FITTED = {
     "channel": (Scaler("channel"), RAGGED),
     "series, gaps": (Scaler("series"), with_gaps()[0]),
@@ -228,31 +205,24 @@ FITTED = {
 }
 
 
-@pytest.mark.parametrize("case", FITTED)
-def test_description_and_state_make_it_again(case):
-    preprocessor, X = FITTED[case]
-    series = to_padded(X, [np.arange(np.shape(x)[-1]) * 3.0 for x in X])
-    preprocessor.fit(series)
+def restored(preprocessor: Preprocessor) -> Preprocessor:
     state = {preprocessor.prefix + k: v for k, v in preprocessor.state_dict().items()}
-    again = Preprocessor.restore(preprocessor.describe(), state)
-    ours, theirs = preprocessor.transform(series), again.transform(series)
-    for name in ("values", "lengths", "mask", "times"):
-        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=0, atol=0)
-    assert again.time_step == 3.0
     assert all(tensor.dtype in (torch.float64, torch.int64) for tensor in state.values())
+    return Preprocessor.restore(preprocessor.describe(), state)
 
 
 @pytest.mark.parametrize("case", FITTED)
 @pytest.mark.parametrize(
-    "through", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))], ids=["deepcopy", "pickle"]
+    "copied", [restored, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
 )
-def test_copies_transform_the_same(case, through):
+def test_copies_transform_the_same(case, copied):
     preprocessor, X = FITTED[case]
     series = to_padded(X, [np.arange(np.shape(x)[-1]) * 3.0 for x in X])
-    twin = through(preprocessor.fit(series))
+    twin = copied(preprocessor.fit(series))
     ours, theirs = preprocessor.transform(series), twin.transform(series)
     for name in ("values", "lengths", "mask", "times"):
         torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=0, atol=0)
+    assert twin.time_step == 3.0
     assert twin.describe() == preprocessor.describe()
     assert twin.state_dict().keys() == preprocessor.state_dict().keys()
 

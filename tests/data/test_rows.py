@@ -1,12 +1,108 @@
-"""Rows of arrays, in memory and in files."""
+"""Series in arrays and `.npy` files: rows, damage, batches of stored panels."""
 
 from __future__ import annotations
 
 import mmap
+import os
+import pickle
+from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
+from tsformer.data import preprocessor
+from tsformer.data.containers import to_source
+from tsformer.data.npy import FileRows
+from tsformer.data.preprocessor import Scaler
 from tsformer.data.rows import ArrayRows
+from tsformer.data.stored_panel import StoredPanel
+
+X = np.random.default_rng(0).normal(size=(11, 2, 5))
+
+
+def saved(array: np.ndarray) -> FileRows:
+    np.save("X.npy", array)
+    return to_source("X.npy").rows
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [(">f8", (11, 2, 5)), ("i2", (11, 10)), ("?", (11, 10))]
+)
+def test_rows(dtype, shape, order, monkeypatch):
+    array = np.asarray(X.reshape(shape).astype(dtype), order=order)
+    rows = saved(array)
+    monkeypatch.chdir("/")  # the file is found from another folder
+    for each in (rows, pickle.loads(pickle.dumps(rows))):
+        for index in ([3, 4, 5, 6], [0], [1, 2, 5, 9, 10]):
+            read = each.read(np.array(index))
+            assert read.dtype.kind == array.dtype.kind
+            np.testing.assert_array_equal(read.reshape(len(index), *shape[1:]), array[index])
+
+
+def test_series_of_unequal_length():
+    lengths = np.array([3, 1, 4])
+    np.arange(16.0).tofile("x")
+    rows = FileRows(Path("x"), np.dtype(float), lengths, 2)
+    read = rows.read(np.array([0, 2]))
+    np.testing.assert_array_equal(read[0], [[0, 1, 2, np.nan], [3, 4, 5, np.nan]])
+    np.testing.assert_array_equal(read[1], [[8, 9, 10, 11], [12, 13, 14, 15]])
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((9, -1, 3), r"its shape is \(9, -1, 3\)"), ((9, 2**62, 4), "it is cut off")],
+)
+def test_headers_of_impossible_shapes(shape, message):
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    with Path("X.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(ValueError, match=rf"X\.npy does not hold an array of numbers: {message}"):
+        to_source("X.npy")
+
+
+def test_a_file_that_is_cut_off():
+    rows, whole = saved(X), Path("X.npy").read_bytes()
+    Path("X.npy").write_bytes(whole[:-3])
+    with pytest.raises(OSError, match=r"X\.npy was changed or replaced"):
+        rows.read(np.array([8]))
+    with pytest.raises(ValueError, match=r"numbers: it is cut off: it has 1,005 of 1,008 bytes"):
+        to_source("X.npy")
+    Path("X.npy").write_bytes(whole[:20])
+    with pytest.raises(ValueError, match=r"X\.npy does not hold an array of numbers"):
+        to_source("X.npy")
+
+
+def _replace(path: str, array: np.ndarray) -> None:
+    np.save("other.npy", array)
+    Path("other.npy").replace(path)
+
+
+def _keep_time(path: str, array: np.ndarray) -> None:
+    before = Path(path).stat()
+    np.save(path, array)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = Path(path).stat()
+    assert (after.st_size, after.st_ino) == (before.st_size, before.st_ino)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: np.save(path, X[::-1]),
+        lambda path: _replace(path, X[::-1]),
+        lambda path: _keep_time(path, X.reshape(11, 10)),  # another header
+    ],
+    ids=["values", "another file", "the time is kept"],
+)
+def test_a_file_that_changes_after_it_was_opened(change):
+    rows = saved(X)
+    other = pickle.loads(pickle.dumps(rows))
+    change("X.npy")
+    for each in (rows, other):
+        with pytest.raises(OSError, match=r"X\.npy was changed or replaced after it was opened"):
+            each.read(np.array([0, 1]))
 
 
 def test_changes_of_an_array_that_copies_on_write_are_kept(tmp_path):
@@ -24,3 +120,58 @@ def test_pages_of_a_mapped_file_can_be_released(tmp_path):
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     for array in (mapped, mapped[1:], np.asarray(mapped)):
         assert isinstance(ArrayRows(array)._mapped, mmap.mmap)
+
+
+# --- stored panels ------------------------------------------------------------------------------
+
+SERIES = np.random.default_rng(0).normal(size=(30, 2, 14))
+SERIES[3, :, 9:] = SERIES[7, 1, 2:5] = SERIES[11, :, :2] = np.nan
+
+
+@pytest.fixture(params=[None, "times"])
+def panels(request, monkeypatch):
+    """The same series in memory, and in a file."""
+    np.save("X.npy", SERIES)
+    steps = None if request.param is None else np.cumsum(0.1 + np.abs(SERIES[:, 0]) ** 0, axis=1)
+    source = to_source("X.npy", steps)
+    scaler = Scaler(views="values+difference").fit(source)
+    kept = scaler.panel(source)
+    monkeypatch.setattr(preprocessor, "_KEPT", 0)
+    stored = scaler.panel(source)
+    assert isinstance(stored, StoredPanel)
+    return kept, stored
+
+
+def assert_same(ours, theirs) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.equal(one, other)
+
+
+@pytest.mark.parametrize("index", [[4], [8, 2, 29, 5], list(range(30))[::-1]])
+def test_batches(panels, index):
+    kept, stored = panels
+    batch = torch.tensor(index)
+    assert_same(kept.take(batch), stored.take(batch))
+    assert_same(kept.take(batch), pickle.loads(pickle.dumps(stored)).take(batch))
+
+
+def test_parts_and_the_whole(panels):
+    kept, stored = panels
+    assert (len(stored), stored.n_bytes) == (len(kept), kept.n_bytes)
+    for whole in (stored.kept(), stored.part(torch.arange(30)), stored.to(torch.device("meta"))):
+        for name in ("values", "mask", "times"):
+            one, other = getattr(kept, name), getattr(whole, name)
+            assert (one is None) == (other is None)
+            assert one is None or one.shape == other.shape
+            assert one is None or other.is_meta or torch.equal(one, other)
+
+
+def test_batches_that_are_read_ahead_come_in_order(panels):
+    kept, stored = panels
+    batches = list(torch.randperm(30).split(4))
+    with stored.ahead(iter(batches)) as coming:
+        taken = [(index, stored.take(index)) for index in coming]
+    assert all(torch.equal(one, other) for (one, _), other in zip(taken, batches, strict=True))
+    for index, batch in taken:
+        assert_same(kept.take(index), batch)

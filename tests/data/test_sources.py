@@ -1,23 +1,35 @@
-"""Series by name, from a .ts file and from a table; and written to any of the files."""
+"""Series from files of every format, from folders and by name; damage; and written files."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import zipfile
 from pathlib import Path
+from time import process_time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.data import from_long, load_dataset, read_ts, write_ts
-from tsformer.data.sources import Source, is_file, read_source, write_series
+from tsformer.data import from_long, load_dataset, read_ts, sources, write_ts
+from tsformer.data.containers import to_padded
+from tsformer.data.sources import (
+    Source,
+    convert_to_folder,
+    is_file,
+    is_series_folder,
+    read_folder,
+    read_source,
+    write_series,
+)
 from tsformer.data.table import TableSchema
 
 LONG = TableSchema(case="case", time="time", label="label")
-
-
-@pytest.fixture(autouse=True)
-def empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+WIDE = TableSchema(case="id", label="y")
+Y = TableSchema(label="y")
+X = np.random.default_rng(0).normal(size=(6, 2, 6)).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +40,12 @@ def test_files_have_an_ending(source, expected):
     assert is_file(source) is expected
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "ts"])
-@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels"])
-def test_a_problem_of_the_archive_there_and_back(name, ending):
+@pytest.mark.parametrize("ending", ["csv.gz", "tsv", "parquet", "ts"])
+def test_a_problem_of_the_archive_there_and_back(ending):
     pytest.importorskip("sktime", reason='the problems come with the extra "data"')
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    problem = read_source(name, split="test")
+    problem = read_source("JapaneseVowels", split="test")
     problem = Source(problem.X[:12], problem.y[:12])
     write_series(Path(f"new/x.{ending}"), problem, comment="why")
     again = read_source(f"new/x.{ending}", None if ending == "ts" else LONG)
@@ -42,14 +53,6 @@ def test_a_problem_of_the_archive_there_and_back(name, ending):
     assert again.cases == (None if ending == "ts" else [str(i) for i in range(12)])
     for ours, theirs in zip(again.X, problem.X, strict=True):
         np.testing.assert_array_equal(ours if ending == "ts" else ours.to_numpy().T, theirs)
-
-
-def test_a_data_set_by_name_has_splits():
-    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
-    for split in ("train", "test"):
-        found = read_source("ItalyPowerDemand", split=split)
-        np.testing.assert_array_equal(found.X, load_dataset("ItalyPowerDemand", split)[0])
-        assert found.schema is None
 
 
 def test_columns_keep_their_names_from_table_to_table():
@@ -72,7 +75,7 @@ def test_columns_keep_their_names_from_table_to_table():
 
 
 def test_names_that_a_model_was_trained_on_may_be_numbers():
-    for names in (["400", "400.5", "401"], ["9", "8", "7"], ["0", "1", "2"]):
+    for names in (["400", "400.5", "401"], ["0", "1", "2"]):
         trained = TableSchema(label="y", value=tuple(names))
         Path("x.csv").write_text(f"{','.join(names)}\n5,6,7\n1,2,3\n")
         X = read_source("x.csv", trained=trained, labelled=False).X
@@ -144,3 +147,293 @@ def test_what_cannot_be_written():
     with pytest.raises(FileExistsError, match=r"x\.ts exists; choose another name, or remove it"):
         write_series(Path("x.ts"), series)
     assert Path("x.ts").read_text() == "mine"
+
+
+# --- formats ------------------------------------------------------------------------------------
+
+
+def frame() -> pd.DataFrame:
+    steps = {f"s{i}": [i, i + 0.5] for i in range(12)}
+    table = pd.DataFrame({"id": ["a", "b"], "y": ["007", "1"], **steps})
+    table.loc[0, "s3"] = np.nan
+    return table
+
+
+TEXTS = ["x.csv.zip", "x.zip", "x.CSV.bz2", "x.csv.xz", "x.tsv.gz"]
+
+
+@pytest.mark.parametrize("name", [*TEXTS, "x.ndjson", "x.jsonl.gz", "x.feather", "x.parquet"])
+def test_a_wide_table_in_every_format(name):
+    table = frame()
+    if "json" in name:
+        compression = "gzip" if name.endswith("gz") else None
+        table.to_json(name, orient="records", lines=True, compression=compression)
+    elif name.endswith(("feather", "parquet")):
+        pytest.importorskip("pyarrow")
+        getattr(table, f"to_{name[2:]}")(name)
+    else:
+        table.to_csv(name, index=False, sep="\t" if "tsv" in name else ",")
+    found = read_source(name, WIDE)
+    np.testing.assert_array_equal(found.X[:, 0], table.iloc[:, 2:])
+    assert (found.y.tolist(), found.cases) == (["007", "1"], ["a", "b"])
+
+
+def test_a_compressed_ts_file_is_read():
+    write_ts("x.ts", X, [*"ababab"])
+    with zipfile.ZipFile("x.zip", "w") as archive:
+        archive.write("x.ts")
+    Path("y.ts.gz").write_bytes(gzip.compress(Path("x.ts").read_bytes()))
+    for name in ("x.zip", "y.ts.gz"):
+        np.testing.assert_array_equal(read_source(name).X, X)
+
+
+def test_what_is_wrong_with_a_compressed_file():
+    frame().to_csv("x.csv.gz", index=False)
+    whole = Path("x.csv.gz").read_bytes()
+    Path("cut.csv.gz").write_bytes(whole[: len(whole) // 2])
+    Path("plain.csv.gz").write_text("a,y\n1,2\n")
+    Path("cut.zip").write_bytes(b"PK\x03\x04")
+    with zipfile.ZipFile("two.zip", "w") as archive:
+        archive.writestr("a.csv", "1")
+        archive.writestr("b.csv", "2")
+    for name, message in {
+        "cut.csv.gz": r"^cut\.csv\.gz cannot be unpacked: .* damaged or cut off",
+        "plain.csv.gz": r"^plain\.csv\.gz cannot be unpacked: Not a gzipped file",
+        "cut.zip": r"^cut\.zip cannot be unpacked: ",
+        "two.zip": r"^two\.zip has 2 files: a\.csv, b\.csv; unpack it and name one",
+        "x.gz": r"^x\.gz ends in '\.gz'",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            read_source(name, WIDE)
+    with pytest.raises(FileNotFoundError):
+        read_source("none.csv.gz", WIDE)
+
+
+# --- JSON lines --------------------------------------------------------------------------------
+
+
+def test_lists_in_lines_of_json_are_series():
+    Path("x.jsonl").write_text('{"x": [1, null, 3], "y": 1}\n\n{"x": [4, 5], "y": null}\n')
+    found = read_source("x.jsonl", Y, partly=True)
+    np.testing.assert_array_equal(found.X[0], [[1, np.nan, 3]])
+    np.testing.assert_array_equal(found.X[1], [[4, 5]])
+    assert found.y.tolist() == ["1", None], "a whole number stays whole beside a missing one"
+    Path("x.jsonl").write_text('{"a": [[1, null], [3, 4]], "b": [5, 6], "y": "u"}\n')
+    np.testing.assert_array_equal(read_source("x.jsonl", Y).X[0], [[1, np.nan], [3, 4], [5, 6]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("[1]\n", r"line 1: expected an object; got \[1\]"),
+        ('{"x": [1], "y": 1}\n{"x": 1\n', "line 2: "),
+        ('{"x": 1, "x": 2}\n', "line 1: an object has 2 entries called 'x'"),
+        ("[" * 100_000, "line 1: "),
+        ('{"x": [1, "a"], "y": 1}\n', "row 1: a list has text"),
+        ('{"x": [[1, 2], [1]], "y": 1}\n', r"row 1: .* equal length; got lengths \[2, 1\]"),
+        ('{"x": [], "y": 1}\n', r"row 1: \[\] in column 'x' is not a list"),
+        ('{"x": [null], "y": 1}\n', "row 1 has no value at all"),
+        ('{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n', "row 3: 3 in column 'x' is not a list"),
+        ('{"x": [1], "y": 1}\n{"x": [[1], [2]], "y": 2}\n', "row 2 has 2 channels, and the first"),
+    ],
+)
+def test_what_is_wrong_with_lines_of_json(text, message):
+    Path("x.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=rf"^x\.jsonl.*{message}"):
+        read_source("x.jsonl", Y)
+
+
+# --- ARFF --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["BasicMotions", "GunPoint"])
+def test_arff_of_the_archives(name):
+    shipped = Path(pytest.importorskip("aeon").__file__).parent / "datasets" / "data"
+    found = read_source(str(shipped / name / f"{name}_TRAIN.arff"))
+    X, y = load_dataset(name, "train", folder=shipped)
+    np.testing.assert_array_equal(found.X, X)
+    assert found.y.tolist() == y.tolist()
+
+
+HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n@attribute c {'u, v',ä,1.0}\n"
+NESTED = "@relation x\n@attribute r relational\n@attribute a numeric\n@end r\n@attribute c {a,b}\n"
+
+
+def test_arff_with_quotes_comments_and_gaps():
+    text = f"% about\n{HEAD}@DATA\n1,?,'u, v'\n% more\n\n?,2,ä\n3,4,1.0\n"
+    Path("x.arff").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+    found = read_source("x.arff")
+    np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4]])
+    assert found.y.tolist() == ["u, v", "ä", "1.0"]
+    assert found.schema == TableSchema(value=("a b", "b"), label="c")
+    Path("x.arff").write_text(f'{NESTED}@data\n"1,?\\n3,4",a\n"5\\n6",?\n')
+    found = read_source("x.arff", partly=True)
+    np.testing.assert_array_equal(found.X[0], [[1, np.nan], [3, 4]])
+    np.testing.assert_array_equal(found.X[1], [[5], [6]])
+    assert found.y.tolist() == ["a", None]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{HEAD}@data\n", "has no rows after @data"),
+        (f"{HEAD}@data\n1,2,3,ä\n", "line 6: 4 values, expected 3"),
+        (f"{HEAD}@data\n{{0 1, 2 ä}}\n", "line 6: sparse rows are not supported"),
+        (f"{HEAD}@data\n1,2,?\n", "row 6: no label"),
+        (f"{HEAD}@data\n1,w,ä\n", "row 6: 'w' in column 'b' is not a number"),
+        (f"{HEAD}@data\n1,2,b\n", "line 6: 'b' is not a value that @attribute c declares"),
+        ("hello\n", "line 1: expected @attribute or @data; got 'hello'"),
+        (f"{NESTED}@data\n'1,2\\n3',a\n", r"row 7: .* got lengths \[2, 1\]"),
+        (f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: could not convert"),
+    ],
+)
+def test_what_is_wrong_with_arff(text, message):
+    Path("x.arff").write_text(text)
+    with pytest.raises(ValueError, match=rf"^x\.arff.*{message}"):
+        read_source("x.arff")
+
+
+# --- NumPy, Parquet, Feather -------------------------------------------------------------------
+
+
+def test_arrays_of_a_file():
+    X = np.arange(6.0).reshape(2, 1, 3)
+    np.savez("x.npz", X=X, y=[1, 2])
+    found = read_source("x.npz")
+    np.testing.assert_array_equal(found.X, X)
+    assert found.y.tolist() == ["1", "2"]
+    assert read_source("x.npz", labelled=False).y is None
+    np.savez("x.npz", data=X, target=["a", "b"], who=["p", "q"])
+    schema = TableSchema(value=("data",), label="target", case="who", group="who")
+    found = read_source("x.npz", schema)
+    assert (found.y.tolist(), found.cases, found.groups.tolist()) == ([*"ab"], [*"pq"], [*"pq"])
+    assert read_source("x.npz", trained=found.schema, labelled=False).X.shape == X.shape
+    np.savez("x.npz", X)
+    assert read_source("x.npz", labelled=False).X.shape == X.shape
+
+
+def test_what_is_wrong_with_arrays_of_a_file():
+    X = np.zeros((2, 3))
+    np.savez("names.npz", data=X, target=[1, 2])
+    np.savez("objects.npz", X=X, y=np.array([None, "b"]))
+    np.savez("few.npz", X=X, y=[1])
+    np.savez("gap.npz", X=X, y=[1, np.nan])
+    np.savez("none.npz", X=X)
+    Path("cut.npz").write_bytes(Path("names.npz").read_bytes()[:99])
+    for name, message in {
+        "names": "it has no X, the series, but data, target; say --value NAME",
+        "objects": "an array holds Python objects; save numbers and text",
+        "few": r"y has shape \(1,\), expected \(2,\)",
+        "gap": "y is missing for series 1; leave it out",
+        "none": "it has no y, the labels, but X; say --label NAME",
+        "cut": "cannot be read",
+    }.items():
+        with pytest.raises(ValueError, match=rf"^{name}\.npz.*{message}") as caught:
+            read_source(f"{name}.npz")
+        assert "allow_pickle" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize("values", [[1, 2], [[1, 2], [3, 4]]])
+def test_a_column_twice_is_named(ending, values):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    table = pa.table([pa.array(values), pa.array(values), pa.array([*"ab"])], names=["a", "a", "y"])
+    write = {"parquet": parquet.write_table, "feather": feather.write_feather}[ending]
+    write(table, f"x.{ending}")
+    with pytest.raises(ValueError, match=rf"x\.{ending} has 2 columns called 'a'; rename all but"):
+        read_source(f"x.{ending}", Y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["x.jsonl", "x.arff"])
+def test_many_columns_are_read_in_linear_time(name):
+    seconds = []
+    for n_steps in (2_000, 20_000):
+        names, values = [f"t{i}" for i in range(n_steps)], [i / 8 for i in range(n_steps)]
+        if name == "x.jsonl":
+            rows = [dict(zip(names, values, strict=True)) | {"c": label} for label in "abab"]
+            Path(name).write_text("\n".join(map(json.dumps, rows)))
+        else:
+            head = [f"@attribute {each} numeric" for each in names]
+            rows = [",".join(map(str, [*values, label])) for label in "abab"]
+            text = ["@relation x", *head, "@attribute c {a,b}", "@data", *rows]
+            Path(name).write_text("\n".join(text))
+        start = process_time()
+        found = read_source(name, TableSchema(label="c"))
+        seconds.append(process_time() - start)
+        assert found.X[:, 0].tolist() == [values] * 4
+    assert seconds[1] < 30 * seconds[0]
+
+
+# --- folders ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of two files with series of unequal lengths."""
+    write_ts("one.ts", [X[0], X[1, :, :4], X[2]], ["a", "b", "a"])
+    write_ts("two.ts", list(X[3:6, :, :5]), ["b", "b", "a"])
+    assert convert_to_folder(["one.ts", "two.ts"], tmp_path / "series") == (6, True)
+    return tmp_path / "series"
+
+
+def test_a_folder_is_read_where_it_is(folder):
+    source = read_source(str(folder))
+    assert source.X.lengths.tolist() == [6, 4, 6, 5, 5, 5]
+    assert source.y.tolist() == ["a", "b", "a", "b", "b", "a"]
+    np.testing.assert_array_equal(source.X.read(np.array([1])).values[0, :4], X[1, :, :4].T)
+    without = read_folder(str(folder))
+    assert (len(without.X), without.y) == (6, None)
+    array = np.load(folder / "series.npy", mmap_mode="r")
+    assert (array.shape, array.dtype) == ((6, 2, 6), np.float32)
+    np.testing.assert_array_equal(to_padded(folder).values, to_padded(array).values)
+
+
+def test_what_cannot_be_a_folder(folder, tmp_path, monkeypatch):
+    with pytest.raises(FileExistsError, match="series exists"):
+        convert_to_folder(["one.ts"], folder)
+    new = tmp_path / "new"
+    write_ts("other.ts", X[:2, :1])
+    with pytest.raises(ValueError, match=r"one\.ts has 2, other\.ts has 1"):
+        convert_to_folder(["one.ts", "other.ts"], new)
+    write_ts("other.ts", X[:2])
+    with pytest.raises(ValueError, match=r"other\.ts has no labels"):
+        convert_to_folder(["one.ts", "other.ts"], new)
+    write_ts("other.ts", X.astype(np.float64) * 1e39)
+    with pytest.raises(ValueError, match="do not fit into float32"):
+        convert_to_folder(["other.ts"], new)
+    assert not is_series_folder(new)
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
+    with pytest.raises(OSError, match=r"padded to the longest of 6 steps, take 0\.0 GiB"):
+        convert_to_folder(["one.ts"], new)
+
+
+def test_times_that_a_folder_does_not_have():
+    write_ts("x.ts", [pd.DataFrame(X[0].T, index=np.arange(6) / 2)])
+    with pytest.warns(UserWarning, match=r"the times in x\.ts are left out"):
+        convert_to_folder(["x.ts"], Path("series"))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([{}, None]), np.zeros(6), np.array(["a"] * 5), b"no array"],
+    ids=["objects", "numbers", "fewer", "text"],
+)
+def test_labels_that_are_none(folder, labels):
+    path = folder / "labels.npy"
+    if isinstance(labels, bytes):
+        path.write_bytes(labels)
+    else:
+        np.save(path, labels)
+    with pytest.raises(ValueError, match=r"labels\.npy (does not hold|must have a text)") as caught:
+        read_source(str(folder))
+    assert "pickle" not in str(caught.value), "nobody is advised to run the content of a file"
+
+
+def test_missing_labels(folder):
+    (folder / "labels.npy").unlink()
+    with pytest.raises(ValueError, match=r"have no labels: it has no labels\.npy"):
+        read_source(str(folder))

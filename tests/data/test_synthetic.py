@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from tsformer.data import make_order_task, make_window_task
 from tsformer.data.synthetic import ORDER_TASKS
@@ -17,8 +14,6 @@ CLASSES = {
     "lag": ["first leads", "second leads"],
     "direction": ["falling", "rising"],
 }
-
-FORWARD = {"order": "up first", "lag": "first leads", "direction": "rising"}
 
 every_task = pytest.mark.parametrize("kind", ORDER_TASKS)
 
@@ -83,51 +78,33 @@ def test_a_bag_of_steps_is_at_chance(kind):
         steps = [np.histogramdd(series.T, [edges, edges])[0].ravel() for series in X]
         bags += [np.sort(channels[0] - channels[1], axis=1), np.array(steps)]
     bag = np.concatenate(bags, axis=1)
-    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-    for model in (linear, RandomForestClassifier(100, random_state=0)):
-        accuracy = model.fit(bag[:1000], y[:1000]).score(bag[1000:], y[1000:])
-        assert 0.44 < accuracy < 0.56
-
-
-@every_task
-def test_a_rule_that_sees_the_order_is_right(kind):
-    X, y = make_order_task(kind, 2000, 24, random_state=0)
-    if kind == "order":
-        forward = X[:, 0].argmax(axis=1) < X[:, 0].argmin(axis=1)
-    elif kind == "lag":
-        first, second = X.swapaxes(0, 1)
-        later = (first[:, :-4] * second[:, 4:]).sum(axis=1)
-        earlier = (first[:, 4:] * second[:, :-4]).sum(axis=1)
-        forward = later > earlier
-    else:
-        forward = X[:, 0, -1] > X[:, 0, 0]
-    assert np.mean(forward == (y == FORWARD[kind])) > 0.99
+    model = RandomForestClassifier(100, random_state=0).fit(bag[:1000], y[:1000])
+    assert 0.44 < model.score(bag[1000:], y[1000:]) < 0.56
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("make", "options", "message"),
     [
-        ({"kind": "ordr"}, "unknown order task 'ordr': did you mean 'order'"),
-        ({"kind": "order", "length": 12}, "the order task does not fit into 12 steps; it needs 13"),
-        ({"kind": "lag", "length": 10}, "the lag task does not fit into 10 steps; it needs 11"),
-        ({"kind": "direction", "length": 1}, "the direction task does not fit into 1 steps"),
-        ({"kind": "lag", "lag": 0}, "lag must be at least 1 step; got 0"),
-        ({"kind": "order", "n_cases": 1}, "n_cases must be at least 2, .* got 1"),
-        (
-            {"kind": "order", "noise": -1.0},
-            "noise is a standard deviation and must be >= 0; got -1.0",
-        ),
+        (make_order_task, {"kind": "ordr"}, "unknown order task 'ordr': did you mean 'order'"),
+        (make_order_task, {"kind": "lag", "lag": 0}, "lag must be at least 1 step; got 0"),
+        (make_order_task, {"kind": "order", "n_cases": 1}, "n_cases must be at least 2, .* got 1"),
+        (make_order_task, {"kind": "order", "noise": -1.0}, "noise .* must be >= 0; got -1.0"),
+        (make_window_task, {"n_cases": 1}, "at least 2, a series per class; got 1"),
+        (make_window_task, {"n_channels": 0}, "n_channels must be at least 1"),
+        (make_window_task, {"window": 33}, "from 2 to the length, 32; got 33"),
+        (make_window_task, {"noise": -1.0}, "must be >= 0; got -1"),
     ],
 )
-def test_what_cannot_be_made_is_refused(arguments, message):
+def test_what_cannot_be_made_is_refused(make, options, message):
     with pytest.raises(ValueError, match=message):
-        make_order_task(**arguments)
+        make(**options)
 
 
-def test_the_least_room_is_enough():
-    assert make_order_task("order", length=13)[0].shape[2] == 13
-    assert make_order_task("lag", length=11)[0].shape[2] == 11
-    assert make_order_task("direction", length=2)[0].shape[2] == 2
+@pytest.mark.parametrize(("kind", "least"), [("order", 13), ("lag", 11), ("direction", 2)])
+def test_a_task_needs_room(kind, least):
+    assert make_order_task(kind, length=least)[0].shape[2] == least
+    with pytest.raises(ValueError, match=f"the {kind} task does not fit into {least - 1} steps"):
+        make_order_task(kind, length=least - 1)
 
 
 def test_the_window_alone_tells_the_classes_apart():
@@ -150,19 +127,3 @@ def test_without_noise_all_else_is_zero():
     assert (X[~decisive] == 0).all()
     one, other = (X[y == label][0][0][decisive[y == label][0][0]] for label in sorted(set(y)))
     np.testing.assert_allclose(one, -other)
-    again, _, _ = make_window_task(4, noise=0.0, random_state=0)
-    np.testing.assert_array_equal(X, again)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_cases": 1}, "at least 2, a series per class; got 1"),
-        ({"n_channels": 0}, "n_channels must be at least 1"),
-        ({"window": 33}, "from 2 to the length, 32; got 33"),
-        ({"noise": -1.0}, "must be >= 0; got -1"),
-    ],
-)
-def test_impossible_tasks_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_window_task(**options)

@@ -28,8 +28,6 @@ def lengths(*numbers: int) -> np.ndarray:
         np.array([5, 6, 9], dtype=np.uint8),
         np.array([-100, -99, -96], dtype=np.int8),
         np.array([[5, 6, 9], [5, 6, 9]]),
-        [np.array([5, 6, 9]), np.array([1.0, 2.0, 5.0])],
-        pd.Index([5, 6, 9]),
         pd.Series([5, 6, 9]),
         [pd.Index([5, 6, 9]), [0, 1, 4]],
     ],
@@ -46,10 +44,8 @@ def test_numbers_count_from_the_first_of_each_series(times):
         DAYS,
         DAYS.tz_localize("Europe/Rome"),
         DAYS.to_period("D"),
-        DAYS.to_numpy("datetime64[s]"),
         DAYS - DAYS[0],
         np.stack([DAYS, DAYS]),
-        list(DAYS.tz_localize("UTC")),
     ],
 )
 def test_dates_are_seconds(times):
@@ -64,28 +60,22 @@ def test_nanoseconds_of_today_are_not_rounded():
     np.testing.assert_allclose(padded[0], np.arange(4) * 1e-9, rtol=1e-12)
 
 
-def test_shorter_series_end_in_zeros():
-    padded, _ = pad_times([[1, 2, 3], [7]], lengths(3, 1))
-    np.testing.assert_array_equal(padded, [[0, 1, 2], [0, 0, 0]])
-
-
 @pytest.mark.parametrize(
-    ("times", "error", "message"),
+    ("times", "message"),
     [
-        ([0, 1], ValueError, "series 0 has 3 steps, but 2 times"),
-        ([[0, 1, 2]], ValueError, "X has 2 series, but times has 1"),
-        ([[0, 1, 2], [0, 2, 1]], ValueError, "times of series 1 decrease after step 1; sort"),
-        ([0, np.nan, 2], ValueError, "time of step 1 of series 0 is missing or infinite"),
-        ([0, np.inf, 2], ValueError, "time of step 1 of series 0 is missing or infinite"),
-        (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), ValueError, "time of step 1 of series 0"),
-        (np.zeros((2, 3, 1)), ValueError, r"got 3 dimensions, shape \(2, 3, 1\)"),
-        ([DAYS, [0, 1, 2]], ValueError, "some series have dates as times, others numbers"),
-        ([[], []], ValueError, "series 0 has 3 steps, but 0 times"),
-        (3.0, ValueError, "got 0 dimensions"),
+        ([0, 1], "series 0 has 3 steps, but 2 times"),
+        ([[0, 1, 2]], "X has 2 series, but times has 1"),
+        ([[0, 1, 2], [0, 2, 1]], "times of series 1 decrease after step 1; sort"),
+        ([0, np.nan, 2], "time of step 1 of series 0 is missing or infinite"),
+        (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), "time of step 1 of series 0"),
+        (np.zeros((2, 3, 1)), r"got 3 dimensions, shape \(2, 3, 1\)"),
+        ([DAYS, [0, 1, 2]], "some series have dates as times, others numbers"),
+        ([[], []], "series 0 has 3 steps, but 0 times"),
+        (3.0, "got 0 dimensions"),
     ],
 )
-def test_refused_with_a_reason(times, error, message):
-    with pytest.raises(error, match=message):
+def test_refused_with_a_reason(times, message):
+    with pytest.raises(ValueError, match=message):
         pad_times(times, lengths(3, 3))
 
 
@@ -111,9 +101,7 @@ UNORDERED = {
     "times of day": ["9:58", "9:59", "10:00"],
     "12-hour clock": ["11:59 AM", "12:00 PM", "1:00 PM"],
     "German dates": ["31.01.2024", "01.02.2024", "02.02.2024"],
-    "US dates": ["12/31/2023", "1/1/2024", "1/2/2024"],
     "numbers in text": ["8", "9", "10"],
-    "dates without separators": ["20240131", "20240201", "20240202"],
     "some ISO 8601": ["2024-01-31", "2024-02-01", "2 Feb 2024"],
     "no date": ["2024-02-30", "2024-03-01", "2024-03-02"],
     "several offsets": ["2024-03-31T01:30+01:00", "2024-03-31T03:00+02:00", "2024-03-31T04+02:00"],
@@ -130,7 +118,6 @@ UNORDERED = {
     "complex": [1j, 2j, 3j],
     "bool": [False, True, True],
     "clock times": [time(9, 58), time(9, 59), time(10)],
-    "tuples": [(1, 0), (1, 1), (1, 2)],
 }
 ORDERED = {
     "numbers": [-1.5, 8, 10],
@@ -211,8 +198,3 @@ def test_ordered_categories_sort_a_series_but_have_no_distances():
     assert to_padded(as_panel(steps)).values[0, :, 0].tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="with an order but no distances"):
         to_padded([x], index=True)
-
-
-def test_the_first_value_is_shown():
-    with pytest.raises(ValueError, match=r"times in column 'time' are text, such as '9:58'"):
-        from_long(as_long(UNORDERED["times of day"]), case="case", time="time", value="value")

@@ -55,35 +55,16 @@ def test_what_does_not_matter(read):
         assert y.tolist() == ["Walk", "run"]
 
 
-def test_unequal_lengths(read):
-    header = HEADER.replace("@equalLength true", "@equalLength false")
-    X, _ = read(header + "1,2,3,4:1,2,3,4:run\n5:6:Walk\n")
-    assert [x.shape for x in X] == [(2, 4), (2, 1)]
-
-
-def test_without_labels(read):
-    X, y = read(HEADER.replace("true Walk run", "false") + "1,2,3:4,5,6\n")
-    assert y is None
-    np.testing.assert_array_equal(X, [[[1, 2, 3], [4, 5, 6]]])
-
-
 @pytest.mark.parametrize(
     ("series", "message"),
     [
         ("1,2,3:Walk\n", "line 11: 1 channels, expected 2"),
-        ("1,2,3:4,5,6:7,8,9:Walk\n", "line 11: 3 channels, expected 2"),
         ("1,2,3:4,5,6:Walk\n1,2,x:4,5,6:run\n", "line 12: channel 1, value 3: 'x' is not a number"),
         ("1,2,3:4,,6:Walk\n", "line 11: channel 2, value 2: '' is not a number"),
         ("1,2,3:4,5:Walk\n", "line 11: channel 2 has 2 values, channel 1 has 3"),
         ("1,2:4,5:Walk\n", "line 11: 2 values per channel, expected 3"),
-        (
-            "1,2,3:4,5,6:walk\n",
-            "line 11: .* 'walk', which is not a label of @classLabel (Walk, run)",
-        ),
-        ("1,2,3:4,5,6\n", "line 11: the line ends in '4,5,6', which is not a label"),
+        ("1,2,3:4,5,6:walk\n", "line 11: .* 'walk', which is not a label of .* (Walk, run)"),
         ("Walk\n", "line 11: a single field"),
-        ("1,2,3:4,5,6:Walk\n1,2,3:4,", "line 12: .* is it cut off?"),
-        ("1,2,3:4,5,6:Walk\n1,2,3:4,5,6:ru", "line 12: .* is it cut off?"),
         ("", "line 10: no series after @data"),
     ],
 )
@@ -106,12 +87,15 @@ def test_a_wrong_series_is_named(read, series, message):
         ("@classLabel true Walk run", "@targetLabel true", "'Walk', which is not a number"),
         ("@dimensions 2", "@dimensions two", "line 6: @dimensions must be a positive whole number"),
         ("@seriesLength 3", "@seriesLength", "line 8: @seriesLength must be a positive"),
+        ("@seriesLength 3", "@seriesLength " + "9" * 5000, "number below a billion, not '9{1,32}"),
+        ("@univariate false\n@dimensions 2", "@univariate true", "line 10: 2 channels, expected 1"),
     ],
 )
 def test_a_wrong_header_is_named(read, old, new, message):
     assert old in HEADER + SERIES
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(DatasetError, match=message) as caught:
         read((HEADER + SERIES).replace(old, new))
+    assert len(str(caught.value)) < 500
 
 
 def test_a_silent_header_is_filled_in_by_the_first_series(read):
@@ -122,16 +106,11 @@ def test_a_silent_header_is_filled_in_by_the_first_series(read):
         read(header + "1,2:3,4:1\n1,2,3:4,5,6:2\n")
 
 
-def test_univariate_means_one_channel(read):
-    with pytest.raises(DatasetError, match="line 4: 2 channels, expected 1"):
-        read("@univariate true\n@classLabel true 1\n@data\n1,2:3,4:1\n")
-
-
-def test_an_empty_and_a_missing_file(read, tmp_path):
+def test_an_empty_and_a_missing_file(read):
     with pytest.raises(DatasetError, match=r"Toy_TRAIN\.ts is empty"):
         read("")
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_ts(tmp_path / "nowhere.ts")
+        read_ts("nowhere.ts")
 
 
 def test_a_file_cut_anywhere_in_its_last_line_is_refused(read):
@@ -142,10 +121,9 @@ def test_a_file_cut_anywhere_in_its_last_line_is_refused(read):
             read(text[:-cut])
 
 
-@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels"])
-def test_sktime_reads_the_same(name):
+def test_sktime_reads_the_same():
     datasets = pytest.importorskip("sktime.datasets")
-    path = Path(datasets.__file__).parent / "data" / name / f"{name}_TRAIN.ts"
+    path = Path(datasets.__file__).parent / "data/JapaneseVowels/JapaneseVowels_TRAIN.ts"
     X, y = read_ts(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sktime's own use of pandas
@@ -157,44 +135,24 @@ def test_sktime_reads_the_same(name):
         np.testing.assert_array_equal(ours, np.stack([channel.to_numpy() for channel in row]))
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path):
-    path = tmp_path / "Toy_TRAIN.ts"
-    path.write_text(HEADER + SERIES, encoding="utf-8-sig")
-    X, y = read_ts(path)
-    assert (len(X), y.tolist()) == (2, ["Walk", "run"])
-    path.write_text((HEADER + SERIES).removeprefix("# a comment\n"), encoding="utf-8-sig")
-    assert read_ts(path)[1].tolist() == ["Walk", "run"]
+def test_a_byte_order_mark_is_no_text():
+    Path("x.ts").write_text((HEADER + SERIES).removeprefix("# a comment\n"), encoding="utf-8-sig")
+    assert read_ts("x.ts")[1].tolist() == ["Walk", "run"]
 
 
-def test_what_only_python_reads_is_no_number(tmp_path):
-    path = tmp_path / "Toy_TRAIN.ts"
+def test_what_only_python_reads_is_no_number():
     for value in ("1_000", "1\u0661", "\uff11", "-?", "?1", "1?", "? ?", "0x1p3"):
-        path.write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
+        Path("x.ts").write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
         with pytest.raises(DatasetError, match=r"line 11: channel 2, value 2: .* is not a number"):
-            read_ts(path)
-
-
-@pytest.mark.parametrize(
-    ("tag", "value", "message"),
-    [
-        ("@seriesLength 3", "@seriesLength " + "9" * 5000, "whole number below a billion, not '9"),
-        ("@dimensions 2", "@dimensions " + "9" * 5000, "whole number below a billion, not '999"),
-        ("@equalLength true", "@equalLength " + "x" * 5000, "must be true or false, not 'xxx"),
-    ],
-)
-def test_a_header_of_thousands_of_characters(tag, value, message, read):
-    with pytest.raises(DatasetError, match=message) as raised:
-        read(HEADER.replace(tag, value) + SERIES)
-    assert len(str(raised.value)) < 500
+            read_ts("x.ts")
 
 
 # --- writing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels"])
-def test_what_is_written_is_read_back_exactly_also_by_sktime(name, tmp_path):
+def test_what_is_written_is_read_back_exactly_also_by_sktime(tmp_path):
     datasets = pytest.importorskip("sktime.datasets", reason='needs the extra "data"')
-    X, y = load_dataset(name, "train")
+    X, y = load_dataset("JapaneseVowels", "train")
     X, y = X[:30], y[:30]
     write_ts(tmp_path / "Own_TRAIN.ts", X, y, comment="from an archive\nof old")
     again, labels = read_ts(tmp_path / "Own_TRAIN.ts")
@@ -223,7 +181,6 @@ def test_gaps_extremes_and_no_labels_are_written(tmp_path):
     [
         (np.zeros((2, 1, 3)), "a", "X has 2 series, but y has 1 entries"),
         (np.zeros((2, 1, 3)), ["a b", "c"], "'a b' cannot be a label of a .ts file"),
-        (np.zeros((2, 1, 3)), ["a", "b:c"], "'b:c' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", "b\0"], r"'b\\x00' cannot be a label of a .ts file"),
         ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
@@ -317,15 +274,10 @@ def test_times_that_cannot_be_written(X, message, tmp_path):
     ("line", "message"),
     [
         ("(0,1),(0,2):a", "a time is missing, infinite, or there twice"),
-        ("(nan,1):a", "a time is missing"),
         ("(inf,1):a", "a time is missing, infinite"),
-        ("(noon,1):a", "times that are not all numbers are text, such as 'noon'"),
         ("(01/02/2024,1):a", "such as '01/02/2024', which sorts as text and not by time$"),
         ("(2024-01-01T00:00Z,1),(2024-01-02,2):a", "dates with and without a time zone"),
-        (
-            "(2024-01-01T00:00Z,1):(2024-01-01,2):a",
-            "some times are dates and others dates with an offset from UTC",
-        ),
+        ("(2024-01-01T00:00Z,1):(2024-01-01,2):a", "others dates with an offset from UTC"),
         ("(0,x):a", "'x' is not a number"),
         ("(0,1):(2024-01-01,2):a", "some times are dates and others numbers"),
         ("(0,1)", r"expected channels of \(time,value\)"),

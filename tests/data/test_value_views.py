@@ -123,16 +123,6 @@ def test_one_step_and_one_value_have_no_difference():
     assert not difference(lonely).any()
 
 
-def test_padding_does_not_change_a_series():
-    X = ragged()
-    scaler = Scaler("channel", views="values+difference").fit(to_padded(X))
-    together = scaler.transform(to_padded(X)).values
-    for i, x in enumerate(X):
-        alone = scaler.transform(to_padded([x])).values[0]
-        torch.testing.assert_close(together[i, : x.shape[1]], alone, rtol=0, atol=0)
-        assert not together[i, x.shape[1] :].any()
-
-
 def test_names():
     assert views_in("values + difference") == ("values", "difference")
     with pytest.raises(ValueError, match="unknown view 'diference': did you mean 'difference'"):

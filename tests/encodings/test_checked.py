@@ -65,16 +65,8 @@ class EarlyParameter(PositionalEncoding):
 
 WRONG = [
     (MasksAll, ValueError, "bias of MasksAll must leave each token a key .* -inf for all keys"),
-    (
-        OneArgument,
-        TypeError,
-        r"embed of OneArgument must take \(self, x, t\); it takes \(self, x",
-    ),
-    (
-        EarlyParameter,
-        TypeError,
-        r"of EarlyParameter must call super\(\).__init__\(\) before it",
-    ),
+    (OneArgument, TypeError, r"embed of OneArgument must take \(self, x, t\); it takes \(self, x"),
+    (EarlyParameter, TypeError, r"of EarlyParameter must call super\(\).__init__\(\) before it"),
     (Embeds, ValueError, r"embed of Embeds must return shape \[B, N, D\], here \[3, 5, 8\]; it re"),
     (Rotates, ValueError, r"rotate of Rotates must return two tensors of one shape; it returned"),
     (RotatesOne, TypeError, "rotate of RotatesOne must return two tensors.*it returned Tensor"),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from marks import exhaustive_except
+from user_encodings import define
 
 from experiments.cost import encoding_cost
-from tools import write_docs
-from tsformer.encodings import PositionalEncoding, find, names
+from tsformer.encodings import find, names
 from tsformer.encodings.cost import time_ratios
 
 ROOT = Path(__file__).parents[2]
@@ -39,49 +39,17 @@ def test_the_figures_are_relative_to_none_and_of_encodings_that_exist():
     assert time_ratios(1024, device="abacus") == {}
 
 
-@pytest.fixture
-def new_built_in() -> str:
-    """A new encoding of the package: nobody has measured its cost yet."""
-
-    class NewBuiltIn(PositionalEncoding, name="new_built_in"):
-        """Add the time to every feature.
-
-        Parameters
-        ----------
-        d_model, n_heads, max_len : int
-            Sizes.
-
-        References
-        ----------
-        Nobody, 2026.
-        """
-
-        __module__ = "tsformer.encodings.embed.new_built_in"
-
-        def __init__(self, *, d_model, n_heads, max_len):
-            super().__init__()
-
-        def embed(self, x, t):
-            return x + t[..., None]
-
-    return "new_built_in"
-
-
-def test_a_new_encoding_needs_no_figure(new_built_in):
-    assert new_built_in in [row["name"] for row in write_docs.packaged()]
-    assert new_built_in not in time_ratios(1024)
-
-
-def test_the_list_of_encodings_shows_a_new_one_without_a_figure(new_built_in):
+def test_the_list_of_encodings_shows_a_new_one_without_a_figure():
     pytest.importorskip("typer", reason='needs the extra "cli"')
     from typer.testing import CliRunner
 
     from tsformer.cli.app import app
 
+    define("ramp")
     done = CliRunner().invoke(app, ["encodings"], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    (line,) = (line for line in done.output.splitlines() if new_built_in in line)
-    assert line.split()[:2] == [new_built_in, "embed"]
+    (line,) = (line for line in done.output.splitlines() if "ramp" in line)
+    assert line.split()[:2] == ["ramp", "embed"]
     assert "-" in line.split()
 
 

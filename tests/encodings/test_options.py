@@ -20,18 +20,11 @@ def steps(n: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "option", "value", "message"),
     [
-        (
-            "fourier",
-            "gamma",
-            0.0,
-            "gamma of fourier is .* and must be above 0; got 0.0",
-        ),
+        ("fourier", "gamma", 0.0, "gamma of fourier is .* and must be above 0; got 0.0"),
         ("cape", "max_shift", -1.0, "max_shift of cape must be at least 0; got -1.0"),
         ("cape", "max_jitter", -1.0, "max_jitter of cape must be at least 0; got -1.0"),
         ("cape", "max_scale", 0.5, "max_scale of cape must be at least 1; got 0.5"),
         ("conv", "kernel_size", 4, "kernel_size of conv must be odd, .* got 4"),
-        ("conv", "kernel_size", -1, "kernel_size of conv must be odd, .* got -1"),
-        ("rope", "fraction", 0, "fraction of rope must be above 0 and at most 1; got 0"),
         ("rope", "fraction", 1.5, "fraction of rope must be above 0 and at most 1; got 1.5"),
         ("xpos", "fraction", -1, "fraction of xpos must be above 0 and at most 1; got -1"),
         ("xpos", "gamma", 0.0, "gamma of xpos must be above 0; got 0.0"),
@@ -41,6 +34,12 @@ def steps(n: int) -> torch.Tensor:
         ("t5", "max_distance", 0, "max_distance of t5 must be at least 1 token; got 0"),
         ("t5", "n_buckets", 7, "n_buckets of t5 must be even and at least 4; got 7"),
         ("t5", "n_buckets", 2, "n_buckets of t5 must be even and at least 4; got 2"),
+        ("sine_spe", "n_sines", 0, "n_sines of sine_spe must be at least 1; got 0"),
+        ("conv_spe", "kernel_size", 0, "kernel_size of conv_spe must be at least 1; got 0"),
+        ("conv_spe", "n_realizations", 0, "n_realizations of conv_spe must be at least 1; got 0"),
+        ("wavelet", "wavelet", "db3", "unknown wavelet 'db3': did you mean 'db"),
+        ("wavelet", "n_levels", 0, "n_levels of wavelet must be at least 1; got 0"),
+        ("lspe", "apply_to", "sums", r"apply_to of lspe 'sums': did you mean 'sum'"),
     ],
 )
 def test_options_out_of_range_are_refused(name, option, value, message):
@@ -53,13 +52,6 @@ def test_a_rotation_needs_a_pair(name):
     message = rf"{name} rotates .* 1 wide \(d_model=4, n_heads=4\); use at most 2 heads"
     with pytest.raises(ValueError, match=message):
         resolve(name, d_model=4, n_heads=4, max_len=5)
-
-
-def test_tape_keeps_its_length_at_predict():
-    """In half a series, at prediction time, a step has the same code."""
-    encoding = resolve("tape", **SIZES)
-    whole, half = (encoding.embed(torch.zeros(1, n, 8), steps(n)) for n in (12, 6))
-    assert torch.equal(whole[:, :6], half)
 
 
 def test_fourier_features_need_not_be_trained():
@@ -130,8 +122,8 @@ def test_t5_buckets_are_those_of_its_authors():
     assert encoding.bucket(torch.tensor(gaps).float()).tolist() == expected
 
 
-@pytest.mark.parametrize("max_len", [1, 2, 5, 9, 10, 100, 5000])
-@pytest.mark.parametrize("n_buckets", [4, 6, 32])
+@pytest.mark.parametrize("max_len", [1, 2, 9, 5000])
+@pytest.mark.parametrize("n_buckets", [4, 32])
 def test_t5_buckets_stay_in_the_table(max_len, n_buckets):
     encoding = resolve("t5", d_model=8, n_heads=2, max_len=max_len, n_buckets=n_buckets)
     gap = torch.cat([torch.arange(-6000.0, 6000.0), torch.linspace(-3, 3, 100)])
@@ -192,26 +184,6 @@ def test_fire_reads_its_network_segment_by_segment(zero):
         strict=True,
     ):
         torch.testing.assert_close(got, wanted)
-
-
-def test_unsigned_fire_is_symmetric():
-    torch.manual_seed(0)
-    q = torch.zeros(1, 2, 12, 4)
-    encoding = resolve("fire", **SIZES, signed=False)
-    bias = encoding.bias(q, q, steps(12))
-    assert torch.equal(bias, bias.mT)
-    assert encoding.symmetric
-
-
-def test_xpos_fades_with_the_distance():
-    """The share of a pair in the product is scaled by z_k^((t_i - t_j) / s)."""
-    encoding = resolve("xpos", d_model=2, n_heads=1, max_len=10, base=1e30, scale_base=4.0)
-    ones = torch.ones(1, 1, 9, 2)  # a base that large turns nothing
-    q, k = encoding.rotate(ones, ones, torch.linspace(0, 0, 9)[None] + steps(9))
-    fade = 0.4 / 1.4
-    turn = steps(9).T - steps(9)
-    expected = 2 * turn.cos() * fade ** (turn / 4)
-    torch.testing.assert_close((q @ k.mT)[0, 0], expected)
 
 
 @pytest.mark.parametrize("name", ["learnable", "shaw", "t5", "tupe"])

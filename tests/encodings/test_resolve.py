@@ -1,6 +1,9 @@
-"""Names, sums, options and factories: from what a user writes to hooks."""
+"""From names, sums, classes and factories to hooks; the registry; subclasses."""
 
 from __future__ import annotations
+
+import copy
+import pickle
 
 import pytest
 import torch
@@ -8,28 +11,34 @@ from torch import nn
 from user_encodings import define
 
 from tsformer import ModelConfig, TSTransformer
-from tsformer.encodings import EncodingStack, PositionalEncoding, resolve
+from tsformer.encodings import (
+    EncodingStack,
+    PositionalEncoding,
+    RoPE,
+    names,
+    resolve,
+)
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 6}
 
 
-@pytest.mark.parametrize("name", ["lpse", "LSPE", "tape+lpse", "lspee"])
-def test_an_unknown_name_gets_the_nearest(name):
-    with pytest.raises(ValueError, match=r"unknown encoding '.*did you mean 'lspe'\? .*'rope'"):
-        resolve(name, **SIZES)
-
-
-def test_a_name_like_nothing_lists_all():
+def test_an_unknown_name_gets_the_nearest_or_all():
+    for name in ("LSPE", "tape+lpse"):
+        with pytest.raises(ValueError, match=r"unknown encoding '.*did you mean 'lspe'\? .*'rope'"):
+            resolve(name, **SIZES)
     with pytest.raises(ValueError, match="choose from: 'fixed', 'learnable'"):
         resolve("zzzzzz", **SIZES)
     with pytest.raises(ValueError, match="unknown encoding ''"):
         resolve("tape+", **SIZES)
 
 
-@pytest.mark.parametrize("spec", [3, None, ["tape", "erpe"]])
-def test_anything_but_an_encoding_is_refused(spec):
-    with pytest.raises(TypeError, match=r"encoding must be a name, .* got "):
-        resolve(spec, **SIZES)
+def test_anything_but_an_encoding_is_refused():
+    for spec in (3, None, ["tape", "erpe"]):
+        with pytest.raises(TypeError, match=r"encoding must be a name, .* got "):
+            resolve(spec, **SIZES)
+    for made in (None, nn.Linear(2, 2)):
+        with pytest.raises(TypeError, match="; it must return a Positional"):
+            resolve(lambda made=made, **sizes: made, **SIZES)
 
 
 def test_unknown_options_get_the_nearest():
@@ -39,8 +48,6 @@ def test_unknown_options_get_the_nearest():
         resolve("tape+lspe", **SIZES, d_hiden=3)
     with pytest.raises(ValueError, match="none takes no options; got 'base'"):
         resolve("none", **SIZES, base=3)
-    with pytest.raises(ValueError, match=r"apply_to of lspe 'sums': did you mean 'sum'"):
-        resolve("lspe", **SIZES, apply_to="sums")
 
 
 def test_sum_applies_hooks_in_order():
@@ -79,6 +86,9 @@ def test_sum_of_all_four_hooks(make):
 
 
 def test_sum_says_what_it_is():
+    assert resolve("fixed+rope", **SIZES).extrapolation == "extends"
+    assert resolve("fixed+shaw+learnable", **SIZES).extrapolation == "clamps"
+    assert resolve("learnable+shaw", **SIZES).extrapolation == "interpolates"
     both = resolve("tape+erpe", **SIZES)
     assert both.kind == "embed+mix"
     assert both.reference == "Foumani et al. 2024"
@@ -98,16 +108,8 @@ def test_sum_routes_options_to_the_part_that_has_them():
     assert (nested.parts[0].base, nested.parts[1].base, nested.parts[1].rotated) == (7.0, 9.0, 2)
     with pytest.raises(ValueError, match=r"unknown option of rope 'bse': did you mean 'base'"):
         resolve("fixed+rope", **SIZES, rope={"bse": 9.0})
-
-
-def test_an_ambiguous_option_is_refused():
-    with pytest.raises(
-        ValueError, match=r"'base' fits several parts, \['fixed', 'rope'\]; say which"
-    ):
+    with pytest.raises(ValueError, match=r"'base' fits several parts, \['fixed', 'rope'\]"):
         resolve("fixed+rope", **SIZES, base=7.0)
-
-
-def test_a_doubled_part_is_refused():
     with pytest.raises(ValueError, match="names 'tape' twice"):
         resolve("tape+erpe+tape", **SIZES)
 
@@ -120,14 +122,6 @@ def test_a_class_or_a_factory_is_an_encoding():
         resolve(ramp, **SIZES, sise=4)
     config = ModelConfig(n_channels=1, n_outputs=2, max_len=6, encoding=ramp, stem="linear")
     assert TSTransformer(config)(torch.zeros(2, 6, 1)).shape == (2, 2)
-
-
-@pytest.mark.parametrize("made", [None, nn.Linear(2, 2)])
-def test_a_factory_must_return_an_encoding(made):
-    with pytest.raises(
-        TypeError, match=f"returned {type(made).__name__}; it must return a Positional"
-    ):
-        resolve(lambda **sizes: made, **SIZES)
 
 
 def test_each_block_owns_a_per_block_part_and_shares_the_others():
@@ -187,3 +181,53 @@ def test_a_bias_of_times_is_made_once_in_a_pass(shares, owned):
     assert torch.equal(model(x), first)
     assert torch.equal(model(x, times=torch.arange(6.0)[None]), first)
     assert not torch.equal(model(x, times=2 * torch.arange(6.0)[None]), first), "not kept for long"
+
+
+# --- subclasses ---------------------------------------------------------------------------------
+
+
+def test_kind_is_the_hook_that_is_overridden():
+    assert define(None).kind == "embed"
+    assert PositionalEncoding.kind == "none"
+
+    class Nothing(PositionalEncoding):
+        """Overrides no hook."""
+
+    assert Nothing.kind == "none"
+
+    class Child(RoPE):
+        """Inherits a hook, and adds one."""
+
+        def mix(self, v, t):
+            return v
+
+    assert Child.kind == "rotate+mix"
+
+
+def test_a_stated_kind_must_agree():
+    class Agrees(PositionalEncoding, name="agrees"):
+        kind = "embed"
+
+        def embed(self, x, t):
+            return x
+
+    assert Agrees.kind == "embed"
+    with pytest.raises(
+        ValueError,
+        match=r"Differs states kind = 'bias', but the hooks it overrides make it 'embed'",
+    ):
+
+        class Differs(PositionalEncoding, name="differs"):
+            kind = "bias"
+
+            def embed(self, x, t):
+                return x
+
+    assert "differs" not in names()
+
+
+@pytest.mark.filterwarnings("error")
+def test_using_an_encoding_does_not_warn():
+    encoding = copy.deepcopy(resolve("fixed+shaw", **SIZES))
+    pickle.loads(pickle.dumps(encoding)).eval().double().state_dict()
+    assert "Shaw" in repr(encoding)

@@ -63,11 +63,3 @@ def test_levels_follow_the_trained_length():
         resolve("wavelet", d_model=8, n_heads=2, max_len=n).n_levels for n in (1, 8, 64, 1000)
     ]
     assert levels == [1, 1, 4, 7]
-
-
-def test_wrong_options_are_refused():
-    sizes = {"d_model": 8, "n_heads": 2, "max_len": 20}
-    with pytest.raises(ValueError, match="unknown wavelet 'db3': did you mean 'db"):
-        resolve("wavelet", **sizes, wavelet="db3")
-    with pytest.raises(ValueError, match="n_levels of wavelet must be at least 1; got 0"):
-        resolve("wavelet", **sizes, n_levels=0)

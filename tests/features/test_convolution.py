@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tsformer.features.convolution import (
-    differences,
-    draw_channels,
-    largest_dilation,
-    responses,
-)
+from tsformer.features.convolution import differences, draw_channels, largest_dilation, responses
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -61,10 +56,7 @@ def test_channels_are_drawn_as_in_the_paper():
     assert (sizes == 1).float().mean() == pytest.approx(0.301, abs=0.03)
     assert drawn.mean(dim=0).std() < 0.02  # no channel is preferred
     assert draw_channels(500, 2, seeded()).sum(dim=1).unique().tolist() == [1.0, 2.0]
-
-
-def test_one_channel_is_read_by_one_group():
-    assert draw_channels(12, 1, seeded()).tolist() == [[1.0]]
+    assert draw_channels(12, 1, seeded()).tolist() == [[1.0]], "one channel needs one group"
 
 
 def test_differences_need_two_valid_steps():
@@ -75,10 +67,7 @@ def test_differences_need_two_valid_steps():
     assert valid.tolist() == [[True, True, False], [False, True, True]]
     assert differences(x, None)[1] is None
     assert differences(x, None)[0].tolist() == [[[3.0, 5.0, -9.0]], [[2.0, 3.0, 1.0]]]
-
-
-def test_one_step_has_no_difference():
     apart, valid = differences(torch.ones(2, 3, 1), None)
     assert apart.shape == (2, 3, 1)
-    assert not apart.any()
+    assert not apart.any(), "one step has no difference"
     assert not valid.any()

@@ -40,45 +40,26 @@ def test_training_features_are_scaled():
     assert torch.all(deviations.isclose(torch.ones(()), atol=1e-3) | (deviations < 1e-5))
 
 
-@pytest.mark.parametrize("options", [{"n_features": 0}, {"n_groups": 0}])
-def test_either_can_be_left_out(options):
-    x = torch.randn(6, 40, 2, generator=seeded(1))
-    n = made(x, **options)(x).shape[1]
-    assert n == (336 if "n_groups" in options else 192)
-
-
-@pytest.mark.parametrize("at_once", [1, 60, 10_000])
-def test_features_do_not_depend_on_what_fits_into_the_cache(at_once, monkeypatch):
-    x = torch.randn(7, 30, 1, generator=seeded(1))
-    mask = torch.arange(30) < torch.tensor([[30], [5], [9], [30], [1], [20], [30]])
-    x = x.where(mask[..., None], 0.0)
-    convolutions = made(x, mask)
-    wanted = convolutions(x, mask)
-    monkeypatch.setitem(convolution.STEPS, "cpu", at_once)
-    torch.testing.assert_close(convolutions(x, mask), wanted, atol=1e-4, rtol=0)
-
-
-def test_the_state_is_all_there_is():
-    x = torch.randn(6, 40, 2, generator=seeded(1))
-    fitted, loaded = made(x), RandomConvolutions(336, 4)
-    loaded.load_state_dict(fitted.state_dict())
-    assert torch.equal(loaded(x), fitted(x))
-
-
-def test_global_generators_are_not_touched():
+def test_either_is_optional_and_the_state_is_all_there_is():
     x = torch.randn(6, 40, 2, generator=seeded(1))
     state = torch.get_rng_state()
-    made(x)
+    for options, n in (({"n_features": 0}, 192), ({"n_groups": 0}, 336), ({}, 528)):
+        fitted = made(x, **options)
+        assert fitted(x).shape == (6, n)
+        loaded = RandomConvolutions(**{"n_features": 336, "n_groups": 4} | options)
+        loaded.load_state_dict(fitted.state_dict())
+        assert torch.equal(loaded(x), fitted(x))
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.parametrize(("length", "steps"), [(700, 64), (30, 1), (30, 60), (30, 10_000)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_blocks_of_long_series_give_the_same_features(masked, monkeypatch):
-    x = torch.randn(3, 700, 2, generator=seeded(1))
-    mask = torch.arange(700) < torch.tensor([[700], [300], [5]]) if masked else None
+def test_blocks_of_series_give_the_same_features(masked, length, steps, monkeypatch):
+    x = torch.randn(3, length, 2, generator=seeded(1))
+    mask = torch.arange(length) < torch.tensor([[length], [length // 2], [5]]) if masked else None
     x = x if mask is None else x.where(mask[..., None], 0.0)
     wanted = made(x, mask)
-    monkeypatch.setitem(convolution.STEPS, "cpu", 64)
+    monkeypatch.setitem(convolution.STEPS, "cpu", steps)
     found = made(x, mask)
     torch.testing.assert_close(found.state_dict(), wanted.state_dict(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found(x, mask), wanted(x, mask), rtol=1e-3, atol=1e-3)

@@ -16,12 +16,9 @@ def panel(values, times, lengths=None, mask=None) -> Panel:
     return Panel(values, torch.as_tensor(lengths), mask, torch.tensor(times))
 
 
-def test_without_times_nothing_changes():
+def test_without_times_or_with_regular_ones_nothing_changes():
     given = Panel(torch.ones(2, 3, 1), torch.tensor([3, 3]))
     assert regular(given) is given
-
-
-def test_regular_times_change_nothing():
     values = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
     values[1, 4:] = 0
     times = torch.arange(6.0).expand(2, -1)

@@ -70,6 +70,9 @@ def test_coefficients_are_those_of_scikit_learn(shape, weighted):
     np.testing.assert_allclose(own.coef.numpy(), other.coef_.T, atol=1e-5)
     scores = own(torch.from_numpy(features).float()).numpy() / float(own.scale)
     np.testing.assert_allclose(scores, other.predict(features), atol=1e-4)
+    loaded = RidgeClassifier()
+    loaded.load_state_dict(own.state_dict())
+    assert torch.equal(loaded(torch.ones(1, shape[1])), own(torch.ones(1, shape[1])))
 
 
 @shapes
@@ -104,6 +107,12 @@ def test_one_group_and_groups_of_one_series_are_none(groups):
     assert fitted(features, y, groups=groups).loss == fitted(features, y).loss
 
 
+def test_constant_features_predict_the_shares_of_classes():
+    own = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
+    assert own(torch.ones(1, 3)).argmax() == 0
+    assert not own.coef.any()
+
+
 def test_separated_classes_leave_the_temperature_finite():
     features = np.repeat(np.eye(2), 10, axis=0)
     own = fitted(features, np.repeat([0, 1], 10))
@@ -134,20 +143,6 @@ def test_few_series_or_many_classes(n, n_classes):
     assert proba.shape == (n, n_classes)
     assert proba.isfinite().all()
     assert math.isfinite(float(own.loss))
-
-
-def test_constant_features_predict_the_shares_of_classes():
-    own = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
-    assert own(torch.ones(1, 3)).argmax() == 0
-    assert not own.coef.any()
-
-
-def test_the_state_is_all_there_is():
-    features, y, _ = problem(20, 40)
-    own, loaded = fitted(features, y), RidgeClassifier()
-    loaded.load_state_dict(own.state_dict())
-    x = torch.from_numpy(features).float()
-    assert torch.equal(loaded(x), own(x))
 
 
 def test_some_of_many_scores_choose_the_penalty(monkeypatch):

@@ -50,21 +50,12 @@ def to_source(
 ) -> SeriesSource:
     """Make a container of series readable in parts, without changing the caller's data.
 
-    Parameters
-    ----------
-    X : object
-        One array, tensor or table ``(n, length)`` or ``(n, channels, length)``; anything sliced
-        like one, in memory or not; the path of a ``.npy`` file, of Parquet with lists or of a
-        folder; a data set with `__len__` and `__getitem__`; a list of series ``(length,)`` or
-        ``(channels, length)``, or of DataFrames ``(length, channels)``; a DataFrame or Series
-        whose cells are series; or a DataFrame with two index levels, series and step. pandas,
-        polars, Arrow and xarray are read alike, and None is a missing value.
-    times : optional
-        As in `pad_times`.
-    index : bool
-        Whether to take the times from the pandas index of each series.
-    check : callable
-        Validates a single array of all series and returns it as a NumPy array.
+    `X` is one array, tensor or table ``(n, length)`` or ``(n, channels, length)``, or anything
+    sliced like one; the path of a ``.npy`` file, of Parquet with lists or of a folder; a data set
+    with `__len__` and `__getitem__`; a list of series ``(length,)`` or ``(channels, length)``, or
+    of DataFrames ``(length, channels)``; a DataFrame or Series whose cells are series; or a
+    DataFrame with two index levels, series and step. None is a missing value. `times` are as in
+    `pad_times`, or the pandas `index` of each series. `check` validates a single array.
     """
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")

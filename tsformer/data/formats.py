@@ -6,8 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import shortened
-from tsformer._optional import install_command
-from tsformer.data.parquet import PARQUET
+from tsformer._optional import require
+from tsformer.data.parquet import PARQUET, open_parquet
 from tsformer.data.text import ending, open_text
 
-__all__ = ["FRAMES", "arrow_library", "holds_cells", "read_cells", "read_frame"]
+__all__ = ["FRAMES", "holds_cells", "read_cells", "read_frame"]
 
 #: Endings of the files.
 FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
+#: Columns that pandas adds for an index without a name.
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+(.*)""", re.IGNORECASE)
 
 
@@ -38,29 +39,7 @@ def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
         table, label = _read_arff(path)
     else:
         table = _read_arrow(path, kind)
-    names = [str(name) for name in table.columns]
-    refuse_repeated(path, names)
-    table.columns = pd.Index(names)
     return table, label
-
-
-def refuse_repeated(path: Path, names: Sequence[str]) -> None:
-    """Raise ValueError if two columns have the same name."""
-    for name, count in Counter(names).items():
-        if count > 1 and name:
-            raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
-
-
-@contextmanager
-def arrow_library(what: str) -> Iterator[None]:
-    """Name the library that pandas needs for Parquet and Feather, and the alternative to it."""
-    try:
-        yield
-    except ImportError as error:
-        raise ImportError(
-            f"{what} needs pyarrow, which is not installed; install it with: "
-            f"{install_command('parquet')}, or use CSV"
-        ) from error
 
 
 def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list[str]:
@@ -108,15 +87,20 @@ def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np
 
 
 def _read_arrow(path: Path, kind: str) -> pd.DataFrame:
-    name = "Feather" if kind == ".feather" else "Parquet"
-    read = pd.read_feather if kind == ".feather" else pd.read_parquet
-    with arrow_library(f"reading {path}"):
+    """Read a table without the metadata of pandas, whose own types are slow in wide tables."""
+    if kind == ".feather":
+        feather = require("pyarrow.feather", extra="parquet", purpose="reading Feather")
         try:
-            table = read(path)
+            arrow = feather.read_table(path, memory_map=False)
         except (ValueError, OSError) as error:
-            raise ValueError(f"{path} cannot be read as {name}: {error}") from error
-    named = any(name is not None for name in table.index.names)
-    table = table.reset_index() if named else table.reset_index(drop=True)
+            raise ValueError(f"{path} cannot be read as Feather: {error}") from error
+    else:
+        with open_parquet(path) as file:
+            arrow = file.read()
+    # As objects, whole numbers beside missing ones stay whole: they may be labels.
+    table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    unnamed = [name for name in table.columns if _UNNAMED_INDEX.fullmatch(name)]
+    table = table.drop(columns=unnamed)
     table.index = pd.RangeIndex(2, 2 + len(table))
     return table
 

@@ -17,29 +17,19 @@ __all__ = ["Panel", "same_device", "send"]
 
 @dataclass(frozen=True)
 class Panel:
-    """Series as tensors on one device, padded with zeros.
+    """Series as tensors on one device, padded with zeros."""
 
-    Attributes
-    ----------
-    values : Tensor [n, L, C]
-        float32, scaled.
-    lengths : Tensor [n] of int64
-        On the CPU, so that forming a batch never waits for a device.
-    mask : Tensor [n, L] of bool, optional
-        False at padding, before the first value and at missing codes.
-    times : Tensor [n, L], optional
-        In units of one regular step; ``0, 1, 2, ...`` by default.
-    symbolic : bool, default=False
-        Whether the values are codes, which must not be averaged.
-    n_flags : int, default=0
-        Number of channels, the last ones, that flag missing values.
-    """
-
+    #: Scaled float32 ``[n, L, C]``.
     values: Tensor
+    #: ``[n]`` on the CPU, so that forming a batch never waits for a device.
     lengths: Tensor
+    #: ``[n, L]``, False at padding, before the first value and at missing codes.
     mask: Tensor | None = None
+    #: ``[n, L]`` in units of one regular step; 0, 1, 2, ... by default.
     times: Tensor | None = None
+    #: Whether the values are codes, which must not be averaged.
     symbolic: bool = False
+    #: Number of the last channels, which flag missing values.
     n_flags: int = 0
 
     def __len__(self) -> int:
@@ -109,24 +99,10 @@ class Panel:
         rows: Tensor | None = None,
         device: torch.device | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return a batch of series: the arguments of a model.
+        """Return a batch of series by their `index` on the CPU: the arguments of a model.
 
-        Parameters
-        ----------
-        index : Tensor [B] of int64, on the CPU
-            Indices of the series.
-        rows : Tensor [B] of int64, optional
-            The same indices on the panel's device.
-        device : torch.device, optional
-            Device of the batch; by default the panel's.
-
-        Returns
-        -------
-        values : Tensor [B, L', C]
-            `L'` is the longest length in the batch.
-        mask : Tensor [B, L'] of bool, or None
-            None if every step is valid.
-        times : Tensor [B, L'], or None
+        `rows` are the same indices on the panel's device. Values ``[B, L', C]``, mask and times
+        ``[B, L']`` end with the longest series; the mask is None if every step is valid.
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())

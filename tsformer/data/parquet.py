@@ -27,7 +27,15 @@ from tsformer._warnings import warn_caller
 from tsformer.data.ids import refuse_nul
 from tsformer.data.npy import FileRows
 
-__all__ = ["PARQUET", "ParquetSeries", "holds_lists", "parquet_files", "unpacked"]
+__all__ = [
+    "PARQUET",
+    "ParquetSeries",
+    "holds_lists",
+    "open_parquet",
+    "parquet_files",
+    "refuse_repeated",
+    "unpacked",
+]
 
 #: Endings of the files.
 PARQUET = (".parquet", ".pq")
@@ -70,7 +78,7 @@ class ParquetSeries:
         self._n = self.n_values = 0
         self._versions: dict[Path, FileVersion] = {}
         for file in self._files:
-            with _opened(file) as opened:
+            with open_parquet(file) as opened:
                 self._versions[file] = FileVersion.of(file)
                 kinds = _kinds(file, opened.schema_arrow, columns)
                 if file == self._files[0]:
@@ -141,7 +149,7 @@ class ParquetSeries:
     def _reopened(self, file: Path) -> Iterator[Any]:
         """Open a file again; raise OSError if it changed, now or in the block."""
         self._versions[file].check(file)
-        with _opened(file) as opened:
+        with open_parquet(file) as opened:
             yield opened
         self._versions[file].check(file)
 
@@ -211,7 +219,7 @@ def holds_lists(path: str | os.PathLike[str]) -> bool:
     files = parquet_files(path)
     if not files:
         return False
-    with _opened(files[0]) as opened:
+    with open_parquet(files[0]) as opened:
         return any(_nesting(each.type)[0] for each in opened.schema_arrow)
 
 
@@ -220,7 +228,7 @@ def _arrow() -> Any:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Any]:
+def open_parquet(file: Path) -> Iterator[Any]:
     """Open a Parquet file, and name it in errors about its content."""
     pa = _arrow()
     parquet = require("pyarrow.parquet", extra="parquet", purpose="reading Parquet")
@@ -228,14 +236,19 @@ def _opened(file: Path) -> Iterator[Any]:
         raise FileNotFoundError(f"no such file: {file}")
     try:
         with parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as opened:
-            name, count = Counter([*opened.schema_arrow.names, ""]).most_common(1)[0]
-            if count > 1:
-                raise ValueError(f"{file} has {count} columns called {name!r}; rename all but one")
+            refuse_repeated(file, opened.schema_arrow.names)
             yield opened
     except MemoryError:  # of Arrow it is one of the following too
         raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{file} cannot be read as Parquet: {error}") from error
+
+
+def refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    """Raise ValueError if two columns have the same name."""
+    for name, count in Counter(names).items():
+        if count > 1 and name:
+            raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
 
 
 def _nesting(kind: Any) -> tuple[int, Any]:

@@ -46,20 +46,13 @@ def numbered(index: npt.NDArray[np.int64]) -> Iterator[None]:
 
 
 class Gaps(NamedTuple):
-    """Missing values before the last step of each series.
+    """Missing values before the last step of each series."""
 
-    Attributes
-    ----------
-    missing : ndarray [n, C] of bool
-        Whether a channel of a series has missing values.
-    late : ndarray [n] of bool
-        Whether the first step of a series has no value.
-    empty : ndarray [n] of bool
-        Whether any step of a series has no value.
-    """
-
+    #: Whether a channel of a series has missing values, ``[n, C]``.
     missing: npt.NDArray[np.bool_]
+    #: Whether the first step of a series has no value, ``[n]``.
     late: npt.NDArray[np.bool_]
+    #: Whether any step of a series has no value, ``[n]``.
     empty: npt.NDArray[np.bool_]
 
     def part(self, index: npt.NDArray[np.int64]) -> Gaps | None:
@@ -84,19 +77,13 @@ class Gaps(NamedTuple):
 
 
 class SeriesSource(ABC):
-    """Series that are read by index, as `Padded`.
+    """Series that are read by index, as `Padded`."""
 
-    Attributes
-    ----------
-    lengths : ndarray [n] of int64
-        Number of steps of each series; the last step has a value.
-    clock : {None, "numbers", "dates"}
-        Unit of the times.
-    channels : tuple of str or None
-    """
-
+    #: Number of steps of each series ``[n]``; the last step has a value.
     lengths: npt.NDArray[np.int64]
+    #: Unit of the times: None, "numbers" for the caller's, or "dates" for seconds.
     clock: str | None
+    #: Names of the channels.
     channels: tuple[str, ...] | None
 
     def __len__(self) -> int:
@@ -152,23 +139,12 @@ class SeriesSource(ABC):
 
 @dataclass(frozen=True)
 class Padded(SeriesSource):
-    """Series as one array.
+    """Series as one array."""
 
-    Attributes
-    ----------
-    values : ndarray [n, L, C] of float64
-        NaN where a value is missing and past the end of a series.
-    lengths : ndarray [n] of int64
-        Number of steps of each series; the last step has a value.
-    times : ndarray [n, L] of float64, optional
-        Times since the first step of each series; None means 0, 1, 2, ...
-    clock : {None, "numbers", "dates"}
-        Unit of the times: the caller's, or seconds.
-    channels : tuple of str, optional
-    """
-
+    #: float64 ``[n, L, C]``, NaN where a value is missing and past the end of a series.
     values: Floats
     lengths: npt.NDArray[np.int64]
+    #: Times ``[n, L]`` since the first step of each series; None means 0, 1, 2, ...
     times: Floats | None = None
     clock: str | None = None
     channels: tuple[str, ...] | None = None

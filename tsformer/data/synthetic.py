@@ -71,10 +71,7 @@ def make_order_task(
     """
     if kind not in ORDER_TASKS:
         raise ValueError(unknown("order task", kind, ORDER_TASKS))
-    if n_cases < 2:
-        raise ValueError(f"n_cases must be at least 2, a series per class; got {n_cases}")
-    if not noise >= 0:
-        raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
+    _check_sizes(n_cases, noise)
     rng = np.random.default_rng(random_state)
     forward = rng.permutation(n_cases) % 2 == 0
     if kind == "order":
@@ -136,14 +133,11 @@ def make_window_task(
     >>> X.shape, decisive.sum(axis=(1, 2)).tolist(), decisive[:, 1:].any()
     ((4, 3, 32), [8, 8, 8, 8], np.False_)
     """
-    if n_cases < 2:
-        raise ValueError(f"n_cases must be at least 2, a series per class; got {n_cases}")
+    _check_sizes(n_cases, noise)
     if n_channels < 1:
         raise ValueError(f"n_channels must be at least 1; got {n_channels}")
     if not 2 <= window <= length:
         raise ValueError(f"window must be from 2 to the length, {length}; got {window}")
-    if not noise >= 0:
-        raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
     rng = np.random.default_rng(random_state)
     up = rng.permutation(n_cases) % 2 == 0
     begin = rng.integers(length - window + 1, size=n_cases)
@@ -155,6 +149,13 @@ def make_window_task(
     decisive = np.zeros(X.shape, dtype=np.bool_)
     decisive[:, 0] = within
     return X, np.where(up, "up first", "down first"), decisive
+
+
+def _check_sizes(n_cases: int, noise: float) -> None:
+    if n_cases < 2:
+        raise ValueError(f"n_cases must be at least 2, a series per class; got {n_cases}")
+    if not noise >= 0:
+        raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
 
 
 def _order(

@@ -21,18 +21,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import nearest, shortened, unknown
-from tsformer.data.formats import (
-    FRAMES,
-    arrow_library,
-    holds_cells,
-    read_cells,
-    read_frame,
-    refuse_repeated,
-)
+from tsformer._optional import require
+from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
 from tsformer.data.ids import refuse_nul
 from tsformer.data.layout import id_columns
 from tsformer.data.long import from_long
-from tsformer.data.parquet import PARQUET
+from tsformer.data.parquet import PARQUET, refuse_repeated
 from tsformer.data.text import MISSING, ending, first_cells, has_names, open_text, unpacking
 from tsformer.data.times import ordered_times, utc_offset
 
@@ -135,20 +129,10 @@ class TableSchema:
 
 
 class Source(NamedTuple):
-    """Series with labels, names, schema and groups, as far as known.
-
-    Attributes
-    ----------
-    X : container of n series
-    y : ndarray (n,) of str, or None
-        An array of objects if some labels are None.
-    cases : list of n str, or None
-    schema : TableSchema or None
-        How a table was read.
-    groups : ndarray (n,) of str, or None
-    """
+    """Series with labels, names, schema and groups, as far as known."""
 
     X: Any
+    #: Text, or objects if some labels are None.
     y: npt.NDArray[Any] | None
     cases: list[str] | None = None
     schema: TableSchema | None = None
@@ -207,8 +191,8 @@ def read_table(
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write a table to a text file or to Parquet."""
     if ending(path) in PARQUET:
-        with arrow_library(f"writing {path}"):
-            table.to_parquet(path, index=False)
+        require("pyarrow", extra="parquet", purpose=f"writing {path}")
+        table.to_parquet(path, index=False)
     else:
         table.to_csv(path, index=False, sep="\t" if ending(path) == ".tsv" else ",")
 

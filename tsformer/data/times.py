@@ -131,18 +131,8 @@ def _first(index: pd.Index) -> str:
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     """Return the times of series as padded numbers ``[n, L]``, and their unit.
 
-    Parameters
-    ----------
-    times : ndarray (length,) or (n, length), or list of n (length,) arrays or pandas indices
-        Non-decreasing numbers or dates; a single one-dimensional array applies to all series.
-    lengths : ndarray [n] of int64
-        Number of steps of each series.
-
-    Returns
-    -------
-    times : ndarray [n, L] of float64
-        Time since the first step of each series, for dates in seconds. Zero past the end.
-    clock : {"numbers", "dates"}
+    `times` are non-decreasing numbers or dates: (length,) for all series, (n, length), or a list of
+    n. The result is the time since the first step, for "dates" in seconds, zero past the end.
     """
     each = _one_by_one(times, lengths)
     padded = np.zeros((len(lengths), int(lengths.max())))

@@ -37,32 +37,14 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
     ``out[b, g M + m, t] = sum_j kernels[g, m, j] (x[b, g, t + (j - 4) d] - x[b, g, t])``, with
     `x` zero outside the series. As weights sum to zero, subtracting the centre changes nothing,
     except that a constant window gives exactly 0, and not a rounding error whose sign decides
-    which side of a threshold it is on.
-
-    Parameters
-    ----------
-    x : Tensor [B, G, L]
-        The sum of the channels that each group reads.
-    kernels : Tensor [G, M, 9]
-    dilation : int
-        Steps `d` between two taps of a kernel.
-
-    Returns
-    -------
-    Tensor [B, G * M, L]
+    which side of a threshold it is on. `x` ``[B, G, L]`` is the sum of the channels of each group,
+    `kernels` are ``[G, M, 9]``, and the responses ``[B, G * M, L]``.
     """
     return torch.cat([part for _, part in response_blocks(x, kernels, dilation)], dim=-1)
 
 
 def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield what `responses` returns in blocks of steps, so that memory stays bounded.
-
-    Yields
-    ------
-    steps : slice
-        Steps of the block.
-    responses : Tensor [B, G * M, S]
-    """
+    """Yield blocks of steps and their `responses`, so that memory stays bounded."""
     n_series = x.shape[0]  # len() would fix it in an exported program
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))

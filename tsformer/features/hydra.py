@@ -29,39 +29,18 @@ class Hydra(Learned):
     scaled to absolute values that sum to 1. With several channels a group reads the sum of a
     random subset of them.
 
-    Parameters
-    ----------
-    n_groups : int
-        Number of groups `g`.
-    n_kernels : int, default=8
-        Number of kernels `k` of a group.
-
-    Attributes
-    ----------
-    kernels : Tensor [D, g, k, 9]
-        The kernels of each of `D` dilations.
-    channels : Tensor [D, G, C]
-        One where a group reads a channel; `G` is `g`, or 1 for a single channel.
-
-    Notes
-    -----
-    There are ``F = 2 D g k`` features. Time ``O(B L F)``. Counts are not divided by the length. A
-    step counts only if it is valid, so that padding changes nothing.
+    There are ``F = 2 D g k`` features. Time ``O(B L F)``. Counts are not divided by the length.
+    Only valid steps count: padding changes nothing.
 
     References
     ----------
     .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
        accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
-
-    Examples
-    --------
-    >>> import torch
-    >>> x = torch.randn(5, 1, 40)
-    >>> Hydra(4).fit(x, torch.Generator().manual_seed(0))(x).shape  # dilations 1, 2, 4
-    torch.Size([5, 192])
     """
 
+    #: The kernels of each dilation ``[D, g, k, 9]``.
     kernels: Tensor
+    #: One where a group reads a channel ``[D, G, C]``; `G` is `g`, or 1 for a single channel.
     channels: Tensor
 
     def __init__(self, n_groups: int, n_kernels: int = 8):
@@ -71,15 +50,7 @@ class Hydra(Learned):
 
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator) -> Hydra:
-        """Draw kernels and channels for series like the longest of ``[n, C, L]``.
-
-        Parameters
-        ----------
-        x : Tensor [n, C, L]
-            Training series.
-        generator : torch.Generator
-            Of the CPU; the only source of randomness.
-        """
+        """Draw kernels and channels for series ``[n, C, L]``."""
         n_dilations = floor(log2(largest_dilation(x.shape[-1]))) + 1
         shape = (n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH)
         kernels = torch.randn(shape, generator=generator)

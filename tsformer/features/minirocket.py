@@ -56,25 +56,8 @@ class MiniRocket(Learned):
     (with padding after all if there is no such step). With several channels a convolution is that
     of the sum of a random subset of them [2]_, here drawn for seven kernels at a time.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of features, rounded down to a multiple of 84, but at least 84.
-
-    Attributes
-    ----------
-    dilations, n_biases : Tensor [D] of int64
-        The dilations, and the number of biases of each kernel at each.
-    biases : Tensor [n_features]
-        By dilation, kernel and quantile.
-    channels : Tensor [D, G, C]
-        One where a group of kernels reads a channel; 12 groups of seven, or one of all.
-
-    Notes
-    -----
-    Time ``O(B L F)``: for each step and feature one comparison, and for each step, kernel and
-    dilation a product with 9 weights. A step counts only if it is valid, so that padding changes
-    nothing. Deterministic but for the choice of series and channels.
+    `n_features` is rounded down to a multiple of 84, but at least 84. Time ``O(B L F)``. Only valid
+    steps count: padding changes nothing.
 
     References
     ----------
@@ -82,18 +65,14 @@ class MiniRocket(Learned):
        for time series classification", KDD 2021. https://arxiv.org/abs/2012.08791
     .. [2] Ruiz, Flynn, Large, Middlehurst and Bagnall, "The great multivariate time series
        classification bake off", DMKD 35, 2021.
-
-    Examples
-    --------
-    >>> import torch
-    >>> x = torch.randn(5, 1, 40)
-    >>> MiniRocket(168).fit(x, None, torch.Generator().manual_seed(0))(x).shape
-    torch.Size([5, 168])
     """
 
+    #: The dilations ``[D]``, and the number of biases of each kernel at each.
     dilations: Tensor
     n_biases: Tensor
+    #: By dilation, kernel and quantile, ``[F]``.
     biases: Tensor
+    #: One where a group of kernels reads a channel ``[D, G, C]``: 12 groups of seven, or one.
     channels: Tensor
     _kernels: Tensor
 
@@ -107,17 +86,7 @@ class MiniRocket(Learned):
 
     @torch.no_grad()
     def fit(self, x: Tensor, mask: Tensor | None, generator: torch.Generator) -> MiniRocket:
-        """Choose dilations for the longest series, and draw channels and biases.
-
-        Parameters
-        ----------
-        x : Tensor [n, C, L]
-            Training series, zero where `mask` is False.
-        mask : Tensor [n, L] of bool, optional
-            True at valid steps.
-        generator : torch.Generator
-            Of the CPU; the only source of randomness.
-        """
+        """Choose dilations for series ``[n, C, L]``, and draw channels and biases."""
         n_series, n_channels, length = x.shape
         dilations, n_biases = _spread(length, self.per_kernel)
         self.dilations, self.n_biases = dilations, n_biases

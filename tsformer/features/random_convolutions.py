@@ -21,27 +21,14 @@ class RandomConvolutions(nn.Module):
     Differences are those between consecutive steps, a second view of a series, as in MultiRocket
     [1]_. Features of MiniRocket are standardised; counts of Hydra go through `SparseScaler`.
 
-    Parameters
-    ----------
-    n_features : int, default=10000
-        Number of features of MiniRocket, half of them of differences; 0 leaves them out.
-    n_groups : int, default=64
-        Number of groups of Hydra, half of them on differences; 0 leaves them out.
+    Half of the `n_features` of MiniRocket and of the `n_groups` of Hydra are of differences; 0
+    omits the transform.
 
     References
     ----------
     .. [1] Tan, Dempster, Bergmeir and Webb, "MultiRocket: multiple pooling operators and
        transformations for fast and effective time series classification", DMKD 36, 2022.
        https://arxiv.org/abs/2102.00457
-
-    Examples
-    --------
-    >>> import torch
-    >>> x = torch.randn(5, 40, 1)
-    >>> convolutions = RandomConvolutions(1000, 8).draw(x, None, torch.Generator().manual_seed(0))
-    >>> convolutions.fit_scales(convolutions.unscaled(x))
-    >>> convolutions(x).shape
-    torch.Size([5, 1224])
     """
 
     def __init__(self, n_features: int = 10_000, n_groups: int = 64):

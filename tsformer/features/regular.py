@@ -20,11 +20,7 @@ def regular(panel: Panel) -> Panel:
     are ``t_0 + k u`` for ``k = 0, 1, ..., floor((t_m - t_0) / u)``. `u` is 1, or larger where that
     makes more than four times as many steps as the series has. Of steps with the same time the last
     one counts.
-
-    Parameters
-    ----------
-    panel : Panel
-        Series with values ``[n, L, C]``, valid steps in one run.
+    The valid steps of a series are in one run.
     """
     if panel.times is None:
         return panel

@@ -38,15 +38,6 @@ class RidgeClassifier(Learned):
     not 1, as in Platt's scaling [2]_, so that `s` stays finite where all classes are separated.
     Above 524,288 scores (series times classes) a random subset of the series is used.
 
-    Attributes
-    ----------
-    coef : Tensor [F, K]
-    intercept : Tensor [K]
-    alpha, scale, loss : Tensor []
-        The penalty, the inverse temperature `s` and their leave-one-out cross-entropy.
-
-    Notes
-    -----
     Time ``O(n m F + m^3)`` and memory ``O(m^2)`` in float64 besides the features, with `m` the
     smaller of `n` and `F`: of few series the kernel matrix is decomposed, of many the covariance.
 
@@ -55,17 +46,12 @@ class RidgeClassifier(Learned):
     .. [1] Rifkin and Lippert, "Notes on regularized least squares", MIT-CSAIL-TR-2007-025.
     .. [2] Platt, "Probabilistic outputs for support vector machines", Advances in Large Margin
        Classifiers, 1999.
-
-    Examples
-    --------
-    >>> import torch
-    >>> y = torch.tensor([0, 0, 1, 1])
-    >>> RidgeClassifier().fit(torch.eye(2)[y], y, n_classes=2)(torch.eye(2)).argmax(dim=1)
-    tensor([0, 1])
     """
 
+    #: ``[F, K]`` and ``[K]``.
     coef: Tensor
     intercept: Tensor
+    #: The penalty, the inverse temperature `s` and their leave-one-out cross-entropy.
     alpha: Tensor
     scale: Tensor
     loss: Tensor

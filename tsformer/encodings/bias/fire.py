@@ -95,24 +95,8 @@ def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: n
     Such a network is piecewise linear: it is a line between two neighbouring points at which a
     hidden unit turns on or off. Looking up the segment of each number and evaluating its line gives
     the same values and gradients, without storing the hidden units of every number, which would
-    take `F` times the memory.
-
-    Parameters
-    ----------
-    u : Tensor [B, N, N]
-        Numbers from 0 to 1.
-    case : Tensor [B, N, N] of int
-        The row of `offset` that applies to each number.
-    weight : Tensor [F]
-        Weights of the hidden units.
-    offset : Tensor [S, F]
-        Biases of the hidden units, in each of `S` cases.
-    out : nn.Linear
-        Output layer, from `F` hidden units to `H` outputs.
-
-    Returns
-    -------
-    Tensor [B, H, N, N]
+    take `F` times the memory. `u` and `case` are ``[B, N, N]``, `weight` ``[F]``, `offset` a row
+    ``[F]`` for each case; the result is ``[B, H, N, N]``.
     """
     n_cases = len(offset)
     with torch.no_grad():

@@ -84,11 +84,7 @@ def causal_multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> T
     """Decompose signals as `multiresolution` does, from present and past values only.
 
     The transform is undecimated: smoothing number `j` is a mean, weighted by the filter, of the
-    present value and earlier ones ``2^(j - 1)`` steps apart. The rows add up to the signal.
-
-    Returns
-    -------
-    Tensor [B, J + 1, N]
+    present value and past values ``2^(j - 1)`` steps apart. The rows add up to the signal.
     """
     kernel = (low_pass.flip(0) / sqrt(2.0))[None, None]
     smooth = [signal[:, None]]
