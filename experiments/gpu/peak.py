@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tsformer.encodings import EncodingStack
-from tsformer.model.blocks import TransformerBlock
+from tsformer.model.transformer import TransformerBlock
 
 D, L, B, HEADS = 512, 512, 256, 8
 HIDDEN = 2 * D

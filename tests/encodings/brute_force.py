@@ -34,7 +34,7 @@ from brute_force_embed import (
 from torch import Tensor, nn
 
 from tsformer.encodings import PositionalEncoding, Sum
-from tsformer.model.attention import SelfAttention
+from tsformer.model.transformer import SelfAttention
 
 
 def rotate_rope(e, x, role, h, i, t, scale=lambda k: 1.0):

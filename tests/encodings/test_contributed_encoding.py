@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tsformer.encodings import resolve
-from tsformer.model.attention import SelfAttention
+from tsformer.model.transformer import SelfAttention
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from brute_force import FORMULAS, encode_and_attend
 from torch import nn
 
 from tsformer.encodings import names, resolve
-from tsformer.model.attention import SelfAttention
+from tsformer.model.transformer import SelfAttention
 
 N = 6
 REGULAR = [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]] * 2

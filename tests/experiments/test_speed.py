@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.gpu import methods, peak
 from tsformer.encodings import EncodingStack
-from tsformer.model.blocks import TransformerBlock
+from tsformer.model.transformer import TransformerBlock
 
 
 @pytest.mark.slow

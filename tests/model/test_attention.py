@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tsformer.encodings import PositionalEncoding
-from tsformer.model.attention import SelfAttention
+from tsformer.model.transformer import SelfAttention
 
 B, N, D, H = 2, 6, 8, 2
 E = D // H

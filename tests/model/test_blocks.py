@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tsformer.encodings import resolve
-from tsformer.model.blocks import TransformerBlock
+from tsformer.model.transformer import TransformerBlock
 
 D, H, N = 8, 2, 5
 T = torch.arange(N * 1.0)[None]

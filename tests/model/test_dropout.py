@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tsformer.model.dropout import Dropout
+from tsformer.model.transformer import Dropout
 
 
 @pytest.fixture(autouse=True)

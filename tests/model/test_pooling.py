@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tsformer.model.pooling import POOLINGS, make_pooling
+from tsformer.model.transformer import POOLINGS, make_pooling
 
 LENGTHS = [6, 4, 1]
 MASK = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]

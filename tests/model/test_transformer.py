@@ -10,8 +10,8 @@ from torch import Tensor
 
 from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import names
-from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
+from tsformer.model.transformer import POOLINGS
 
 SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads": 2}
 MASK = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]

@@ -58,8 +58,8 @@ from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.targets import Targets
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.norms import HEAD_NORMS
-from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
+from tsformer.model.transformer import POOLINGS
 from tsformer.training import (
     Callback,
     History,

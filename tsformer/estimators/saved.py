@@ -23,8 +23,8 @@ from tsformer._names import shortened, unknown
 from tsformer._torch_state import on_meta_device
 from tsformer.data.preprocessor import GAPS, SCALINGS
 from tsformer.model.norms import HEAD_NORMS
-from tsformer.model.pooling import POOLINGS
 from tsformer.model.stems import STEMS
+from tsformer.model.transformer import POOLINGS
 
 __all__ = [
     "CONVOLUTIONS",

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.model.encoder import EncoderConfig, TransformerEncoder
+from tsformer.model.transformer import EncoderConfig, TransformerEncoder
 
 __all__ = ["TokenConfig", "TokenTransformer"]
 
