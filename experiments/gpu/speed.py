@@ -20,7 +20,7 @@ from experiments.gpu.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.training import TrainingPlan
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.loop import make_optimizer
 from tsformer.training.step import TrainingStep
 
 __all__ = ["CASES", "matmul_rows", "training_rows"]

@@ -13,10 +13,9 @@ from torch import Tensor
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.objectives import Contrastive
-from tsformer.training.augment import augmented, mixed
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.loop import make_optimizer
 from tsformer.training.seeds import seeded
-from tsformer.training.step import TrainingStep
+from tsformer.training.step import TrainingStep, augmented, mixed
 
 CPU = torch.device("cpu")
 

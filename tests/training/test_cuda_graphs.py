@@ -16,9 +16,8 @@ from tsformer.data.batching import shuffled
 from tsformer.data.panel import Panel, same_device
 from tsformer.training import cuda_graphs, train
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
-from tsformer.training.optimizer import make_optimizer, set_learning_rate
-from tsformer.training.plan import TrainingPlan
-from tsformer.training.pretrained import Pretrained
+from tsformer.training.loop import make_optimizer, set_learning_rate
+from tsformer.training.plan import Pretrained, TrainingPlan
 from tsformer.training.step import TrainingStep
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from tsformer.training.early_stopping import EarlyStopping
+from tsformer.training.run import EarlyStopping
 
 
 def stopped_at(stopping: EarlyStopping, losses: list[float]) -> int | None:

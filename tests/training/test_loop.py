@@ -21,7 +21,7 @@ from small_problem import (
 from torch import Tensor
 
 from tsformer.training import forward
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.loop import make_optimizer
 
 
 @pytest.mark.parametrize("ragged", [False, True])

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from tsformer.training import forward
 from tsformer.training.distributed import Ranks
+from tsformer.training.loop import make_optimizer
 from tsformer.training.memory import batch_for, catch_oom, in_halves, is_out_of_memory
-from tsformer.training.optimizer import make_optimizer
 from tsformer.training.step import TrainingStep
 
 

@@ -10,7 +10,7 @@ from device_waits import Watch
 from small_problem import cross_entropy, make_model, make_panel, make_plan
 
 from tsformer.encodings import EncodingStack, names
-from tsformer.training.optimizer import make_optimizer
+from tsformer.training.loop import make_optimizer
 from tsformer.training.step import TrainingStep
 
 

@@ -7,8 +7,8 @@ import torch
 from small_problem import Remembers, fit, make_model, make_panel, make_plan, weights_of
 
 from tsformer.training.checkpoint import fingerprint
-from tsformer.training.optimizer import make_optimizer, set_learning_rate
-from tsformer.training.pretrained import Pretrained
+from tsformer.training.loop import make_optimizer, set_learning_rate
+from tsformer.training.plan import Pretrained
 
 HEAD = ("head.weight", "head.bias")
 

@@ -68,9 +68,8 @@ from tsformer.training import (
     TrainingPlan,
     Validation,
 )
-from tsformer.training.ensemble import train_ensemble
-from tsformer.training.plan import PRECISIONS, resolve_device, resolve_precision
-from tsformer.training.pretrained import Pretrained
+from tsformer.training.loop import train_ensemble
+from tsformer.training.plan import PRECISIONS, Pretrained, resolve_device, resolve_precision
 from tsformer.training.seeds import seeded
 
 __all__ = ["HeadNorm", "Scaling", "TrainingJob", "TransformerEstimator"]

@@ -1,12 +1,10 @@
 """Training: plan, loop, callbacks. Independent of scikit-learn and MLflow."""
 
 from tsformer.training.callbacks import Callback, History, ProgressBar, TrainingState
-from tsformer.training.ensemble import train_ensemble
 from tsformer.training.inference import forward
-from tsformer.training.loop import train
+from tsformer.training.loop import train, train_ensemble
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.run import NonFiniteLossError
-from tsformer.training.validation import Validation
+from tsformer.training.run import NonFiniteLossError, Validation
 
 __all__ = [
     "Callback",

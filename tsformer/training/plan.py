@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, cos, pi
 from pathlib import Path
 
@@ -11,11 +11,23 @@ import torch
 
 from tsformer._names import shortened, unknown
 from tsformer.augmentation import Augmentation
-from tsformer.training.pretrained import Pretrained
 
-__all__ = ["TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
+__all__ = ["Pretrained", "TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
 
 PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Names of pretrained parameters, and how they are trained."""
+
+    names: frozenset[str] = field(repr=False)  # too many to print
+    lr_scale: float = 1.0
+    n_epochs_frozen: int = 0
+
+    def frozen(self, epoch: int) -> frozenset[str]:
+        """Return the names of the frozen parameters in an epoch, from 0."""
+        return self.names if epoch < self.n_epochs_frozen else frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

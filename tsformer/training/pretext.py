@@ -11,7 +11,7 @@ from tsformer._threads import threads_for
 from tsformer.augmentation import Batch
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Posed, Pretext
-from tsformer.training.augment import drawing
+from tsformer.training.seeds import drawing
 
 __all__ = ["posed", "pretext_losses"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,18 +16,19 @@ from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.batch_norm import norm_weights, update_bn
 from tsformer.training.callbacks import Callback, History, TrainingState, running
-from tsformer.training.early_stopping import EarlyStopping
 from tsformer.training.inference import forward
 from tsformer.training.plan import TrainingPlan
+from tsformer.training.pretext import pretext_losses
 from tsformer.training.seeds import RandomStream
 from tsformer.training.step import Loss
-from tsformer.training.validation import Validation
 
 __all__ = [
+    "EarlyStopping",
     "NonFiniteLossError",
     "Snapshot",
     "Snapshots",
     "TrainingRun",
+    "Validation",
     "interruption_unsaid",
     "mark_interrupted",
     "training_session",
@@ -54,6 +56,85 @@ class Snapshots:
     def add(self, epoch: int, weights: dict[str, Tensor]) -> None:
         """Keep the weights of an epoch."""
         self.kept = [self.kept[0], self.kept[-1], (epoch, weights)]
+
+
+@dataclass
+class EarlyStopping:
+    """Track the epoch of the lowest validation loss; stop after `patience` further epochs.
+
+    Examples
+    --------
+    >>> stopping = EarlyStopping(patience=2)
+    >>> for epoch, loss in enumerate([0.9, 0.5, 0.6, 0.7], start=1):
+    ...     stopping.update(epoch, loss, {})
+    >>> stopping.best_epoch, stopping.should_stop(epoch=3), stopping.should_stop(epoch=4)
+    (2, False, True)
+    """
+
+    patience: int | None
+    start: int = 0
+    best_loss: float = math.inf
+    best_epoch: int | None = None
+    best_weights: dict[str, Tensor] | None = None
+
+    def update(self, epoch: int, loss: float, weights: dict[str, Tensor]) -> None:
+        """Record the validation loss and the weights of an epoch; ignore NaN."""
+        if self.patience is not None and loss < self.best_loss:
+            self.best_loss, self.best_epoch, self.best_weights = loss, epoch, weights
+
+    def should_stop(self, epoch: int) -> bool:
+        """Whether `patience` epochs have passed since the best epoch or the start."""
+        if self.patience is None or epoch == self.best_epoch:
+            return False
+        since = self.start if self.best_epoch is None else self.best_epoch
+        return epoch - since >= self.patience
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Validation data, scored after each epoch; the model is never trained on them.
+
+    Parameters
+    ----------
+    panel : Panel or StoredPanel
+        The series, on the plan's device.
+    targets : Tensor [n, ...]
+        Targets of the series, on the same device.
+    score : callable
+        From outputs and targets to a float; higher is better. For an objective, from the losses of
+        the series and targets.
+    weights : Tensor [n], optional
+        Weight of each series in the validation loss, on the same device; their mean should be 1.
+    """
+
+    panel: AnyPanel
+    targets: Tensor
+    score: Callable[[Tensor, Tensor], float]
+    weights: Tensor | None = None
+
+    def evaluate(
+        self, model: nn.Module, loss: Loss | Pretext, plan: TrainingPlan
+    ) -> dict[str, float]:
+        """Return the model's `val_loss` and `val_score`."""
+        if isinstance(loss, Pretext):
+            losses = outputs = pretext_losses(
+                model,
+                self.panel,
+                loss,
+                batch_size=plan.batch_size,
+                seed=plan.seed,
+                bfloat16=plan.bfloat16,
+            )
+        else:
+            outputs = forward(model, self.panel, bfloat16=plan.bfloat16, device=plan.device)
+            outputs = outputs.to(plan.device)
+            losses = loss(outputs, self.targets)
+        if self.weights is not None:
+            losses = losses * self.weights
+        return {
+            "val_loss": losses.mean().item(),
+            "val_score": self.score(outputs, self.targets),
+        }
 
 
 @dataclass

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tsformer._torch_state import plain_torch
 
-__all__ = ["RandomStream", "seeded"]
+__all__ = ["RandomStream", "drawing", "seeded"]
 
 
 class _Turn:
@@ -94,3 +95,12 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed torch's global generators of the CPU and `device` inside the block."""
     with RandomStream(seed, device).drawing():
         yield
+
+
+def drawing(
+    seed: int, step: int, device: torch.device, *, stream: Sequence[int] = ()
+) -> AbstractContextManager[None]:
+    """Seed torch's generators for one step and one `stream` of draws."""
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return nullcontext()  # a captured seed would repeat in every replay
+    return seeded(int(np.random.SeedSequence([seed, step, *stream]).generate_state(1)[0]), device)

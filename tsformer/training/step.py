@@ -12,18 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tsformer.augmentation import Batch
+from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import same_device
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.augment import augmented, mixed
 from tsformer.training.batch_norm import norm_weights
 from tsformer.training.distributed import Ranks
 from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.pretext import posed
+from tsformer.training.seeds import drawing
 
-__all__ = ["Inputs", "Loss", "TrainingStep", "clip_and_update"]
+__all__ = ["Inputs", "Loss", "TrainingStep", "augmented", "clip_and_update", "mixed"]
 
 #: From outputs and targets to the loss of each series.
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -216,3 +216,59 @@ def clip_and_update(optimizer: torch.optim.Optimizer, max_grad_norm: float) -> N
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     nn.utils.clip_grad_norm_(parameters, max_grad_norm)
     optimizer.step()
+
+
+def augmented(
+    inputs: tuple[Tensor, Tensor | None, Tensor | None],
+    augmentation: Augmentation | None,
+    *,
+    step: int,
+    seed: int,
+    symbolic: bool = False,
+    n_flags: int = 0,
+) -> Batch:
+    """Augment the batch of a step.
+
+    The draws depend only on the seed and the number of the step. So different models see the same
+    series, and a resumed run continues with the same draws. A step that is replayed from a CUDA
+    graph draws from the random stream of the run instead.
+
+    Parameters
+    ----------
+    inputs : tuple of Tensor or None
+        Values ``[B, L, C]``, mask and times, as a model is called with.
+    augmentation : Augmentation or None
+        None changes nothing.
+    step : int
+        Number of the step in the training run.
+    seed : int
+        Seed of the training run.
+    symbolic : bool, default=False
+        Whether the values are codes.
+    n_flags : int, default=0
+        Number of channels, at the end, that flag missing values.
+    """
+    values, mask, times = inputs
+    batch = Batch(values, mask, times, symbolic, n_flags)
+    if augmentation is None:
+        return batch
+    with drawing(seed, step, values.device):
+        return augmentation(batch)
+
+
+def mixed(losses: Callable[[Tensor], Tensor], rows: Tensor, batch: Batch) -> Tensor:
+    """Average the losses for the targets of a series and its partner, by their shares.
+
+    Parameters
+    ----------
+    losses : callable
+        From indices ``[B]`` of series to the losses with the targets and weights of these series.
+    rows : Tensor [B] of int64
+        Indices of the series.
+    batch : Batch
+        The augmented batch.
+    """
+    own = losses(rows)
+    if batch.partner is None or batch.share is None:
+        return own
+    return batch.share * own + (1 - batch.share) * losses(rows[batch.partner])
