@@ -29,9 +29,7 @@ from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
 from tsformer.estimators import recipe
 from tsformer.estimators.holdout import hold_out
-from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import (
-    check_parameters,
     make_augmentation,
     one_of,
     options,
@@ -289,10 +287,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             epoch.
         """
         validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
-        with (
-            observed(self, X, y, times=times, **validation) as observation,
-            self._refit() as fitted,
-        ):
+        with self._fitting(X, y, times=times, **validation) as (fitted, observation):
             job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val, groups)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             for own in job.callbacks:
@@ -314,7 +309,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         groups: Any = None,
     ) -> TrainingJob:
         """Do all of `fit` except training."""
-        check_parameters(self)
         reset = not (self.warm_start and hasattr(self, "models_"))
         source = source_of(self.init_from, TransformerEstimator) if reset else None
         seeds = self._seeds()

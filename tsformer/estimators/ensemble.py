@@ -26,7 +26,6 @@ from tsformer.data.series import Padded, SeriesSource
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.observers import observed
 from tsformer.estimators.parameters import (
     check_parameters,
     one_of,
@@ -35,7 +34,6 @@ from tsformer.estimators.parameters import (
     whole,
     with_parameters,
 )
-from tsformer.estimators.progress import EnsembleBar
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
@@ -46,7 +44,7 @@ from tsformer.estimators.time_limit import (
     epoch_seconds,
     what_fits,
 )
-from tsformer.training import Callback, NonFiniteLossError
+from tsformer.training import Callback, NonFiniteLossError, ProgressBar, TrainingState
 from tsformer.training.plan import resolve_device
 
 __all__ = ["QUALITIES", "WEIGHTS", "TSEnsembleClassifier"]
@@ -73,6 +71,37 @@ _RESERVED = {
     "n_estimators": "quality chooses the number of members",
     "warm_start": "an ensemble is always fitted from scratch",
 }
+
+
+class _EnsembleBar(ProgressBar):
+    """A progress bar over all members of an ensemble, as a context and a callback of each."""
+
+    def __init__(self, n_members: int):
+        super().__init__()
+        self.n_members = n_members
+        self._member = 0
+
+    def __enter__(self) -> Self:
+        self._open(None, text="random convolutions")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        self._before = self._member * state.n_epochs  # counts members that stopped early in full
+        self._member += 1
+        self._update(self._before, self.n_members * state.n_epochs, self._name)
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        self._show(self._before + state.epoch, state.history[-1], prefix=f"{self._name}  ")
+
+    def on_train_end(self, state: TrainingState) -> None:
+        """Leave the bar open for the next member."""
+
+    @property
+    def _name(self) -> str:
+        return f"member {self._member} of {self.n_members}"
 
 
 @with_parameters
@@ -225,7 +254,7 @@ class TSEnsembleClassifier(LabelClassifier):
             If the loss of the transformer is not finite. The epochs before are kept.
         """
         begun = perf_counter()
-        with observed(self, X, y, times=times) as observation, self._refit() as fitted:
+        with self._fitting(X, y, times=times) as (fitted, observation):
             convolutions, transformer = fitted._unfitted()
             data = fitted._read_training(X, y, sample_weight, groups, times)
             data.series = series = data.series.padded()
@@ -238,7 +267,7 @@ class TSEnsembleClassifier(LabelClassifier):
             limited = self.time_limit is not None
             # Without a limit, preparation comes first, since it may reject the data.
             job = None if limited else prepare()
-            bar = EnsembleBar(transformer.n_estimators) if self.verbose else None
+            bar = _EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
                 growing = GrowingConvolutions(
@@ -290,7 +319,7 @@ class TSEnsembleClassifier(LabelClassifier):
         self,
         transformer: TSTransformerClassifier,
         job: TrainingJob,
-        bar: EnsembleBar | None,
+        bar: _EnsembleBar | None,
         deadline: Deadline | None = None,
     ) -> None:
         """Train the transformer; keep it after at least one epoch."""
@@ -314,7 +343,7 @@ class TSEnsembleClassifier(LabelClassifier):
         transformer: TSTransformerClassifier,
         prepare: Callable[[], TrainingJob],
         choice_seconds: float,
-        bar: EnsembleBar | None,
+        bar: _EnsembleBar | None,
     ) -> None:
         """Train as many members and epochs as fit until `end`, by `perf_counter`."""
         start = perf_counter()
@@ -342,7 +371,6 @@ class TSEnsembleClassifier(LabelClassifier):
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Make both parts; raise ValueError or TypeError for an invalid parameter."""
-        check_parameters(self)
         for name, cls in _OVERRIDES.items():
             _check_overrides(name, getattr(self, name) or {}, cls)
         names = ("timestamps", "class_weight", "device", "n_threads")

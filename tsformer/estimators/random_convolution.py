@@ -16,8 +16,7 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.observers import observed
-from tsformer.estimators.parameters import check_parameters, one_of, whole, with_parameters
+from tsformer.estimators.parameters import one_of, whole, with_parameters
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
 from tsformer.estimators.series import drawn_seed
@@ -161,7 +160,7 @@ class RandomConvolutionClassifier(
         ValueError, TypeError
             For invalid arguments. The estimator stays unchanged.
         """
-        with observed(self, X, y, times=times), self._refit() as fitted:
+        with self._fitting(X, y, times=times) as (fitted, _):
             fitted._learn(X, y, sample_weight, times, groups)
             self._adopt(fitted)
         return self
@@ -170,7 +169,6 @@ class RandomConvolutionClassifier(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any, groups: Any
     ) -> None:
         """Fit this estimator in place."""
-        check_parameters(self)
         self.device_ = resolve_device(self.device)
         data = self._read_training(X, y, sample_weight, groups, times)
         data = self._weighted(data, reset=True)

@@ -30,6 +30,7 @@ from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
+from tsformer.estimators.observers import Fit, observed
 from tsformer.estimators.parameters import check_fields_of, check_new_values
 from tsformer.estimators.saved import (
     ESTIMATOR,
@@ -140,28 +141,29 @@ class SeriesEstimator(BaseEstimator):
     # Fitting.
 
     @contextmanager
-    def _refit(self) -> Iterator[Self]:
-        """Yield a copy to fit, which the block adopts after all checks.
+    def _fitting(self, X: Any, y: Any, **data: Any) -> Iterator[tuple[Self, Fit]]:
+        """Open `fit`: yield a copy to fit, which the block adopts, and the observed fit.
 
         If the block raises before anything was learned, this estimator and its RandomState stay
         unchanged: a mixture of old and new state would predict wrong results silently.
         """
-        earlier = self.__dict__
-        generator = self.random_state
-        drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
-        fitted = object.__new__(type(self))
-        fitted.__dict__.update(earlier)
-        try:
-            yield fitted
-        except BaseException as error:
-            if self.__dict__ is earlier or not self._learned_before(error):
-                self.__dict__ = earlier
-                if drawn is not None:
-                    generator.set_state(drawn)
-            raise
+        with observed(self, X, y, **data) as observation:
+            earlier, generator = self.__dict__, self.random_state
+            drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
+            fitted = object.__new__(type(self))
+            fitted.__dict__.update(earlier)
+            try:
+                fitted._check_parameters()
+                yield fitted, observation
+            except BaseException as error:
+                if self.__dict__ is earlier or not self._learned_before(error):
+                    self.__dict__ = earlier
+                    if drawn is not None:
+                        generator.set_state(drawn)
+                raise
 
     def _adopt(self, fitted: Self) -> None:
-        """Take over the state of a copy from `_refit`."""
+        """Take over the state of a copy from `_fitting`."""
         self.__dict__ = fitted.__dict__
 
     def _learned_before(self, error: BaseException) -> bool:
