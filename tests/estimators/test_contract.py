@@ -304,7 +304,7 @@ def with_training(name: str, **options: Any) -> Any:
 @pytest.mark.parametrize("name", TRAINED)
 def test_ctrl_c_keeps_the_epochs_that_ended(name):
     estimator = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt())])
-    with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs; what was trained"):
+    with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs; the weights"):
         assert estimator.fit(X, Y) is estimator
     part = estimator.transformer_ if name == "ensemble" else estimator
     assert part.history_.interrupted

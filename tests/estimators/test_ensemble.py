@@ -163,7 +163,7 @@ def test_names_and_columns():
         ({"n_jobs": 2, "verbose": 1}, "n_jobs=2 trains members in other processes"),
         ({"class_weight": {"maybe": 1.0}}, r"not labels, \['maybe'\]"),
         ({"transformer": {"n_estimators": 3}}, "'n_estimators': quality chooses"),
-        ({"transformer": {"warm_start": True}}, "'warm_start': an ensemble is fitted"),
+        ({"transformer": {"warm_start": True}}, "'warm_start': an ensemble is always"),
         ({"transformer": {"device": "cpu"}}, "'device': it is a parameter of TSEns"),
         ({"transformer": {"encoding": "lpse"}}, "did you mean 'lspe'"),
         ({"transformer": {"stem": "embedding"}}, "random convolutions do not support; use"),
@@ -187,7 +187,7 @@ def test_ctrl_c_keeps_what_was_trained(epoch):
     raises = Raises(KeyboardInterrupt(), epoch)
     clf = make("good", {"callbacks": [raises], "max_epochs": 4})
     alone = epoch == 0
-    match = "interrupted; there is no transformer" if alone else f"after {epoch} of 4 epochs"
+    match = "interrupted before the transformer" if alone else f"after {epoch} of 4 epochs"
     with pytest.warns(UserWarning, match=match):
         assert clf.fit(X, Y) is clf
     expected = make().fit(X, Y).random_convolutions_.predict_proba(X)
@@ -377,7 +377,7 @@ def test_ctrl_c_while_they_get_it_keeps_the_smaller_ones(monkeypatch):
         return fit(part, *args, **kwargs)
 
     monkeypatch.setattr(RandomConvolutionClassifier, "fit", interrupted)
-    with pytest.warns(UserWarning, match="training was interrupted; there is no transformer"):
+    with pytest.warns(UserWarning, match="training was interrupted before the transformer"):
         clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=250)
     assert clf.random_convolutions_.n_features == 1344 // 2
     assert len(clf.predict(X)) == len(X)

@@ -320,7 +320,7 @@ def test_what_unlabelled_series_pretrain_is_frozen_after_loading_too(data, tmp_p
 
 def test_two_ways_to_freeze_are_one_too_many(encoder, data):
     clf = TSTransformerClassifier(**SMALL, init_from=encoder, freeze="backbone", n_epochs_frozen=1)
-    with pytest.raises(ValueError, match="freezes for all epochs, and n_epochs_frozen=1 for"):
+    with pytest.raises(ValueError, match="freezes all epochs, and n_epochs_frozen=1 only"):
         clf.fit(*data)
 
 

@@ -102,7 +102,7 @@ def test_ctrl_c_in_a_step_keeps_what_was_trained(at_call, epochs):
     model, (panel, targets) = InterruptedModel(at_call), make_panel()
     start = weights_of(model)
     with pytest.warns(
-        UserWarning, match=f"interrupted after {epochs} of 4 epochs; what was trained"
+        UserWarning, match=f"interrupted after {epochs} of 4 epochs; the weights so far"
     ):
         history = fit(model, panel, targets, make_plan())
     assert history.interrupted
