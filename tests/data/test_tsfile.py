@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tsformer.data import DatasetError, load_dataset, read_ts, write_ts
-from tsformer.data.tsfile import TsSummary, summarise_ts, writable_labels
+from tsformer.data.tsfile import writable_labels
 
 HEADER = """# a comment
 @problemName Toy
@@ -206,20 +206,6 @@ def test_labels_are_made_writable_with_a_warning():
         writable_labels(["a b", "a:b"])
 
 
-def test_a_summary_counts_without_reading_values(read, tmp_path):
-    read(
-        HEADER.replace("@equalLength true", "@equalLength false")
-        + "1,2,3,4:1,2,3,4:run\n5:6:Walk\n"
-    )
-    summary = summarise_ts(tmp_path / "Toy_TRAIN.ts")
-    assert summary == TsSummary(2, 2, 1, 4, frozenset({"Walk", "run"}))
-    write_ts(tmp_path / "x.ts", np.zeros((3, 2, 5)))
-    assert summarise_ts(tmp_path / "x.ts") == TsSummary(3, 2, 5, 5, frozenset())
-    (tmp_path / "x.ts").write_text(HEADER)
-    with pytest.raises(DatasetError, match="no series after @data"):
-        summarise_ts(tmp_path / "x.ts")
-
-
 TIMED = "@timeStamps true\n@classLabel true a b\n@data\n"
 
 
@@ -290,14 +276,11 @@ def test_wrong_time_stamps_are_named(read, line, message):
         read(f"{TIMED}(0,1):a\n{line}\n")
 
 
-def test_numbers_to_predict(read, tmp_path):
+def test_numbers_to_predict(read):
     text = "@targetLabel true\n@data\n1,2:0.5\n3,4:-1e2\n"
     X, y = read(text)
     assert (y.dtype, y.tolist()) == (np.float64, [0.5, -100])
     assert [x.tolist() for x in X] == [[[1, 2]], [[3, 4]]]
-    (tmp_path / "x.ts").write_text(text)
-    summary = summarise_ts(tmp_path / "x.ts")
-    assert (summary.size, summary.channels, summary.length_max) == (2, 1, 2)
     for wrong in ("nan", "inf", "a", ""):
         with pytest.raises(DatasetError, match="line 4: the line ends in"):
             read(text.replace("-1e2", wrong))

@@ -19,7 +19,7 @@ from tsformer._names import shortened, unknown
 from tsformer._optional import require
 from tsformer.data.table import TableSchema, read_table
 from tsformer.data.text import first_cells
-from tsformer.data.tsfile import DatasetError, TsSummary, read_ts, summarise_ts
+from tsformer.data.tsfile import DatasetError, read_ts
 
 __all__ = ["DatasetError", "list_datasets", "load_dataset"]
 
@@ -215,26 +215,21 @@ def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
 
 
 def _count(home: Path) -> dict[str, int]:
-    """Return the sizes of a data set of one's own, by column of the list."""
-    counted = {}
-    summaries = []
+    """Return the sizes of a data set outside the catalogue; none if a file is damaged."""
+    counted, lengths, classes = {}, [], set()
     for split in _SPLITS:
         path = _file(home, split)
         if path is None:
             continue
         try:
-            summary = _summarise(path)
+            X, y = _read_file(path)
         except (ValueError, OSError):
             return {}
-        counted[f"{split}_size"] = summary.size
-        summaries.append(summary)
-    return {
-        **counted,
-        "channels": summaries[0].channels,
-        "length_min": min(each.length_min for each in summaries),
-        "length_max": max(each.length_max for each in summaries),
-        "classes": len(frozenset().union(*(each.labels for each in summaries))),
-    }
+        counted |= {f"{split}_size": len(X), "channels": _shape(X[0])[0]}
+        lengths += [_shape(series)[1] for series in X]
+        classes |= set() if y is None or y.dtype.kind == "f" else {*y.tolist()}
+    extremes = {"length_min": min(lengths), "length_max": max(lengths)}
+    return counted | extremes | {"classes": len(classes)}
 
 
 def _file(home: Path, split: str) -> Path | None:
@@ -247,13 +242,8 @@ def _layout(folder: Path, name: str) -> str:
     return " and ".join(str(folder / name / f"{name}_{split.upper()}.ts") for split in _SPLITS)
 
 
-def _summarise(path: Path) -> TsSummary:
-    """Count the series of a file of a split."""
-    if path.suffix == ".ts":
-        return summarise_ts(path)
-    X, y = _read_lines(path)
-    lengths = [series.shape[1] for series in X]
-    return TsSummary(len(X), 1, min(lengths), max(lengths), frozenset(y.tolist()))
+def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
+    return read_ts(path) if path.suffix == ".ts" else _read_lines(path)
 
 
 def _read_lines(path: Path) -> tuple[list[Series], Labels]:
@@ -296,7 +286,7 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     if path is None:
         name = f"{home.name}_{split.upper()}.ts"
         raise DatasetError(f"{home} lacks {name}, the {split} split; add the file")
-    X, y = read_ts(path) if path.suffix == ".ts" else _read_lines(path)
+    X, y = _read_file(path)
     if y is None:
         raise DatasetError(
             f"{path} has no labels (@classLabel false), so there is nothing to learn"

@@ -22,7 +22,16 @@ from tsformer.data.rows import ArrayRows, LazySeries, Rows, gathered, is_sliced
 from tsformer.data.series import Floats, Gaps, Padded, SeriesError, SeriesSource, numbered, parts_of
 from tsformer.data.times import ordered_times, pad_times
 
-__all__ = ["SERIES_FILE", "lazy", "to_arrays", "to_items", "to_padded", "to_source"]
+__all__ = [
+    "SERIES_FILE",
+    "as_channels",
+    "common_names",
+    "lazy",
+    "to_arrays",
+    "to_items",
+    "to_padded",
+    "to_source",
+]
 
 #: The series in a folder that `tsformer convert` made.
 SERIES_FILE = "series.npy"
@@ -270,7 +279,7 @@ def to_items(X: Any) -> Sequence[Item]:
 
 def to_arrays(X: Any) -> list[Floats]:
     """Return the series of a container as arrays (channels, length), missing values as NaN."""
-    arrays = [_as_channels(x, f"series {i}") for i, x in enumerate(to_items(X))]
+    arrays = [as_channels(x, f"series {i}") for i, x in enumerate(to_items(X))]
     _check_channels(arrays)
     return arrays
 
@@ -279,8 +288,8 @@ def _pad(
     items: Sequence[Item], times: Any, names: tuple[str, ...] | None, *, index: bool
 ) -> Padded:
     """Pad the series to one array."""
-    series = [_as_channels(x, f"series {i}") for i, x in enumerate(items)]
-    channels = _common_names(items) or names
+    series = [as_channels(x, f"series {i}") for i, x in enumerate(items)]
+    channels = common_names(items) or names
     _check_channels(series)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
@@ -333,7 +342,7 @@ class DatasetRows:
             first_item = dataset[0]
         except (KeyError, TypeError) as error:
             raise TypeError(
-                f"X is a {type(dataset).__name__}, of which X[0] is no series ({error}); convert "
+                f"X is a {type(dataset).__name__}, and X[0] is not a series ({error}); convert "
                 "it to a NumPy array (n, channels, length), or to a list of arrays"
             ) from error
         # Hugging Face returns no items there if they are tables.
@@ -399,7 +408,7 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
     """Return one series of a data set as (channels, length)."""
     what = f"series {number}"
     if columns is None:
-        return _as_channels(_one(item, what), what)
+        return as_channels(_one(item, what), what)
     if not isinstance(item, Mapping) or set(item) != set(columns):
         found = list(item)[:10] if isinstance(item, Mapping) else type(item).__name__
         raise ValueError(f"{what} must have the columns {columns[:10]} of series 0; got {found}")
@@ -409,7 +418,7 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
             f"the items of X have the columns {columns[:10]}, but {scalar[:10]} of {what} are no "
             "series: leave them out, as with X.select_columns('series'), and pass the labels as y"
         )
-    return _as_channels(_from_cells([item[name] for name in columns], columns, what), what)
+    return as_channels(_from_cells([item[name] for name in columns], columns, what), what)
 
 
 def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> LazySeries:
@@ -627,7 +636,7 @@ def _names_of_cells(row: Iterable[Any], names: Iterable[Any]) -> tuple[str, ...]
     return channels if one_each and all(isinstance(name, str) for name in channels) else None
 
 
-def _as_channels(x: Item, what: str) -> Floats:
+def as_channels(x: Item, what: str) -> Floats:
     """Return one series as (channels, length)."""
     if isinstance(x, (pd.DataFrame, pd.Series)):
         values = x.to_frame() if isinstance(x, pd.Series) else x
@@ -661,7 +670,7 @@ def _refuse_other_types(x: Any, what: str) -> None:
         raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}{stack}")
 
 
-def _common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
+def common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
     """Return the channel names of DataFrames, if they are text."""
     frames = [x for x in items if isinstance(x, pd.DataFrame)]
     if len(frames) < len(items):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tsformer._names import unknown
-from tsformer.data.containers import to_items
+from tsformer.data.containers import as_channels, common_names, to_items
 from tsformer.data.ids import CASE, check_ids, cut_by_case, refuse_nul
 from tsformer.data.times import ordered_times
 
@@ -161,7 +161,7 @@ def to_long(
         The names of the series; by default the index of `y` if that is a Series, as `from_long`
         returns it, else 0, 1, 2, ...
     case, time, label : str
-        Columns to write. Without `y` there is no column of labels.
+        Columns to write; `label` only with `y`.
     value : str or sequence of str, optional
         Columns of values, one per channel; by default the columns of the series, or for channels
         without names ``"value"`` or ``"value_0"``, ``"value_1"``, ... With `channel`, the one
@@ -197,13 +197,8 @@ def to_long(
     {'b': 'well', 'a': 'ill'}
     """
     frames = [_as_frame(x, f"series {i}") for i, x in enumerate(to_items(X))]
+    common_names(frames)
     columns = frames[0].columns
-    for i, frame in enumerate(frames):
-        if not frame.columns.equals(columns):
-            raise ValueError(
-                f"all series must have the same channels: series 0 has {list(columns)[:10]}, "
-                f"series {i} has {list(frame.columns)[:10]}"
-            )
     series: Any = cases
     if series is None:
         series = y.index if isinstance(y, pd.Series) else range(len(frames))
@@ -247,9 +242,7 @@ def _as_frame(x: Any, what: str) -> pd.DataFrame:
         return x
     if isinstance(x, pd.Series):
         return x.to_frame()
-    if x.ndim not in (1, 2):
-        raise ValueError(f"{what} must be (length,) or (channels, length); its shape is {x.shape}")
-    return pd.DataFrame(np.atleast_2d(x).T)
+    return pd.DataFrame(as_channels(x, what).T)
 
 
 def _names_of_channels(columns: pd.Index, value: str | Sequence[str] | None) -> list[str]:

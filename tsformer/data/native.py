@@ -53,7 +53,7 @@ def native(X: Any) -> Any:
         return native(_to_one_array(X))
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
         raise TypeError(
-            f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass one of its values, as "
+            f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass a single value, as "
             "X[key], or list(X.values()) if each value is a series"
         )
     if _is_table(X):

@@ -25,7 +25,7 @@ _AHEAD = 2
 class StoredPanel:
     """Series that are read and preprocessed when a batch is taken.
 
-    Batches equal those of the `Panel` that `kept` returns, bit for bit: preprocessing a series does
+    Batches equal the batches of the `Panel` from `kept`, bit for bit: preprocessing a series does
     not depend on other series. `preprocess` returns values ``[B, L, n_inputs]``, mask and times
     ``[B, L]`` of a `Padded`; `masked` says whether steps inside series are masked, `timed` whether
     there are times.

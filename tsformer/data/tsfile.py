@@ -39,7 +39,7 @@ from tsformer.data.ids import check_ids
 from tsformer.data.text import open_text
 from tsformer.data.times import ordered_times
 
-__all__ = ["DatasetError", "TsSummary", "read_ts", "summarise_ts", "writable_labels", "write_ts"]
+__all__ = ["DatasetError", "read_ts", "writable_labels", "write_ts"]
 
 
 class DatasetError(ValueError):
@@ -96,32 +96,6 @@ def read_ts(
     if not X:
         lines.refuse("no series after @data")
     return X, np.array(labels) if header.is_labelled else None
-
-
-@dataclass(frozen=True)
-class TsSummary:
-    """How many series a `.ts` file has, and of what shape; the lengths of the extremes."""
-
-    size: int
-    channels: int
-    length_min: int
-    length_max: int
-    labels: frozenset[str]
-
-
-def summarise_ts(path: str | os.PathLike[str]) -> TsSummary:
-    """Count the series of a `.ts` file, and their channels and steps, without reading any value."""
-    with _lines(path) as lines:
-        header = _read_header(lines)
-        channels, lengths = 0, []
-        for line in lines:
-            fields = _split(lines, line, header)
-            channels = len(fields) - header.is_labelled
-            lengths.append(fields[0].count("),(" if header.times else ",") + 1)
-    if not lengths:
-        lines.refuse("no series after @data")
-    labels = header.labels or frozenset()
-    return TsSummary(len(lengths), channels, min(lengths), max(lengths), labels)
 
 
 def write_ts(
@@ -485,7 +459,7 @@ def _refuse_value(lines: _Lines, channels: list[str]) -> NoReturn:
                 lines.refuse(
                     f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is not a number"
                 )
-    raise AssertionError("numpy rejected a line of which Python parses every value")
+    raise AssertionError("numpy rejected a line, and Python parses its values")
 
 
 def _check_shape(lines: _Lines, series: npt.NDArray[np.float64], header: _Header) -> None:

@@ -73,7 +73,7 @@ def largest_dilation(length: int) -> float:
 
 
 def draw_channels(n_groups: int, n_channels: int, generator: torch.Generator) -> Tensor:
-    """Draw the channels that each group of kernels reads, Tensor ``[G, C]`` of zeros and ones.
+    """Draw the channels of each group of kernels, Tensor ``[G, C]`` of zeros and ones.
 
     Their number is ``2^u`` rounded down, `u` uniform between 0 and ``log2(min(C, 9) + 1)``, as in
     MiniRocket. A single channel is read by one group of all kernels: ``[1, 1]``.

@@ -48,8 +48,8 @@ KERNELS = _kernels()
 class MiniRocket(Learned):
     """Shares of the steps at which a convolution exceeds a bias, for 84 kernels and many dilations.
 
-    ``out = mean_t [sum_c (w * x_c)_t > b]``. The kernels `w` are all those of length 9 with three
-    weights 2 and six -1. Dilations are spaced exponentially, up to ``(L - 1) / 8``, where a kernel
+    ``out = mean_t [sum_c (w * x_c)_t > b]``. The kernels `w` of length 9 have three weights 2
+    and six -1. Dilations are spaced exponentially, up to ``(L - 1) / 8``, where a kernel
     spans the series. The biases of a kernel and dilation are quantiles of the convolution of one
     training series, drawn at random. Half of the pairs of kernel and dilation are convolved with
     zero padding, and half take their share over the steps whose whole window lies in the series

@@ -16,7 +16,7 @@ __all__ = ["T5"]
 class T5(PositionalEncoding, name="t5"):
     """Add to each score a trained value for the bucket of the distance and the head.
 
-    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later keys and half for earlier ones. Of
+    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later and half for earlier keys. Of
     the `m` buckets on one side, half are exact, one for each whole distance below ``m / 2``; the
     others widen logarithmically up to `max_distance`, and the last also holds everything beyond.
     Fractional distances are rounded towards zero. All blocks share one table ``[2 m - 1, H]``.

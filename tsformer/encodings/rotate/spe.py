@@ -6,7 +6,7 @@ likewise for keys with ``K_e``, in `R` independent realisations:
 
     q'_i[r] = sum_e q_i[e] Q_e[i, r] / sqrt(R),    k'_j[r] = sum_e k_j[e] K_e[j, r] / sqrt(R)
 
-The codes of one feature have the expected product ``P_e(t_i - t_j)``, and those of different
+The codes of one feature have the expected product ``P_e(t_i - t_j)``, and the codes of different
 features are independent, so the expectation of ``q'_i . k'_j`` is
 ``sum_e q_i[e] k_j[e] P_e(t_i - t_j)``: a relative encoding without a matrix of distances, whose
 memory grows linearly with `N`.

@@ -14,9 +14,9 @@ class XPos(RoPE, name="xpos"):
     """Rotate as `rope` does, and scale each pair by how much later the query is than the key.
 
     In addition to the rotation, pair `k` of a query at `t_i` is multiplied by ``z_k^(t_i / s)`` and
-    that of a key at `t_j` by ``z_k^(-t_j / s)`` with ``z_k = (2 k / R + gamma) / (1 + gamma)``, so
-    that its term of the inner product is scaled by ``z_k^((t_i - t_j) / s)``: pairs of higher
-    frequency decay faster.
+    pair `k` of a key at `t_j` by ``z_k^(-t_j / s)`` with ``z_k = (2 k / R + gamma) / (1 + gamma)``.
+    Its term of the inner product is scaled by ``z_k^((t_i - t_j) / s)``: pairs of higher frequency
+    decay faster.
 
     In the paper's causal model, a key is never later than the query, and the factor only decays.
     Attention here is bidirectional, and towards later keys the same factor grows; this follows from
