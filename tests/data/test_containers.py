@@ -101,6 +101,7 @@ SAME = {
     "arrays": (lambda: tuple(RAGGED), RAGGED),
     "filled up with NaN": (lambda: expected(RAGGED).values.transpose(0, 2, 1), RAGGED),
     "nested lists": (lambda: [x.tolist() for x in RAGGED], RAGGED),
+    "nested lists of one length": (lambda: WHOLE.tolist(), WHOLE),
     "objects": (lambda: objects(list(WHOLE)), WHOLE),
     # pandas
     "frames": (lambda: frames(RAGGED), RAGGED),
@@ -134,6 +135,7 @@ SAME = {
         RAGGED,
     ),
     "arrow, arrays": (lambda: [lib("pyarrow").array(x) for x in ONE], ONE),
+    "arrow, arrays of lists": (lambda: [arrow_lists(list(x)) for x in RAGGED], RAGGED),
     "arrow, an array of lists": (lambda: arrow_lists(ONE), ONE),
     "arrow, its items": (lambda: list(arrow_lists(ONE)), ONE),
     "arrow, a tensor": (
@@ -215,6 +217,7 @@ SAME = {
     "None": (lambda: NONE, GAPS),
     "None, ragged": (lambda: NONE_RAGGED, NONE_RAGGED),
     "None in objects": (lambda: np.array(NONE, dtype=object), GAPS),
+    "None in arrays of objects": (lambda: [np.array(x, dtype=object) for x in NONE], GAPS),
     "None in cells": (lambda: pd.DataFrame(columns(NONE)), GAPS),
     "None in a table": (lambda: pd.DataFrame([x[0] for x in NONE], dtype=object), GAPS[:, 0]),
     "None in frames": (lambda: [pd.DataFrame(x, dtype=object).T for x in NONE], GAPS),
@@ -251,6 +254,8 @@ def test_the_same_series(name):
 
 REFUSED = {
     "lazy": (lambda: lib("polars").DataFrame(columns(RAGGED)).lazy(), r"pass X\.collect\(\)"),
+    "lazy frames": (lambda: [lib("polars").LazyFrame({"a": [1.0]})], "holds LazyFrame.*convert"),
+    "groups": (lambda: pd.DataFrame({"a": [1]}).groupby("a"), r"a DataFrameGroupBy.*convert"),
     "a null cell": (lambda: lib("polars").DataFrame({"a": [[1.0], None]}), "series 1 is None"),
     "tensors in a table": (
         lambda: lib("pyarrow").table(
@@ -522,40 +527,22 @@ def test_masked_values_are_missing():
 # --- frames --------------------------------------------------------------------------------------
 
 
+def levels(*rows: Any, **columns: Any) -> pd.DataFrame:
+    index = pd.MultiIndex.from_tuples(rows)
+    return pd.DataFrame(columns or {"a": np.ones(len(rows))}, index=index)
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (
-            pd.DataFrame({"a": ["x"]}, index=pd.MultiIndex.from_tuples([(0, 0)])),
-            "must contain real",
-        ),
-        (
-            pd.DataFrame({"a": [1.0, 2.0]}, index=pd.MultiIndex.from_tuples([(7, 1), (7, 0)])),
-            r"steps of series 7 are not sorted; use X.sort_index\(\)",
-        ),
-        (
-            pd.DataFrame({"a": [1.0]}, index=pd.MultiIndex.from_tuples([(0, 0, 0)])),
-            "must have two levels",
-        ),
-        (
-            # Two series of one name; sort_index would make one of them.
-            pd.concat([pd.DataFrame({"a": [1.0, 2.0]})] * 2, keys=["p", "p"]),
-            "two rows for series 'p' and step 0; give each series a name of its own",
-        ),
-        (
-            pd.DataFrame({"a": [1.0] * 2}, index=[["p", "p"], ["2024-01-01", "2024-01-01 00:00"]]),
-            "two rows for series 'p' and step 2024-01-01 00:00:00",
-        ),
-        (
-            pd.DataFrame({"a": [1.0] * 2}, index=pd.MultiIndex.from_tuples([("p", 0), (None, 0)])),
-            "index of X has no series in row 1",
-        ),
-        (
-            pd.DataFrame(
-                {"a": [1.0] * 2}, index=pd.MultiIndex.from_tuples([("p", 0), ("p", None)])
-            ),
-            "index of X has no step in row 1",
-        ),
+        (levels((0, 0), a=["x"]), "must contain real"),
+        (levels((7, 1), (7, 0)), r"steps of series 7 are not sorted; use X.sort_index\(\)"),
+        (levels((0, 0, 0)), "must have two levels"),
+        # Two series of one name; sort_index would make one of them.
+        (levels(*[("p", 0), ("p", 1)] * 2), "two rows for series 'p' and step 0; give each series"),
+        (levels(("p", "2024-01-01"), ("p", "2024-01-01 00:00")), "two rows .* and step 2024-01-01"),
+        (levels(("p", 0), (None, 0)), "index of X has no series in row 1"),
+        (levels(("p", 0), ("p", None)), "index of X has no step in row 1"),
         (pd.DataFrame({"a": [pd.Series([1.0, 2], index=[5, 5])]}), "series 0 have step 5 twice"),
         (
             pd.DataFrame([[pd.Series([1.0, 2], index=[0, 1]), pd.Series([1.0, 2], index=[1, 0])]]),
@@ -564,7 +551,7 @@ def test_masked_values_are_missing():
         (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
         (
             pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}),
-            r"cells of series 0 .* of equal length; got shapes \{'a': \(2,\), 'b': \(1,\)\}",
+            r"of equal length; got shapes \{'a': \(2,\), 'b': \(1,\)\}",
         ),
         (
             pd.DataFrame({"id": ["p"], "x": [[1.0, 2]], "age": [7]}),

@@ -184,6 +184,14 @@ def test_it_is_said_of_what_is_large(monkeypatch):
         read(path)
 
 
+def test_a_disk_is_preferred_to_memory(monkeypatch):
+    monkeypatch.undo()
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(parquet.os, "access", lambda *_: True)
+    assert parquet._temporary() == "/var/tmp"
+
+
 # What is refused
 
 

@@ -62,6 +62,12 @@ def test_headers_of_impossible_shapes(shape, message):
         to_source("X.npy")
 
 
+def test_a_header_of_another_version():
+    with Path("X.npy").open("wb") as file:
+        np.lib.format.write_array(file, X, version=(2, 0))
+    np.testing.assert_array_equal(to_source("X.npy").rows.read(np.arange(11)), X)
+
+
 def test_a_file_that_is_cut_off():
     rows, whole = saved(X), Path("X.npy").read_bytes()
     Path("X.npy").write_bytes(whole[:-3])

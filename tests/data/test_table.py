@@ -307,9 +307,10 @@ def test_no_file_and_no_parquet():
         with pytest.raises(FileNotFoundError, match=name):
             read_table(Path(name), TableSchema(), labelled=False)
     pytest.importorskip("pyarrow")
-    Path("x.parquet").write_text("id,t")
-    with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet: "):
-        read_table(Path("x.parquet"), TableSchema(), labelled=False)
+    for name, kind in (("x.parquet", "Parquet"), ("x.feather", "Feather")):
+        Path(name).write_text("id,t")
+        with pytest.raises(ValueError, match=rf"^{name} cannot be read as {kind}: "):
+            read_table(Path(name), TableSchema(), labelled=False)
 
 
 @pytest.mark.parametrize(
