@@ -26,6 +26,7 @@ __all__ = [
     "SERIES_FILE",
     "as_channels",
     "common_names",
+    "from_cells",
     "lazy",
     "to_arrays",
     "to_items",
@@ -244,7 +245,7 @@ def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tupl
         if not _has_cells(X):
             return None, None
         rows = X.itertuples(index=False, name=None)
-        items = [_from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
+        items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
         return items, _names_of_cells(X.iloc[0], X.columns)
     if isinstance(X, pd.Series) and getattr(X.dtype, "kind", "O") not in "fiubcmM":
         X = X.to_numpy(dtype=object)
@@ -418,7 +419,7 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
             f"the items of X have the columns {columns[:10]}, but {scalar[:10]} of {what} are no "
             "series: leave them out, as with X.select_columns('series'), and pass the labels as y"
         )
-    return as_channels(_from_cells([item[name] for name in columns], columns, what), what)
+    return as_channels(from_cells([item[name] for name in columns], columns, what), what)
 
 
 def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> LazySeries:
@@ -538,7 +539,7 @@ def _from_cell_array(X: npt.NDArray[Any]) -> list[Any]:
         )
     names = range(X.shape[1])
     return [
-        _from_cells([np.asarray(cell).ravel() for cell in row], names, f"series {i}")
+        from_cells([np.asarray(cell).ravel() for cell in row], names, f"series {i}")
         for i, row in enumerate(X)
     ]
 
@@ -560,7 +561,7 @@ def _one(x: Any, what: str) -> Item:
         raise ValueError(f"{what} is None; leave it out, and its label")
     item = native_item(x, what)
     if isinstance(item, pd.DataFrame) and len(item) == 1 and _has_cells(item):
-        return _from_cells(item.iloc[0], item.columns, what)
+        return from_cells(item.iloc[0], item.columns, what)
     return item
 
 
@@ -600,7 +601,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     return list(items)
 
 
-def _from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
+def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
     """Return one series from the cells of a row."""
     cells = [_one(cell, what) for cell in row]
     if len(cells) == 1 and isinstance(cells[0], pd.DataFrame):

@@ -16,6 +16,7 @@ import pandas as pd
 
 from tsformer._names import shortened
 from tsformer._optional import require
+from tsformer.data.containers import as_channels, from_cells
 from tsformer.data.parquet import PARQUET, open_parquet
 from tsformer.data.text import ending, open_text
 
@@ -59,29 +60,14 @@ def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np
     """Return series ``(channels, length)`` from cells with lists."""
     series: list[npt.NDArray[np.float64]] = []
     for row, cells in zip(table.index, table[list(names)].itertuples(index=False), strict=True):
-        channels: list[Any] = []
-        for name, cell in zip(names, cells, strict=True):
-            if not isinstance(cell, (list, np.ndarray)) or not len(cell):
-                raise ValueError(
-                    f"row {row}: {shortened(cell, 32)} in column {name!r} is not a list of numbers"
-                )
-            channels += list(cell) if isinstance(cell[0], (list, np.ndarray)) else [cell]
-        if any(isinstance(value, str) for channel in channels for value in channel):
-            raise ValueError(f"row {row}: a list has text, where numbers are expected")
-        try:
-            values = np.array([list(channel) for channel in channels], dtype=np.float64)
-        except (ValueError, TypeError) as error:
-            lengths = [len(channel) for channel in channels]
-            raise ValueError(
-                f"row {row}: the channels of a series are lists of numbers of equal length; "
-                f"got lengths {lengths[:10]}"
-            ) from error
+        what = f"row {row}"
+        values = as_channels(from_cells(cells, names, what), what).astype(np.float64)
         if series and len(values) != len(series[0]):
             raise ValueError(
-                f"row {row} has {len(values)} channels, and the first series {len(series[0])}"
+                f"{what} has {len(values)} channels, and the first series {len(series[0])}"
             )
         if np.isnan(values).all():
-            raise ValueError(f"row {row} has no value at all; drop it")
+            raise ValueError(f"{what} has no value at all; drop it")
         series.append(values)
     return series
 
