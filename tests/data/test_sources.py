@@ -234,10 +234,7 @@ def test_lists_in_lines_of_json_are_series():
         ('{"x": [[1, 2], [1]], "y": 1}\n', "row 1 must be .*its channels differ in length"),
         ('{"x": [], "y": 1}\n', "row 1 has no value at all"),
         ('{"x": [null], "y": 1}\n', "row 1 has no value at all"),
-        (
-            '{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n',
-            r"row 3 has single values, .* in the columns \['x'\]",
-        ),
+        ('{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n', "row 3 has single values"),
         ('{"x": [1], "y": 1}\n{"x": [[1], [2]], "y": 2}\n', "row 2 has 2 channels, and the first"),
     ],
 )

@@ -298,7 +298,7 @@ def test_fields_without_a_name_are_refused_where_warnings_are_ignored():
 
 def test_text_that_is_not_utf_8(read):
     for encoding in ("latin-1", "utf-16"):
-        with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it as CSV in UTF-8"):
+        with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it in UTF-8"):
             read("id,t,a,y\nä,2,3,n\n", encoding=encoding, **LONG)
 
 

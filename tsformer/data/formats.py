@@ -104,10 +104,8 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
                     raise ValueError(f"expected an object; got {shortened(row, 32)}")
                 rows.append(row)
                 numbers.append(number)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
     except (ValueError, RecursionError) as error:
-        if str(error).startswith(str(path)):  # about the compression
+        if str(error).startswith(str(path)):  # about the encoding or the compression
             raise
         raise ValueError(f"{path}, line {number}: {error}") from error
     if not rows:
@@ -138,31 +136,28 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
     lines: list[str] = []
     numbers: list[int] = []
     within, in_data = "", False
-    try:
-        with open_text(path) as file:
-            for number, raw in enumerate(file, 1):
-                line = raw.strip()
-                if not line or line.startswith("%"):
-                    continue
-                if in_data:
-                    lines.append(line)
-                    numbers.append(number)
-                elif match := _ATTRIBUTE.match(line):
-                    if not within:
-                        names.append(match[1].strip("'\""))
-                        kinds.append(match[2].strip())
-                        within = names[-1] if _is_relational(kinds[-1]) else ""
-                elif line.lower().startswith("@end"):
-                    within = ""
-                elif line.lower().startswith("@data"):
-                    in_data = True
-                elif not line.lower().startswith("@relation"):
-                    raise ValueError(
-                        f"{path}, line {number}: expected @attribute or @data; "
-                        f"got {shortened(line, 32)}"
-                    )
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
+    with open_text(path) as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.strip()
+            if not line or line.startswith("%"):
+                continue
+            if in_data:
+                lines.append(line)
+                numbers.append(number)
+            elif match := _ATTRIBUTE.match(line):
+                if not within:
+                    names.append(match[1].strip("'\""))
+                    kinds.append(match[2].strip())
+                    within = names[-1] if _is_relational(kinds[-1]) else ""
+            elif line.lower().startswith("@end"):
+                within = ""
+            elif line.lower().startswith("@data"):
+                in_data = True
+            elif not line.lower().startswith("@relation"):
+                raise ValueError(
+                    f"{path}, line {number}: expected @attribute or @data; "
+                    f"got {shortened(line, 32)}"
+                )
     if not lines:
         raise ValueError(f"{path} has no rows after @data")
     quotes = [line.find(sign) for sign in "'\"" for line in lines[:1]]

@@ -27,7 +27,15 @@ from tsformer.data.ids import refuse_nul
 from tsformer.data.layout import id_columns
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET, refuse_repeated
-from tsformer.data.text import MISSING, ending, first_cells, has_names, open_text, unpacking
+from tsformer.data.text import (
+    MISSING,
+    ending,
+    first_cells,
+    has_names,
+    number_in,
+    open_text,
+    unpacking,
+)
 from tsformer.data.times import ordered_times, utc_offset
 
 __all__ = ["TEXT", "Source", "TableSchema", "read_table", "write_table"]
@@ -351,7 +359,7 @@ def _refuse_missing(
         hint += f". If that is its separator, add --sep {spelled}"
     elif header is False:
         hint += ", the positions of its columns, since no line has their names"
-    elif any(map(_is_number, names)):
+    elif any(number_in(name) is not None for name in names):
         hint += (
             ". If its first line has values, add --no-header, and name columns by their positions, "
             "0 for the first"
@@ -396,8 +404,6 @@ def _read_text(
                 float_precision="round_trip",
             )
             table = table.copy()  # one block: reading many columns is fast
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
         if isinstance(error, pd.errors.ParserWarning):
@@ -439,8 +445,7 @@ def _refuse_nul_characters(path: Path) -> None:
         for number, line in enumerate(file, 1):
             if "\0" in line:
                 raise ValueError(
-                    f"{path} is not UTF-8 text; save it as CSV in UTF-8: line {number} has a NUL "
-                    "character"
+                    f"{path} is not UTF-8 text; save it in UTF-8: line {number} has a NUL character"
                 )
 
 
@@ -465,7 +470,7 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
             column, row = np.argwhere(wrong.T)[0].tolist()
             cell = texts.iloc[row, column]
             hint = "--value names the columns of values, --case, --time and --label others"
-            if isinstance(cell, str) and _is_number(cell.replace(",", ".", 1)):
+            if isinstance(cell, str) and number_in(cell, ",") is not None:
                 point = "points" if schema.decimal == "," else "commas"
                 hint = f"for decimal {point} add --decimal {'.' if point == 'points' else ','}"
             raise ValueError(
@@ -520,14 +525,6 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
 
 def _with_points(cell: Any) -> Any:
     return cell.translate({ord(","): ".", ord("."): ","}) if isinstance(cell, str) else cell
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _listed(names: Iterable[str], most: int = 20) -> str:

@@ -18,7 +18,16 @@ from typing import Any, TextIO
 
 import numpy as np
 
-__all__ = ["COMPRESSED", "MISSING", "ending", "first_cells", "has_names", "open_text", "unpacking"]
+__all__ = [
+    "COMPRESSED",
+    "MISSING",
+    "ending",
+    "first_cells",
+    "has_names",
+    "number_in",
+    "open_text",
+    "unpacking",
+]
 
 #: How a missing value is written. Labels and names are missing only where a cell is empty.
 MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
@@ -58,7 +67,7 @@ def open_text(
     path = Path(path)
     options: dict[str, Any] = {"encoding": "utf-8-sig", "errors": errors, "newline": newline}
     suffix = path.suffix.lower()
-    with unpacking(path):
+    with unpacking(path), _decoding(path):
         if suffix == ".zip":
             import io
 
@@ -70,6 +79,15 @@ def open_text(
         else:
             with path.open(**options) as file:
                 yield file
+
+
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Name the file in errors about its encoding."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
 
 
 @contextmanager
@@ -114,17 +132,19 @@ def has_names(
     ((True, False), (True, True), (True, False))
     """
     present = [cell.strip() for cell in cells if cell.strip() not in MISSING]
-    numbers = [number for cell in present if (number := _number(cell, decimal)) is not None]
+    numbers = [number for cell in present if (number := number_in(cell, decimal)) is not None]
     texts = len(present) - len(numbers)
     counts = (
         len(numbers) > 1
-        and all(_INTEGER.fullmatch(cell) for cell in present if _number(cell, decimal) is not None)
+        and all(
+            _INTEGER.fullmatch(cell) for cell in present if number_in(cell, decimal) is not None
+        )
         and numbers[0] in (0, 1)
         and all(after == before + 1 for before, after in pairwise(numbers))
     )
     if not texts:
         return (True, False) if counts else (not numbers, True)
-    expected = {*named} & {cell for cell in present if _number(cell, decimal) is None}
+    expected = {*named} & {cell for cell in present if number_in(cell, decimal) is None}
     if counts or expected or len(numbers) < 2:
         return True, True
     if texts > 2 or all(after > before for before, after in pairwise(numbers)):
@@ -132,7 +152,7 @@ def has_names(
     return False, False
 
 
-def _number(cell: str, decimal: str) -> float | None:
+def number_in(cell: str, decimal: str = ".") -> float | None:
     """Return the number in a cell, or None."""
     try:
         number = float(cell.replace(decimal, "."))
