@@ -23,8 +23,6 @@ from tsformer import (
     encodings,
     objectives,
 )
-from tsformer.estimators import recipe
-from tsformer.training.memory import MANY_SERIES, batch_for
 
 MODULES = [
     name
@@ -89,17 +87,3 @@ def test_parameters_are_documented_or_said_to_be_those_of_the_classifier(describ
     shared = re.split(r",\s+", named)
     assert sorted([*found, *shared]) == sorted(inspect.signature(described).parameters)
     assert set(shared) <= set(inspect.signature(TSTransformerClassifier).parameters)
-
-
-def test_the_budget_is_stated_as_it_is() -> None:
-    text = " ".join((TSTransformerClassifier.__doc__ or "").split())
-    fewest, most = recipe.AUTO_STEPS
-    assert (
-        f'"auto" is {recipe.AUTO_EPOCHS} epochs, but at least {fewest} and at most {most} ' in text
-    )
-    assert f"and at least {recipe.AUTO_MIN_EPOCHS} epochs." in text
-    most, least = recipe.AUTO_EPOCHS_OF_MANY, recipe.AUTO_MIN_EPOCHS_OF_MANY
-    assert f"From {MANY_SERIES} series on it is {most} epochs, but" in text
-    assert f"at most as many as make {recipe.AUTO_SERIES} series, and at least {least}." in text
-    assert f'"auto" is {batch_for(1)}, and {batch_for(1, MANY_SERIES)} from {MANY_SERIES} ' in text
-    assert f"from {recipe.AUTO_EARLY_STOPPING_CASES} series on" in text

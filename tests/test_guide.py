@@ -1,4 +1,4 @@
-"""The pages of docs/: their programs and commands run, and their links lead somewhere."""
+"""All pages: programs and commands run, links lead somewhere, and the map is true."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from marks import exhaustive_except
 
+import tsformer
 from tsformer.estimators.observers import add_observer, remove_observer
 from tsformer.training import Callback
 
@@ -23,15 +24,13 @@ PAGES = {
     for path in sorted(DOCS.rglob("*.md"))
     if not WRITTEN & set(path.relative_to(DOCS).parts)
 }
-#: Their programs are fragments, or need a folder or a process of their own: each has its test, as
-#: has that of the README, which get_started.md repeats.
-TESTED_ELSEWHERE = {
-    "augmentation.md",
-    "encodings.md",
-    "get_started.md",
-    "results/pictures.md",
-    "tracking.md",
+#: Those beside the code, by their way from docs/.
+OF_GITHUB = {
+    f"../{name}.md": (ROOT / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 }
+#: Their programs are fragments, or need a folder or a process of their own, and have their tests.
+TESTED_ELSEWHERE = {"augmentation.md", "encodings.md", "results/pictures.md", "tracking.md"}
 PROGRAMS = [
     pytest.param(code, id=f"{page}-{number}")
     for page, text in PAGES.items()
@@ -105,7 +104,7 @@ def test_there_are_programs_to_run():
 def test_the_first_program_is_that_of_the_readme():
     programs = [
         re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        for text in (PAGES["get_started.md"], (ROOT / "README.md").read_text(encoding="utf-8"))
+        for text in (PAGES["get_started.md"], OF_GITHUB["../README.md"])
     ]
     first, of_readme = ([re.sub(r"  #.*", "", code) for code in found] for found in programs)
     assert first == of_readme
@@ -122,9 +121,9 @@ def test_command_is_understood(page, line):
     command.make_context(words[0], words[1:])  # raises a usage error otherwise
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *OF_GITHUB])
 def test_links_lead_to_files_and_places(page):
-    text = re.sub(r"^```.*?^```$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```$", "", (PAGES | OF_GITHUB)[page], flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if ":" in target:
             continue
@@ -190,3 +189,39 @@ def test_commands_on_ones_own_tables_run(tmp_path, monkeypatch, capsys):
     assert "28 series to train on and 12 to test on" in printed[3]
     assert (tmp_path / "wide/estimator.json").is_file()
     assert len(load_dataset("Own", "train", folder=tmp_path / "data")[1]) == 40
+
+
+LISTED = PAGES["how_it_works.md"].partition("## The map")[2]
+#: Path -> what the map says of it.
+MAP = dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", LISTED, re.MULTILINE))
+
+
+def test_every_path_on_the_map_exists():
+    assert len(MAP) > 12
+    for where, what in MAP.items():
+        assert (ROOT / where).exists(), f"the map names {where}"
+        for name in re.findall(r"`([\w./-]+(?:/|\.py|\.md|\.csv))`", what):
+            there = (ROOT / where / name).exists() or (ROOT / name).exists()
+            assert there, f"the map names {name} at {where}"
+
+
+def test_the_map_lists_every_part_of_the_package():
+    for part in (ROOT / "tsformer").iterdir():
+        if part.name[0] not in "_." and (part.is_dir() or part.suffix == ".py"):
+            name = f"tsformer/{part.name}{'/' if part.is_dir() else ''}"
+            assert name in MAP, f"the map lacks {name}"
+
+
+def test_the_map_names_every_subpackage():
+    for file in (ROOT / "tsformer").glob("*/*/__init__.py"):
+        package = file.parent
+        what = MAP[f"tsformer/{package.parent.name}/"]
+        assert f"`{package.name}/`" in what, f"the map lacks {package}"
+
+
+def test_the_changelog_knows_this_version():
+    sections = re.findall(r"^## (.*)$", OF_GITHUB["../CHANGELOG.md"], re.MULTILINE)
+    version, development, _ = tsformer.__version__.partition(".dev")
+    newest = f"Unreleased ({version}.dev)" if development else rf"{version} - \d{{4}}-\d\d-\d\d"
+    assert sections[0] == newest or re.fullmatch(newest, sections[0])
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", older) for older in sections[1:])

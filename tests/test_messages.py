@@ -36,13 +36,6 @@ def test_lower_case_after_a_semicolon():
     assert [each for each in said if CAPITAL.search(NAMES.sub("", each[1]))] == []
 
 
-def test_capitals_are_seen():
-    source = (
-        'def f(x):\n    "Do; Not."\n    raise ValueError(f"{x}; Use y")\n    g("; X is z", "; No")'
-    )
-    assert [text for text in texts(source) if CAPITAL.search(text)] == ["{}; Use y", "; No"]
-
-
 def test_the_choices_after_an_unknown_name():
     near = "unknown stem 'cnv': did you mean 'conv'? Choose from: 'conv', None"
     assert unknown("stem", "cnv", ["conv", None]) == near

@@ -18,14 +18,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 OPTIONAL = [
-    "aeon",
-    "captum",
-    "matplotlib",
-    "mlflow",
-    "onnx",
-    "onnxscript",
-    "rich",
-    "sktime",
+    *("aeon", "captum", "matplotlib", "mlflow", "onnx", "onnxscript", "rich", "skbase", "sktime"),
     "typer",
 ]
 
@@ -35,28 +28,61 @@ WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n
 
 def python(code: str, cwd: Path, *, fails: bool = False) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode != 0) == fails, done.stderr
     return done.stderr if fails else done.stdout
 
 
 @pytest.mark.slow
-def test_import_loads_no_optional_library(tmp_path):
+def test_import_loads_no_optional_library_and_torch_late(tmp_path):
     code = (
-        "import sys, tsformer; tsformer.TSTransformerClassifier(); tsformer.load\n"
+        "import sys, tsformer; assert 'torch' not in sys.modules\n"
+        "print(tsformer.data.from_long.__name__, tsformer.data.LayoutWarning.__name__)\n"
+        "tsformer.TSTransformerClassifier(); tsformer.load\n"
         f"print([name for name in {OPTIONAL!r} if name in sys.modules])"
     )
-    assert python(code, tmp_path).strip() == "[]"
+    assert python(code, tmp_path).splitlines() == ["from_long LayoutWarning", "[]"]
+
+
+CLASSIFIER = """
+import numpy as np
+from tsformer import TSTransformerClassifier, load
+from tsformer.encodings import names
+
+rng = np.random.default_rng(0)
+X = [rng.normal(size=(2, n)) for n in rng.integers(5, 20, size=12)]
+y = ["no", "yes"] * 6
+small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+"""
 
 
 @pytest.mark.slow
-def test_subpackages_need_no_import_of_their_own(tmp_path):
-    code = (
-        "import sys, tsformer; assert 'torch' not in sys.modules\n"
-        "print(tsformer.data.from_long.__name__, tsformer.data.LayoutWarning.__name__)"
-    )
-    assert python(WITHOUT_EXTRAS + code, tmp_path).strip() == "from_long LayoutWarning"
+def test_the_core_fits_saves_and_loads(tmp_path):
+    code = """
+for encoding in [*names(), "tape+erpe"]:
+    clf = TSTransformerClassifier(encoding, early_stopping=True, **small).fit(X, y)
+    clf.save("model")
+    assert (load("model").predict_proba(X) == clf.predict_proba(X)).all()
+    assert clf.history_.to_frame().shape == (2, 5)
+"""
+    assert python(WITHOUT_EXTRAS + CLASSIFIER + code, tmp_path) == ""
+
+
+@pytest.mark.slow
+def test_without_rich_progress_is_shown_in_lines(tmp_path):
+    code = """
+sys.stderr = sys.stdout
+clf = TSTransformerClassifier(verbose=1, **small).fit(X, y)
+print(clf.history_[-1]["loss"])
+"""
+    first, *_, last, loss = python(WITHOUT_EXTRAS + CLASSIFIER + code, tmp_path).splitlines()
+    assert first == "epoch 0/2"
+    assert last == f"epoch 2/2  loss {float(loss):.4f}  0:00:00 left"
 
 
 @pytest.mark.slow
@@ -158,15 +184,3 @@ def test_the_lowest_versions_are_those_that_are_allowed():
     assert {name: Version(pin) for name, pin in pins} == {
         name: Version(bound) for name, bound in bounds.items()
     }
-
-
-def test_imports_go_down():
-    pytest.importorskip("importlinter", reason='needs the extra "dev"')
-    done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout

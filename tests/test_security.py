@@ -69,17 +69,20 @@ def test_there_are_promises() -> None:
     assert len(ROWS) == PROMISED.count("::test_") - PROMISED.count("`, `") > 8
 
 
+def events(program: str, folder: Path) -> tuple[str, int]:
+    """Return what a program saw while it loaded a model, and how much it sees that it should."""
+    command = [sys.executable, "-c", program, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seen, counted = done.stdout.splitlines()
+    return seen, int(counted)
+
+
 @pytest.mark.slow
 def test_loading_a_model_runs_no_code(tmp_path: Path) -> None:
     classifier().fit(X, Y).save(tmp_path / "model")
-    done = subprocess.run(
-        [sys.executable, "-c", LOADS, str(tmp_path / "model")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    seen, with_an_import = done.stdout.splitlines()
-    assert seen == "[]"
-    assert int(with_an_import) > 0, "the hook sees what is imported"
+    seen, with_an_import = events(LOADS, tmp_path / "model")
+    assert (seen, with_an_import > 0) == ("[]", True)
 
 
 @pytest.mark.slow
@@ -90,14 +93,8 @@ def test_mlflow_runs_no_pickle_to_load_a_registered_model(tmp_path: Path) -> Non
     write_model(classifier().fit(X, Y), tmp_path / "model", input_example=X[:2])
     kept = {path.suffix for path in (tmp_path / "model").rglob("*")}
     assert kept == {"", ".json", ".safetensors", ".txt", ".yaml"}
-    done = subprocess.run(
-        [sys.executable, "-c", MLFLOW_LOADS, str(tmp_path / "model")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    seen, with_pickle = done.stdout.splitlines()
-    assert seen == "[]"
-    assert int(with_pickle) > 0, "the hook sees a pickle"
+    seen, with_pickle = events(MLFLOW_LOADS, tmp_path / "model")
+    assert (seen, with_pickle > 0) == ("[]", True)
 
 
 class Evil:

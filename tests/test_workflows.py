@@ -36,15 +36,7 @@ def commands(job: dict) -> list[str]:
 def test_there_are_workflows():
     assert set(WORKFLOWS) == {"lint.yml", "docs.yml", "tests.yml", "release.yml"}
     run = {command for job in JOBS.values() for command in commands(job)}
-    for target in (
-        "lint",
-        "docs",
-        "dist",
-        "test",
-        "test-slow",
-        "test-processes",
-        "test-ui",
-    ):
+    for target in ("lint", "docs", "dist", "test", "test-slow", "test-processes", "test-ui"):
         assert f"make {target} PYTHON=python" in run
 
 
@@ -121,11 +113,3 @@ def test_the_citation():
     assert cited["license"] == project["license"]
     released = f"## {cited['version']} - {cited['date-released']}\n"
     assert released in (ROOT / "CHANGELOG.md").read_text()
-
-
-@pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
-def test_links_lead_somewhere(page):
-    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / page).read_text())
-    assert targets
-    for target in targets:
-        assert target.startswith("https://") or (ROOT / target.partition("#")[0]).exists(), target

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from small_estimators import classifier, convolutions, encoder
 
-from tsformer import RandomConvolutionClassifier, TSTransformerEncoder
 from tsformer.data import from_long, to_long
 
 CASES = [f"case {i}" for i in (3, 1, 2, 0)] + [f"x{i}" for i in range(8)]
@@ -26,21 +26,17 @@ BY_CASE = {
 
 
 @pytest.mark.parametrize("name", BY_CASE)
-@pytest.mark.parametrize("kind", ["transformer", "encoder", "convolutions"])
-def test_rows_of_pandas_output_have_the_index_of_the_series(name, kind, make):
-    encoder = TSTransformerEncoder(d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0)
-    convolutions = RandomConvolutionClassifier(168, n_groups=2, random_state=0)
-    estimators = {"encoder": encoder, "convolutions": convolutions}
-    estimator = estimators.get(kind) or make(max_epochs=1)
+@pytest.mark.parametrize("make", [classifier, encoder, convolutions])
+def test_rows_of_pandas_output_have_the_index_of_the_series(name, make):
+    pytest.importorskip("polars")
     series = BY_CASE[name]()
-    plain = estimator.fit(series, Y).transform(series)
-    assert isinstance(plain, np.ndarray)
+    estimator = make().fit(series, Y)
+    plain = estimator.transform(series)
     framed = estimator.set_output(transform="pandas").transform(series)
     ids = [x.attrs["case"] for x in series] if name == "from_long" else CASES
     assert framed.index.tolist() == ids
     assert framed.columns.tolist() == estimator.get_feature_names_out().tolist()
     np.testing.assert_array_equal(framed, plain)
-    pytest.importorskip("polars")
     np.testing.assert_array_equal(estimator.set_output(transform="polars").transform(series), plain)
 
 
@@ -61,7 +57,7 @@ ADVISED = {
 @pytest.mark.parametrize("name", ADVISED)
 def test_the_call_that_predicts(name):
     series, call = ADVISED[name]
-    clf = RandomConvolutionClassifier(168, n_groups=2, random_state=0).fit(X[:, 0], Y)
+    clf = convolutions().fit(X[:, 0], Y)
     with pytest.raises(ValueError, match=rf"(use|pass) {re.escape(call)}(,|$)"):
         clf.predict(series)
     predicted = clf.predict(eval(call, {"X": series, "np": np}))
@@ -72,7 +68,7 @@ def test_the_call_that_predicts(name):
 
 @pytest.mark.parametrize("one", [X[0], X[0].tolist(), pd.DataFrame(X[0].T), torch.tensor(X[0])])
 def test_the_call_that_predicts_one_series_of_several_channels(one):
-    clf = RandomConvolutionClassifier(168, n_groups=2, random_state=0).fit(X, Y)
+    clf = convolutions().fit(X, Y)
     with pytest.raises(ValueError, match=r"to pass a single series use \[X\]$"):
         clf.predict(one)
     np.testing.assert_array_equal(clf.predict([one]), clf.predict(X[:1]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,51 +17,26 @@ import torch
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
-
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-    TSTransformerRegressor,
-    load,
+from small_estimators import (
+    MAKERS,
+    RAGGED,
+    TIMES,
+    WEIGHTS,
+    Raises,
+    X,
+    Y,
+    answers,
+    assert_same,
+    classifier,
+    encoder,
+    ensemble,
 )
+
+from tsformer import load
 from tsformer.training import Callback, NonFiniteLossError
 
-NETWORK: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
-KERNELS = {"n_features": 168, "n_groups": 2, "scaling": "series"}
-MAKERS: dict[str, Callable[..., Any]] = {
-    "classifier": lambda **more: TSTransformerClassifier(
-        "tape+erpe", **NETWORK | {"n_estimators": 2, "random_state": 0, "scaling": "channel"} | more
-    ),
-    "regressor": lambda **more: TSTransformerRegressor(**NETWORK | {"random_state": 0} | more),
-    "masked": lambda **more: TSTransformerEncoder(
-        **NETWORK | {"random_state": 0, "objective_params": {"ratio": 0.2}} | more
-    ),
-    "contrastive": lambda **more: TSTransformerEncoder(
-        **NETWORK | {"random_state": 0, "n_estimators": 2} | more, objective="contrastive"
-    ),
-    "convolutions": lambda **more: RandomConvolutionClassifier(
-        **KERNELS | {"random_state": 0} | more
-    ),
-    "ensemble": lambda **more: TSEnsembleClassifier(
-        **{"quality": "good", "random_state": 0, "convolution_params": KERNELS}
-        | {"transformer_params": NETWORK | {"stem": "linear", "scaling": "channel"}}
-        | more
-    ),
-}
 #: Their training can be interrupted and leaves a model.
 TRAINED = [name for name in MAKERS if name != "convolutions"]
-RNG = np.random.default_rng(0)
-Y = np.arange(16) % 2
-X = RNG.normal(size=(16, 2, 24)) + 2 * Y[:, None, None] * np.sin(np.arange(24))
-#: Unequal lengths and gaps, with times.
-RAGGED = [x[:, :n].copy() for x, n in zip(X, RNG.integers(14, 25, size=16), strict=True)]
-for _x in RAGGED[::3]:
-    _x[0, 5:8] = np.nan
-TIMES = [RNG.uniform(0.5, 2.0, size=x.shape[1]).cumsum() for x in RAGGED]
-WEIGHTS = RNG.uniform(0.5, 2.0, size=16)
-
 every_estimator = pytest.mark.parametrize("name", MAKERS)
 
 
@@ -67,30 +44,6 @@ every_estimator = pytest.mark.parametrize("name", MAKERS)
 def fitted() -> dict[str, Any]:
     """Every estimator, fitted to series with gaps and times; not to be changed."""
     return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}
-
-
-def answers(estimator: Any, series: Any = X, **times: Any) -> dict[str, Any]:
-    """Return the results of all methods that read series."""
-    methods = ("predict", "predict_proba", "decision_function", "transform")
-    found = {
-        method: getattr(estimator, method)(series, **times)
-        for method in (*methods, "predict_members", "predict_proba_members")
-        if hasattr(estimator, method)
-    }
-    if hasattr(estimator, "predict_proba_parts"):
-        found |= estimator.predict_proba_parts(series, **times)
-    return found
-
-
-def assert_same(found: dict[str, Any], expected: dict[str, Any], **tolerance: float) -> None:
-    assert found.keys() == expected.keys()
-    for method, value in expected.items():
-        assert found[method].dtype == value.dtype
-        if method == "predict" and value.dtype.kind in "iu":
-            continue  # follows from the probabilities, unless these are equal
-        np.testing.assert_allclose(
-            found[method], value, **{"rtol": 0, "atol": 0} | tolerance, err_msg=method
-        )
 
 
 def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -177,14 +130,16 @@ def test_one_seed_one_model(name):
 
 @every_estimator
 @pytest.mark.parametrize("seed", [0, None])
-def test_generators_of_the_program_are_left_alone(name, seed):
+def test_generators_of_the_program_are_left_alone(name, seed, tmp_path):
     def states() -> list[Any]:
         numpy = np.random.get_state()  # noqa: NPY002
         return [torch.get_rng_state().tolist(), numpy[1].tolist(), numpy[2], random.getstate()]
 
     before = states()
     more = {} if name in ("convolutions", "ensemble") else {"early_stopping": True}
-    answers(MAKERS[name](random_state=seed, **more).fit(X, Y))
+    estimator = MAKERS[name](random_state=seed, **more).fit(X, Y)
+    estimator.save(tmp_path / "model")
+    answers(load(tmp_path / "model"))
     assert states() == before
 
 
@@ -242,7 +197,32 @@ def test_times_are_needed_where_there_were_some(name, fitted):
 
 
 @every_estimator
-def test_channels_are_those_of_training(name, fitted):
+def test_times_of_the_index(name, fitted):
+    frames = [pd.DataFrame(x.T, index=t) for x, t in zip(RAGGED, TIMES, strict=True)]
+    by_index = MAKERS[name](timestamps="index").fit(frames, Y)
+    expected = answers(fitted[name], RAGGED, times=TIMES)
+    assert_same(answers(by_index, frames), expected)
+    assert_same(answers(by_index, pd.concat(frames, keys=range(16))), expected)
+    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Pass a list of DataFrames"):
+        MAKERS[name](timestamps="index").fit(X, Y)
+
+
+@every_estimator
+def test_names_and_columns(name, fitted):
+    frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
+    estimator = MAKERS[name]().fit(frames, Y)
+    assert estimator.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        answers(estimator, [frame[["b", "a"]] for frame in frames])
+    table = pd.DataFrame(X[:, 0]).add_prefix("step ")
+    estimator.fit(table, Y)
+    assert (estimator.n_channels_, estimator.n_features_in_) == (1, 24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answers(estimator, table)
+    with pytest.raises(ValueError, match=r"X has 19 features, but .* is expecting 24 features"):
+        answers(estimator, X[:, 0, :19])
+    assert not hasattr(estimator.fit(X, Y), "feature_names_in_")
     with pytest.raises(ValueError, match=r"X has 1 channels, but .* was fitted with 2"):
         answers(fitted[name], X[:, :1])
 
@@ -283,29 +263,19 @@ def test_one_class(name):
     assert set(estimator.predict(X)) == {"only"}
 
 
-class Raises(Callback):
-    """Raises at the end of the second epoch."""
-
-    def __init__(self, error: BaseException):
-        self.error = error
-
-    def on_epoch_end(self, state: Any) -> None:
-        if state.epoch == 2:
-            raise self.error
-
-
 def with_training(name: str, **options: Any) -> Any:
-    if name == "ensemble":
-        params = NETWORK | {"stem": "linear"} | options
-        return MAKERS[name](transformer_params=params)
-    return MAKERS[name](**options)
+    return ensemble("good", options) if name == "ensemble" else MAKERS[name](**options)
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_ctrl_c_keeps_the_epochs_that_ended(name):
-    estimator = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt())])
-    with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs; the weights"):
+    estimator = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt(), 2)])
+    with pytest.warns(UserWarning, match="interrupted|only") as caught:
         assert estimator.fit(X, Y) is estimator
+    messages = [str(each.message) for each in caught]
+    assert any("interrupted after 2 of 5 epochs; the weights" in each for each in messages)
+    if name in ("classifier", "contrastive", "ensemble"):
+        assert any("only 1 of 2 members were trained; the others" in each for each in messages)
     part = estimator.transformer_ if name == "ensemble" else estimator
     assert part.history_.interrupted
     assert [len(history) for history in part.histories_] == [2]
@@ -315,10 +285,55 @@ def test_ctrl_c_keeps_the_epochs_that_ended(name):
 @pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("error", [OSError, NonFiniteLossError])
 def test_an_error_in_training_passes_and_leaves_a_model(name, error):
-    estimator = with_training(name, max_epochs=5, callbacks=[Raises(error("now"))])
+    estimator = with_training(name, max_epochs=5, callbacks=[Raises(error("now"), 2)])
     with pytest.raises(error, match="now"):
         estimator.fit(X, Y)
     assert all(np.isfinite(value).all() for value in answers(estimator).values())
+
+
+class Counts(Callback):
+    """Counts the epochs of all members, and fails at the end of one."""
+
+    def __init__(self, last: int = 0):
+        self.last, self.epochs = last, 0
+
+    def on_epoch_end(self, state: Any) -> None:
+        self.epochs += 1
+        if self.epochs == self.last:
+            raise OSError("no power")
+
+
+def started(**training: Any) -> Any:
+    return classifier(init_from=encoder(random_state=1), **training)
+
+
+MIXED = {"augmentation": "warp+cutmix", "augmentation_params": {"warp": {"p": 0.5}}}
+RESUMED: dict[str, Callable[..., Any]] = {
+    "members": partial(classifier, n_estimators=3, stem_params={"n_tokens": 16}, **MIXED),
+    "regressor": MAKERS["regressor"],
+    "masked": MAKERS["masked"],
+    "contrastive": MAKERS["contrastive"],
+    "frozen": partial(started, freeze="backbone"),
+    "thawing": partial(started, n_epochs_frozen=2),
+    "unlabelled": partial(classifier, unlabelled="use"),
+    "ensemble": lambda **training: ensemble("good", training),
+}
+
+
+@pytest.mark.filterwarnings("ignore:resume=True found no checkpoint")  # members not begun
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_fit_that_was_interrupted_goes_on_where_it_was(name, tmp_path):
+    make = partial(RESUMED[name], max_epochs=4, batch_size=5)
+    y = np.where(np.arange(16) % 4, Y, -1) if name == "unlabelled" else Y
+    all_epochs, rest = Counts(), Counts()
+    whole = make(callbacks=[all_epochs]).fit(X, y)
+    last = 3 if all_epochs.epochs == 4 else 6
+    kept = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
+    with pytest.raises(OSError, match="no power"):
+        make(**kept, callbacks=[Counts(last)]).fit(X, y)
+    resumed = make(**kept, resume=True, callbacks=[rest]).fit(X, y)
+    assert rest.epochs == all_epochs.epochs - last + 1, "the epoch of the failure is repeated"
+    assert_same(answers(resumed), answers(whole))
 
 
 @every_estimator

@@ -7,22 +7,15 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, cross_validate
+from small_estimators import FIVE, classifier, convolutions
 
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-    TSTransformerRegressor,
-)
 from tsformer.data.series import Padded
 from tsformer.estimators import base
 from tsformer.estimators.label_preservation import agreement_kept
 from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES
 from tsformer.estimators.scaling_choice import suited_scaling
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "stem": "linear"}
-SMALL |= {"random_state": 0, "scaling": None}
+TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8
 GROUPS = np.arange(N) % N_GROUPS
 Y = np.arange(N) // N_GROUPS % 2
@@ -37,18 +30,12 @@ def series(groups: np.ndarray = GROUPS) -> np.ndarray:
 
 
 X = series()
-HOLDING_OUT = SMALL | {"early_stopping": True, "validation_fraction": 0.25}
+HOLDING_OUT = TINY | {"early_stopping": True, "validation_fraction": 0.25}
 ESTIMATORS = {
-    "classifier": TSTransformerClassifier(**HOLDING_OUT),
-    "members": TSTransformerClassifier(**HOLDING_OUT, n_estimators=2),
-    "regressor": TSTransformerRegressor(**HOLDING_OUT),
-    "encoder": TSTransformerEncoder(**HOLDING_OUT),
-    "ensemble": TSEnsembleClassifier(
-        "fast",
-        random_state=0,
-        convolution_params={"n_features": 168, "n_groups": 2},
-        transformer_params={k: v for k, v in HOLDING_OUT.items() if k != "random_state"},
-    ),
+    name: FIVE[name](**HOLDING_OUT) for name in ("classifier", "regressor", "encoder")
+} | {
+    "members": classifier(**HOLDING_OUT, n_estimators=2),
+    "ensemble": FIVE["ensemble"](transformer=HOLDING_OUT),
 }
 
 
@@ -89,7 +76,7 @@ def test_held_out_groups_are_not_trained_on(name, trained):
 def test_the_automatic_part_of_many_series_is_of_whole_groups(trained):
     groups = np.arange(AUTO_EARLY_STOPPING_CASES) % 10
     many, y = series(groups), np.arange(len(groups)) // 10 % 2
-    TSTransformerClassifier(**SMALL, batch_size=1000).fit(many, y, groups=groups)
+    classifier(**TINY, batch_size=1000).fit(many, y, groups=groups)
     ((on, out),) = trained
     assert not on & out
     assert len(out) == 1
@@ -106,7 +93,6 @@ def test_groups_are_routed(trained):
         assert len(on | out) == 6
 
 
-@pytest.mark.parametrize("estimator", [ESTIMATORS[name] for name in ("classifier", "ensemble")])
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
@@ -118,15 +104,13 @@ def test_groups_are_routed(trained):
         (Y, "each fold of the 2 groups has all series of some class"),
     ],
 )
-def test_groups_that_are_none_are_refused(estimator, groups, message):
+def test_groups_that_are_none_are_refused(groups, message):
     with pytest.raises(ValueError, match=message):
-        sklearn.clone(estimator).fit(X, Y, groups=groups)
+        sklearn.clone(ESTIMATORS["ensemble"]).fit(X, Y, groups=groups)
 
 
 @pytest.mark.parametrize(
-    "estimator",
-    [*ESTIMATORS.values(), RandomConvolutionClassifier()],
-    ids=lambda e: type(e).__name__,
+    "estimator", [*ESTIMATORS.values(), convolutions()], ids=lambda e: type(e).__name__
 )
 def test_groups_with_the_ids_of_the_series_in_another_order_are_refused(estimator):
     ids = [f"s{i}" for i in range(N)]
@@ -137,11 +121,10 @@ def test_groups_with_the_ids_of_the_series_in_another_order_are_refused(estimato
 
 @pytest.mark.parametrize("groups", [np.zeros(N), NAMES])
 def test_groups_change_nothing_where_nothing_is_held_out(groups):
-    options = SMALL | {"early_stopping": False}
-    plain = TSTransformerClassifier(**options).fit(X, Y)
-    grouped = TSTransformerClassifier(**options).fit(X, Y, groups=groups)
+    plain = classifier(**TINY).fit(X, Y)
+    grouped = classifier(**TINY).fit(X, Y, groups=groups)
     np.testing.assert_array_equal(plain.predict_proba(X), grouped.predict_proba(X))
-    given = TSTransformerClassifier(**HOLDING_OUT).fit(X, Y, groups=groups, X_val=X, y_val=Y)
+    given = classifier(**HOLDING_OUT).fit(X, Y, groups=groups, X_val=X, y_val=Y)
     assert "val_loss" in given.history_[0]
 
 
@@ -158,7 +141,7 @@ def test_unlabelled_series_of_held_out_groups_are_not_pretrained_on(trained):
 def test_calibration_divides_series_by_groups(trained):
     signal = X.copy()
     signal[:, 0, 3:] += 0.5 * Y[:, None]
-    clf = TSTransformerClassifier(**SMALL | {"max_epochs": 10}).fit(signal, Y)
+    clf = classifier(**TINY | {"max_epochs": 10}).fit(signal, Y)
     by_number = clf.calibrate(signal, Y, cv=3, groups=NAMES).temperatures_
     assert len(trained) == 4
     folds = list(StratifiedGroupKFold(3).split(X, Y, NAMES))
@@ -184,19 +167,15 @@ def test_the_scaling_is_chosen_by_leaving_out_groups():
     padded = Padded(X.mT, np.full(80, 40))
     assert suited_scaling(padded, y, None) == "channel"
     assert suited_scaling(padded, y, None, groups) == "series"
-    assert (
-        TSTransformerClassifier(**SMALL | {"stem": "conv", "scaling": "auto"})
-        .fit(X, y, groups=groups)
-        .preprocessor_.describe()["scaling"]
-        == "series"
-    )
+    fitted = classifier(max_epochs=1).fit(X, y, groups=groups)
+    assert fitted.preprocessor_.scaling == "series"
 
 
 def test_the_ridge_of_random_convolutions_leaves_out_groups():
     X, y, groups = persons()
-    options = {"n_features": 1000, "n_groups": 8, "scaling": "channel", "random_state": 0}
-    alone = RandomConvolutionClassifier(**options).fit(X, y).model_.ridge.loss
-    by_groups = RandomConvolutionClassifier(**options).fit(X, y, groups=groups).model_.ridge.loss
+    options = {"n_features": 1000, "n_groups": 8, "scaling": "channel"}
+    alone = convolutions(**options).fit(X, y).model_.ridge.loss
+    by_groups = convolutions(**options).fit(X, y, groups=groups).model_.ridge.loss
     assert by_groups > 1.1 * alone
 
 

@@ -44,9 +44,13 @@ def test_at_least_one_is_held_out():
 
 def test_seed_decides_which():
     targets = np.repeat([0, 1], 50)
-    one, same, other = (hold_out(targets, 0.2, seed) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(one, same)
-    assert not np.array_equal(one, other)
+    groups = np.arange(100) // 5
+    for draw in (
+        lambda seed: hold_out(targets, 0.2, seed),
+        lambda seed: np.stack(group_folds(targets, groups, 4, seed)),
+    ):
+        np.testing.assert_array_equal(draw(3), draw(3))
+        assert not np.array_equal(draw(3), draw(4))
 
 
 def test_classes_of_one_member_cannot_be_judged():
@@ -74,13 +78,6 @@ def test_folds_of_groups_have_like_shares_of_each_class():
         assert counts(targets, fold) == pytest.approx([60, 16, 4], abs=1)
 
 
-def test_the_seed_decides_which_groups_are_a_fold():
-    targets, groups = np.arange(120) % 2, np.arange(120) // 5
-    one, same, other = (np.stack(group_folds(targets, groups, 4, seed)) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(one, same)
-    assert not np.array_equal(one, other)
-
-
 def test_the_time_of_folds_grows_with_the_number_of_groups_alone():
     targets, groups = np.arange(40_000) % 10, np.arange(40_000) // 2
     start = process_time()
@@ -97,15 +94,3 @@ def test_groups_that_are_held_out_leave_each_class_in_training():
     targets = np.repeat([0, 1, 2], [60, 50, 10])  # the third class has one group
     for seed in range(5):
         assert 2 in targets[~hold_out(targets, 0.1, seed, GROUPS)]
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (np.zeros(120, dtype=np.int64), "all 120 series are in one group; pass X_val"),
-        (np.repeat([0, 1], 60), "each part of the 2 groups .* all series of some class; pass X_va"),
-    ],
-)
-def test_groups_that_cannot_be_held_out_are_refused(groups, message):
-    with pytest.raises(ValueError, match=message):
-        hold_out(np.repeat([0, 1], 60), 0.1, 0, groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
@@ -11,11 +10,11 @@ import torch
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from small_estimators import SMALL, Raises, convolutions, ensemble
 
 import tsformer
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, TSTransformerRegressor
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
 PARTS = ("stem", "encoding", "blocks", "norm")
 
 
@@ -58,9 +57,9 @@ def test_all_but_the_head_is_taken_over_from_a_fit_and_from_a_folder(encoder, da
         warnings.simplefilter("error")  # all fits
         for source in (encoder, tmp_path / "encoder", str(tmp_path / "encoder")):
             for cls in (TSTransformerClassifier, TSTransformerRegressor):
-                views = {"views": "auto"} if cls is TSTransformerRegressor else {}
-                params = {"stem_params": {"n_residual": 1}} if views else {}
-                started = start(cls(**SMALL, **views, **params, init_from=source), *data)
+                options = {"views": "auto", "stem_params": {"n_residual": 1}}
+                options = options if cls is TSTransformerRegressor else {}
+                started = start(cls(**SMALL, **options, init_from=source), *data)
                 assert equal(backbone(started), backbone(encoder))
     started = start(TSTransformerClassifier(**SMALL, init_from=encoder), *data)
     for name in ("head.weight", "head_norm.weight"):
@@ -93,7 +92,7 @@ def test_what_does_not_fit_is_drawn_anew_and_listed(changed, message, kept, enco
     plain = start(clf, X, y)
     with pytest.warns(UserWarning, match=message) as caught:
         started = start(clf.set_params(init_from=encoder), X, y)
-    assert len(caught) == 1
+    assert [each.filename for each in caught] == [__file__]
     theirs, own, anew = (each.model_.state_dict() for each in (encoder, started, plain))
     fits = {
         name
@@ -111,9 +110,7 @@ def test_what_does_not_fit_is_drawn_anew_and_listed(changed, message, kept, enco
     ("changed", "other"),
     [
         ({"scaling": "series"}, "scaling"),
-        ({"scaling": None}, "scaling"),
         ({"view_params": {"scale": 0.5}}, "view_params"),
-        ({"stem_params": {"dilations": (1, 3, 9, 27)}}, "dilations"),
         ({"stem_params": {"norm": "layer"}}, "norm"),
         ({"stem_params": {"strides": (1, 2), "downsampling": "mean"}}, "downsampling"),
     ],
@@ -287,23 +284,11 @@ def test_a_saved_model_that_was_frozen_can_be_fitted_again(frozen, encoder, data
     loaded.calibrate(X, y, cv=2)
     plain = TSTransformerClassifier(**SMALL).fit(X, y)
     np.testing.assert_array_equal(loaded.fit(X, y).predict_proba(X), plain.predict_proba(X))
-    # A description that says what was frozen is read, too.
-    described = json.loads((tmp_path / "model" / "estimator.json").read_text())
-    described["parameters"] |= frozen
-    (tmp_path / "model" / "estimator.json").write_text(json.dumps(described))
-    np.testing.assert_array_equal(
-        tsformer.load(tmp_path / "model").fit(X, y).predict_proba(X), plain.predict_proba(X)
-    )
 
 
 def test_a_saved_ensemble_that_was_frozen_can_be_fitted_again(encoder, data, tmp_path):
-    params = {**SMALL, "init_from": encoder, "freeze": "backbone"}
-    del params["random_state"]
-    convolutions = {"n_features": 168, "n_groups": 0}
-    ensemble = tsformer.TSEnsembleClassifier(
-        "fast", transformer_params=params, convolution_params=convolutions, random_state=0
-    )
-    ensemble.fit(*data).save(tmp_path / "model")
+    frozen = ensemble(transformer={"init_from": encoder, "freeze": "backbone"})
+    frozen.fit(*data).save(tmp_path / "model")
     loaded = tsformer.load(tmp_path / "model").fit(*data)
     assert loaded.transformer_params["freeze"] is None
 
@@ -326,20 +311,10 @@ def test_two_ways_to_freeze_are_one_too_many(encoder, data):
 
 def test_an_ensemble_with_convolutions_is_no_source(data, tmp_path):
     X, y = data
-    tsformer.RandomConvolutionClassifier(168, n_groups=0, random_state=0).fit(X, y).save(
-        tmp_path / "model"
-    )
+    convolutions().fit(X, y).save(tmp_path / "model")
     clf = TSTransformerClassifier(**SMALL, init_from=tmp_path / "model")
     with pytest.raises(ValueError, match="a saved RandomConvolutionClassifier, which has no trans"):
         clf.fit(X, y)
-
-
-@pytest.mark.parametrize("cls", [TSTransformerClassifier, TSTransformerRegressor])
-def test_warnings_point_at_the_line_that_fits(cls, encoder, data):
-    other = cls(**SMALL | {"stem": "linear"}, init_from=encoder)
-    with pytest.warns(UserWarning, match="at random") as caught:
-        other.fit(*data)
-    assert caught[0].filename == __file__
 
 
 def test_freezing_for_all_epochs_is_said(encoder, data):
@@ -372,18 +347,11 @@ def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     assert clf.init_from is not encoder
 
 
-class Stops(tsformer.training.Callback):
-    """Simulates Ctrl-C at the end of the first epoch."""
-
-    def on_epoch_end(self, state):
-        raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("checkpoints", [False, True])
 def test_pretraining_that_is_interrupted_keeps_nothing_and_says_so(checkpoints, data, tmp_path):
     folder = tmp_path / "checkpoints"
     params = {"checkpoint_dir": folder, "checkpoint_minutes": 0} if checkpoints else {}
-    source = TSTransformerEncoder(**SMALL, **params, callbacks=[Stops()])
+    source = TSTransformerEncoder(**SMALL, **params, callbacks=[Raises(KeyboardInterrupt())])
     clf = TSTransformerClassifier(**SMALL, init_from=source)
     said = f"; resume=True continues from a checkpoint in {folder}, if any" if checkpoints else ""
     with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):

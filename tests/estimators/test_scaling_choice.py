@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_estimators import classifier, convolutions, encoder, regressor
 
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-    TSTransformerRegressor,
-)
-from tsformer.data import list_datasets, load_dataset
-from tsformer.data.containers import to_arrays
 from tsformer.data.series import Padded
 from tsformer.estimators import scaling_choice
 from tsformer.estimators.scaling_choice import _share_of_flat, suited_scaling
@@ -28,7 +21,6 @@ UNITS = WAVES * np.exp(3 * RNG.standard_normal((48, 1, 1)))
 #: Classes differ in their level alone.
 LEVELS = RNG.standard_normal((48, 1, 40)) + 3 * Y[:, None, None]
 STANDARD = (WAVES - WAVES.mean(-1, keepdims=True)) / WAVES.std(-1, keepdims=True)
-SMALL = {"d_model": 8, "n_heads": 1, "n_layers": 1, "max_epochs": 1, "random_state": 0}
 
 
 def chosen(X, y=Y, weights=None) -> str:
@@ -36,7 +28,7 @@ def chosen(X, y=Y, weights=None) -> str:
 
 
 def fitted(X, y=Y, **options) -> str | None:
-    clf = TSTransformerClassifier(augmentation=None, **SMALL | options).fit(X, y)
+    clf = classifier(max_epochs=1, augmentation=None, **options).fit(X, y)
     return clf.preprocessor_.scaling
 
 
@@ -93,29 +85,21 @@ def test_auto_is_the_default_and_is_looked_up_once():
         assert fitted(UNITS, scaling=scaling) == scaling
 
 
-def test_members_share_it():
-    clf = TSTransformerClassifier(n_estimators=2, augmentation=None, **SMALL).fit(UNITS, Y)
-    assert [each.preprocessor_.scaling for each in clf.estimators_] == [
-        "series+size",
-        "series+size",
-    ]
-
-
 def test_other_stems_and_estimators_without_classes_standardise_channels():
     assert fitted(UNITS, stem="linear") == "channel"
-    for kind in (TSTransformerEncoder, TSTransformerRegressor):
-        estimator = kind(scaling="auto", **SMALL).fit(UNITS, Y.astype(float))
+    for make in (encoder, regressor):
+        estimator = make(scaling="auto", max_epochs=1).fit(UNITS, Y.astype(float))
         assert estimator.preprocessor_.scaling == "channel"
 
 
 @pytest.mark.parametrize("scaling", ["auto", "series", "series+size"])
 def test_weights_that_are_taken_over_bring_their_scaling(scaling):
-    encoder = TSTransformerEncoder(scaling=scaling, **SMALL)
+    source = encoder(scaling=scaling, max_epochs=1)
     expected = "channel" if scaling == "auto" else scaling
     for X in (UNITS, LEVELS):
-        assert fitted(X, init_from=encoder) == expected, "fitted first"
-    encoder.fit(LEVELS)
-    assert fitted(UNITS, init_from=encoder) == expected, "fitted before"
+        assert fitted(X, init_from=source) == expected, "fitted first"
+    source.fit(LEVELS)
+    assert fitted(UNITS, init_from=source) == expected, "fitted before"
 
 
 def test_semi_supervised_fits_choose_by_the_labelled_series():
@@ -127,12 +111,12 @@ def test_semi_supervised_fits_choose_by_the_labelled_series():
 def test_weights_of_a_fit_choose_the_scaling():
     X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
     for kept, expected in (([1.0, 0.0], "series+size"), ([0.0, 1.0], "channel")):
-        clf = TSTransformerClassifier(augmentation=None, **SMALL)
+        clf = classifier(augmentation=None, max_epochs=1)
         clf.fit(X, y, sample_weight=np.repeat(kept, 48))
         assert clf.preprocessor_.scaling == expected
-    ones, twos = (RandomConvolutionClassifier(168, n_groups=2, random_state=0) for _ in range(2))
-    ones.fit(X, y, sample_weight=np.repeat([1.0, 0.0], 48))
-    assert ones.preprocessor_.scaling == twos.fit(UNITS, Y).preprocessor_.scaling
+    weighted = convolutions().fit(X, y, sample_weight=np.repeat([1.0, 0.0], 48))
+    alone = convolutions().fit(UNITS, Y)
+    assert weighted.preprocessor_.scaling == alone.preprocessor_.scaling
 
 
 def test_few_series_say_nothing():
@@ -165,23 +149,3 @@ def test_unequal_lengths_and_gaps():
     X[1::3, :, 10:14] = np.nan
     lengths = np.where(np.arange(48) % 3 == 0, 25, 40)
     assert suited_scaling(Padded(X.mT, lengths), Y, None) == "series+size"
-
-
-@pytest.mark.archive
-def test_of_the_problems_of_the_archive_two_have_series_that_would_be_flat():
-    """On all others the default scales as it did before, so that their scores are still its own."""
-    datasets = list_datasets()
-    found, seen = set(), 0
-    for name in datasets.loc[datasets["available"] == "TSFORMER_DATA", "name"]:
-        series = [np.asarray(x).T for x in to_arrays(load_dataset(name, split="train")[0])]
-        values = np.full((len(series), max(map(len, series)), series[0].shape[1]), np.nan)
-        for row, x in zip(values, series, strict=True):
-            row[: len(x)] = x
-        share = _share_of_flat(Padded(values, np.array([len(x) for x in series])))
-        seen += 1
-        if share > 0.5:
-            found.add(name)
-        else:
-            assert share < 0.25, name
-    assert seen >= 68
-    assert found == {"PLAID", "LSST"}

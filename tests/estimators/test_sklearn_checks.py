@@ -7,12 +7,9 @@ import pytest
 from marks import slow_except
 from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from small_estimators import convolutions, encoder, ensemble
 
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSTransformerClassifier,
-    TSTransformerRegressor,
-)
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
 
 SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
 DEFAULT = TSTransformerClassifier(**SMALL, max_epochs=25)
@@ -51,24 +48,18 @@ NOT_SYMBOLIC = {
     )
 }
 
-CONVOLUTIONS = RandomConvolutionClassifier(n_features=168, n_groups=2)
-EXPECTED_OF_CONVOLUTIONS = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "a weight of two is not a repetition: the series that biases are taken from are others"
-    )
-}
+REST = [
+    *OTHERS,
+    convolutions(random_state=None),
+    ensemble(transformer={"stem": "linear", "max_epochs": 15, "learning_rate": 5e-3}),
+    encoder(random_state=None),
+    encoder(random_state=None, objective="contrastive"),
+    SYMBOLIC,
+]
 
 
 @parametrize_with_checks([DEFAULT], expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learns_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.exhaustive
-@parametrize_with_checks(
-    [CONVOLUTIONS], expected_failed_checks=lambda estimator: EXPECTED_OF_CONVOLUTIONS
-)
-def test_scikit_learns_checks_of_random_convolutions(estimator, check):
     check(estimator)
 
 
@@ -85,15 +76,12 @@ def test_a_series_alone_is_answered_as_among_others(estimator):
 
 
 @pytest.mark.exhaustive
-@parametrize_with_checks(OTHERS, expected_failed_checks=lambda estimator: EXPECTED)
-def test_scikit_learns_checks_of_other_settings(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.exhaustive
 @parametrize_with_checks(
-    [SYMBOLIC], expected_failed_checks=lambda estimator: EXPECTED | NOT_SYMBOLIC
+    REST,
+    expected_failed_checks=lambda estimator: (
+        EXPECTED | (NOT_SYMBOLIC if estimator is SYMBOLIC else {})
+    ),
 )
 @pytest.mark.filterwarnings("ignore:.*codes that are not in the training data")
-def test_scikit_learns_checks_of_symbolic_series(estimator, check):
+def test_scikit_learns_checks_of_the_rest(estimator, check):
     check(estimator)

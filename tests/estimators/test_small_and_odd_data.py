@@ -9,7 +9,7 @@ import pytest
 
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
 
-SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 60}
+SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 30}
 CLASSIFIERS = {
     "transformer": partial(TSTransformerClassifier, **SMALL),
     "random convolutions": partial(RandomConvolutionClassifier, 840),
@@ -67,29 +67,24 @@ def test_three_hundred_classes(name):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-@pytest.mark.parametrize("value", [0.0, 1e9])
-def test_a_channel_without_any_change(name, value):
+def test_a_channel_without_any_change(name):
     """It carries no information, and must not drown that of the other, however large it is."""
     labels = np.tile([0, 1], 15)
     X = waves(np.where(labels, 5.0, 20.0))
-    constant = np.full_like(X, value)
+    constant = np.full_like(X, 1e9)
     clf = CLASSIFIERS[name](random_state=0).fit(np.concatenate([constant, X], axis=1), labels)
     new = waves(np.where(labels, 5.0, 20.0), seed=1)
     assert clf.score(np.concatenate([constant, new], axis=1), labels) >= 0.9
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", ["transformer", "random convolutions"])
 def test_class_weights_find_more_of_a_rare_class(name):
-    """Five of a hundred series, which differ from the others by less than their noise."""
+    """Three of 40 series, which differ from the others by less than their noise."""
     rng = np.random.default_rng(0)
-
-    def series(n_rare: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-        labels = (np.arange(n) < n_rare).astype(int)
-        return rng.normal(size=(n, 1, 30)) + 0.35 * labels[:, None, None], labels
-
-    X, y = series(5, 100)
-    asked, truth = series(50, 100)
-    plain = CLASSIFIERS[name](random_state=0).fit(X, y)
-    balanced = CLASSIFIERS[name](random_state=0, class_weight="balanced").fit(X, y)
-    found = [clf.predict_proba(asked)[truth == 1, 1].mean() for clf in (plain, balanced)]
+    y, truth = np.arange(40) < 3, np.arange(40) < 20
+    X, asked = (rng.normal(size=(40, 1, 30)) + 0.35 * each[:, None, None] for each in (y, truth))
+    short = {"max_epochs": 15} if name == "transformer" else {}
+    plain = CLASSIFIERS[name](random_state=0, **short).fit(X, y)
+    balanced = CLASSIFIERS[name](random_state=0, class_weight="balanced", **short).fit(X, y)
+    found = [clf.predict_proba(asked)[truth, 1].mean() for clf in (plain, balanced)]
     assert found[1] > found[0]

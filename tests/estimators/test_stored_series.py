@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_estimators import classifier
 
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import TSTransformerClassifier
 from tsformer.data import parquet, preprocessor, series
-from tsformer.data.containers import to_padded, to_source
+from tsformer.data.containers import to_source
 from tsformer.estimators import label_preservation
 from tsformer.estimators import series as estimators_series
 from tsformer.training import inference
 from tsformer.training.callbacks import Callback
-from tsformer.training.step import TrainingStep
 
 N, CHANNELS, LENGTH = 48, 2, 20
 
@@ -132,9 +132,8 @@ def write_parquet(folder: Path, X: np.ndarray) -> Path:
 
 
 def fitted(X: Any, y: Any, **options: Any) -> TSTransformerClassifier:
-    defaults = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "batch_size": 8}
-    defaults |= {"early_stopping": True, "class_weight": "balanced", "random_state": 0}
-    return TSTransformerClassifier(**defaults | options).fit(X, y)
+    defaults = {"batch_size": 8, "early_stopping": True, "class_weight": "balanced"}
+    return classifier(**defaults | options).fit(X, y)
 
 
 def assert_same(one: Any, other: Any, X: Any, X_other: Any) -> None:
@@ -157,15 +156,12 @@ def test_the_same_model_wherever_series_are(how, problem, tmp_path):
     assert_same(fitted(X, y), fitted(stored, y), X, stored)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"scaling": "series"}, {"scaling": "series+size"}, {"scaling": None, "views": "values"}],
-)
-def test_the_same_model_whether_what_was_preprocessed_is_kept(options, problem, monkeypatch):
+@pytest.mark.parametrize("scaling", ["channel", "series+size"])
+def test_the_same_model_whether_what_was_preprocessed_is_kept(scaling, problem, monkeypatch):
     X, y = problem
-    kept = fitted(X, y, **options)
+    kept = fitted(X, y, scaling=scaling)
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
-    assert_same(kept, fitted(X, y, **options), X, X)
+    assert_same(kept, fitted(X, y, scaling=scaling), X, X)
 
 
 @pytest.mark.usefixtures("in_parts")
@@ -185,10 +181,9 @@ def test_gaps_in_some_parts_alone(options, problem):
 def test_times_of_series_that_are_not_in_memory(problem, tmp_path):
     X, y = problem
     times = np.cumsum(np.random.default_rng(1).uniform(0.5, 2, X.shape[::2]), axis=1)
-    clf = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
     np.save(tmp_path / "X.npy", X)
     proba = [
-        TSTransformerClassifier(**clf).fit(each, y, times=times).predict_proba(each, times=times)
+        classifier(max_epochs=1).fit(each, y, times=times).predict_proba(each, times=times)
         for each in (X, tmp_path / "X.npy")
     ]
     np.testing.assert_array_equal(*proba)
@@ -203,19 +198,6 @@ def test_symbols_that_are_not_in_memory():
     assert_same(one, other, X, Sliced(X))
     with pytest.warns(UserWarning, match="1 distinct"):
         one.predict(Sliced(np.where(X == 3, 9, X)))
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_a_regressor(problem, tmp_path):
-    X, _ = problem
-    np.save(tmp_path / "X.npy", X)
-    options = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-    y = np.nanmean(X, axis=(1, 2))
-    predicted = [
-        TSTransformerRegressor(**options).fit(each, y).predict(each)
-        for each in (X, tmp_path / "X.npy")
-    ]
-    np.testing.assert_array_equal(*predicted)
 
 
 @pytest.mark.processes
@@ -242,16 +224,10 @@ def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, 
 
 
 @pytest.mark.usefixtures("in_parts")
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [(np.inf, r"infinity at series 33, channel 1, step 4"), (np.nan, "series 33 has no value")],
-)
-def test_errors_name_the_series(value, message, problem):
+def test_errors_name_the_series(problem):
     X, y = problem
-    X[33, 1, 4] = value
-    if np.isnan(value):
-        X[33] = value
-    with pytest.raises(ValueError, match=message):
+    X[33, 1, 4] = np.inf
+    with pytest.raises(ValueError, match="infinity at series 33, channel 1, step 4"):
         fitted(Sliced(X), y)
 
 
@@ -259,15 +235,10 @@ def test_errors_name_the_series(value, message, problem):
 def test_values_beyond_float32_are_refused_by_number(problem):
     X, y = problem
     clf = fitted(X, y, scaling=None)
-    with pytest.raises(
-        ValueError, match=r"too large for float32 .* at series 21, channel 0, step 2"
-    ):
-        clf.predict(_with(X.astype(np.float64), (21, 0, 2), 1e39))
-
-
-def _with(X: np.ndarray, where: tuple[int, ...], value: float) -> np.ndarray:
-    X[where] = value
-    return X
+    X = X.astype(np.float64)
+    X[21, 0, 2] = 1e39
+    with pytest.raises(ValueError, match=r"too large for float32 .* series 21, channel 0, step 2"):
+        clf.predict(X)
 
 
 def test_files_that_hold_no_series(tmp_path, problem):
@@ -275,11 +246,8 @@ def test_files_that_hold_no_series(tmp_path, problem):
     with pytest.raises(FileNotFoundError, match=r"no such file: .*nothing\.npy"):
         fitted(tmp_path / "nothing.npy", y)
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match="does not hold an array of numbers"):
-        fitted(tmp_path / "objects.npy", y)
-    (tmp_path / "text.npy").write_text("hello")
     with pytest.raises(ValueError, match="does not hold an array of numbers") as caught:
-        fitted(tmp_path / "text.npy", y)
+        fitted(tmp_path / "objects.npy", y)
     assert "pickle" not in str(caught.value), "nobody is advised to run what is in it"
     np.save(tmp_path / "five.npy", np.zeros((2, 2, 2, 2, 2)))
     with pytest.raises(ValueError, match="5 dimensions"):
@@ -331,14 +299,6 @@ def test_items_that_are_no_series(problem):
         fitted(Uneven(problem[0]), y)
 
 
-def test_columns_that_are_steps_must_not_change(tmp_path):
-    X, y = np.random.default_rng(0).normal(size=(20, 15)), np.arange(20) % 2
-    clf = fitted(X, y)
-    np.save(tmp_path / "short.npy", X[:, :9])
-    with pytest.raises(ValueError, match=r"X has 9 features, but .* is expecting 15 features"):
-        clf.predict(tmp_path / "short.npy")
-
-
 # What changes while it is read
 
 
@@ -357,27 +317,19 @@ def test_a_file_that_changes_during_a_fit(how, problem, tmp_path):
         fitted(stored, y, callbacks=[Change()])
 
 
-@pytest.mark.parametrize("mode", ["r", "r+", "c"])
-def test_a_mapped_file_that_changes(mode, problem, tmp_path):
+def test_a_mapped_file_that_changes_and_one_that_is_replaced(problem, tmp_path):
     X, _ = problem
     path = tmp_path / "X.npy"
     np.save(path, X)
-    source = to_source(np.load(path, mmap_mode=mode)[::1])
+    mapped, one = to_source(np.load(path, mmap_mode="r")[::1]), np.array([1])
+    np.save(tmp_path / "new.npy", -X)
+    (tmp_path / "new.npy").replace(path)  # the mapping outlives the file
+    np.testing.assert_array_equal(mapped.read(one).values[0].T, X[1])
+    mapped = to_source(np.load(path, mmap_mode="r+")[::1])
     with path.open("r+b") as file:
         file.write(b" ")
     with pytest.raises(OSError, match=r"X\.npy was changed or replaced after it was opened"):
-        source.read(np.array([1]))
-    path.unlink()  # the mapping outlives the file
-    source.read(np.array([1]))
-
-
-def test_a_mapping_of_a_file_that_is_replaced_has_the_earlier_values(problem, tmp_path):
-    X, _ = problem
-    for name in ("X.npy", "new.npy"):
-        np.save(tmp_path / name, X if name == "X.npy" else -X)
-    source = to_source(np.load(tmp_path / "X.npy", mmap_mode="r"))
-    (tmp_path / "new.npy").replace(tmp_path / "X.npy")
-    np.testing.assert_array_equal(source.read(np.array([1])).values[0].T, X[1])
+        mapped.read(one)
 
 
 def test_parquet_that_changes_while_it_is_unpacked(problem, tmp_path, monkeypatch):
@@ -407,39 +359,24 @@ class Contradiction(Sliced):
 
 
 @pytest.mark.usefixtures("in_parts")
-@pytest.mark.parametrize("right", [0, 4])
 @pytest.mark.parametrize(
     "change",
     [
         lambda x: x[1:],
         lambda x: np.concatenate([x, x]),
         lambda x: x[:, :1],
-        lambda x: x[:, 0],
         lambda x: x[..., 1:],
         lambda x: x.astype(int),
         lambda x: x.astype(str),
-        lambda x: x.astype(complex),
-        lambda x: np.full(x.shape, "a", dtype=object),
         lambda x: None,
     ],
-    ids=["fewer", "more", "channels", "axis", "steps", "int", "text", "complex", "object", "None"],
+    ids=["fewer", "more", "channels", "steps", "int", "text", "None"],
 )
-def test_slices_that_contradict_the_array(change, right, problem):
+def test_slices_that_contradict_the_array(change, problem):
     X, y = problem
     X = np.nan_to_num(X)
     with pytest.raises(ValueError, match=r"X has shape \(48, 2, 20\) and dtype float32, but read"):
-        fitted(Contradiction(X, change, right), y)
-
-
-def test_slices_with_masked_values(problem):
-    X, _ = problem
-    X = X[:20]
-    masked = Contradiction(np.nan_to_num(X), lambda x: np.ma.array(x, mask=x > 5), 0)
-    expected = np.where(masked._array > 5, np.nan, masked._array)
-    np.testing.assert_array_equal(to_padded(masked).values, to_padded(expected).values)
-
-
-# What is written
+        fitted(Contradiction(X, change, right=4), y)
 
 
 @pytest.mark.usefixtures("in_parts")
@@ -484,25 +421,6 @@ def test_no_thread_is_left_behind(error, problem, monkeypatch):
     with pytest.raises(error):
         clf.predict(X)
     assert seen[0], "nothing was read ahead"
-    assert readers() == []
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_ctrl_c_ends_a_fit_and_its_thread(problem, monkeypatch):
-    X, y = problem
-    call, seen = TrainingStep.__call__, []
-
-    def interrupted(self, *args, **kwargs):
-        seen.append(readers())
-        if len(seen) == 9:
-            raise KeyboardInterrupt
-        return call(self, *args, **kwargs)
-
-    monkeypatch.setattr(TrainingStep, "__call__", interrupted)
-    with pytest.warns(UserWarning, match="interrupted after 1 of 2 epochs"):
-        clf = fitted(X, y)
-    assert clf.history_.interrupted
-    assert seen[-1], "nothing was read ahead"
     assert readers() == []
 
 

@@ -18,14 +18,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small_estimators import FIVE, NETWORK, classifier, ensemble
 
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerRegressor,
-    load,
-)
+from tsformer import load
 from tsformer.encodings import PositionalEncoding, unregister
 
 RNG = np.random.default_rng(0)
@@ -33,17 +28,13 @@ X = RNG.normal(size=(12, 2, 20))
 CODES = RNG.integers(5, size=(12, 1, 20)).astype(float)
 Y = np.array(["a", "b", "c"] * 4)
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
-FEW = {"n_features": 168, "n_groups": 2}
 ESTIMATORS = {
-    "classifier": TSTransformerClassifier(**SMALL, class_weight={"a": 2.0}),
-    "regressor": TSTransformerRegressor(**SMALL),
-    "codes": TSTransformerClassifier(**SMALL, stem="embedding"),
-    "members": TSTransformerClassifier(**SMALL, n_estimators=2),
-    "convolutions": RandomConvolutionClassifier(**FEW),
-    "ensemble": TSEnsembleClassifier(
-        "fast", transformer_params=SMALL, convolution_params={**FEW, "scaling": "channel"}
-    ),
+    "classifier": classifier(class_weight={"a": 2.0}),
+    "regressor": FIVE["regressor"](),
+    "codes": classifier(stem="embedding"),
+    "members": classifier(n_estimators=2),
+    "convolutions": FIVE["convolutions"](),
+    "ensemble": ensemble(convolution={"scaling": "channel"}),
 }
 
 
@@ -51,11 +42,8 @@ ESTIMATORS = {
 def folders(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
     for name, estimator in ESTIMATORS.items():
-        series, y = (
-            (CODES if name == "codes" else X),
-            (np.arange(12.0) if name == "regressor" else Y),
-        )
-        estimator.set_params(random_state=0).fit(series, y).save(folder / name)
+        series = CODES if name == "codes" else X
+        estimator.fit(series, np.arange(12.0) if name == "regressor" else Y).save(folder / name)
     return {name: folder / name for name in ESTIMATORS}
 
 
@@ -122,10 +110,7 @@ def nested(depth: int) -> list[Any]:
 
 
 def refused(folder: Path, message: str) -> None:
-    with (
-        within_a_second_and_100_megabytes(),
-        pytest.raises(ValueError, match=message) as raised,
-    ):
+    with within_a_second_and_100_megabytes(), pytest.raises(ValueError, match=message) as raised:
         load(folder, device="cpu")
     assert str(folder) in str(raised.value)
 
@@ -133,39 +118,23 @@ def refused(folder: Path, message: str) -> None:
 FIELDS = [
     # More than the file holds.
     ("classifier", "model.d_model", 8000, r"tensor '[\w.]+' must be .*2000.*, as described"),
-    ("classifier", "model.d_model", 10**9 + 7, "n_heads must divide d_model"),
     ("classifier", "model.d_model", 10**30, "model.d_model must be an int >= 1; got 10000"),
     ("classifier", "model.n_layers", 10**9, "more than the .* tensors in the file"),
-    ("classifier", "model.stem_params.n_residual", 10**9, "more than the .* tensors in the file"),
     ("classifier", "model.d_ff", 10**9, r"tensor '[\w.]+' must be .*1000000000"),
-    ("classifier", "model.encoding_params", {"d_hidden": 10**9}, r"tensor '[\w.]+' must be"),
     ("codes", "model.stem_params.n_codes", 10**9, "model.stem_params.n_codes must be 5"),
     ("convolutions", "convolutions.n_groups", 10**8, "tensor 'kernels' of Hydra must be"),
-    ("classifier", "classes.dtype", "<U99999999", "classes.dtype '<U99999999' is none that"),
+    ("classifier", "classes.dtype", "<U99999999", "must be a dtype of labels; got '<U9"),
     ("members", "members.0.model.d_model", 8000, r"tensor '[\w.]+' must be"),
     ("ensemble", "parts.transformer.model.d_model", 8000, r"parts.transformer: tensor '[\w.]+' mu"),
     # No model at all.
     ("classifier", "model.n_heads", 0, "model.n_heads must be an int >= 1; got 0"),
-    ("classifier", "model.n_heads", True, "model.n_heads must be an int >= 1; got True"),
-    (
-        "classifier",
-        "model.dropout",
-        math.nan,
-        "model.dropout must be a number >= 0 and < 1; got na",
-    ),
+    ("classifier", "model.dropout", math.nan, "model.dropout must be a number >= 0 and < 1; got"),
     ("classifier", "model.stem", ["conv"], "model.stem must be one of 'conv', "),
-    ("classifier", "model.max_len", "20", "model.max_len must be an int >= 1; got '20'"),
     ("classifier", "model.encoding", {"a": 1}, "model.encoding must be a string"),
     ("classifier", "model.encoding_params", {"nonsense": 1}, "nonsense"),
     ("classifier", "model.colour", "red", "colour"),
-    ("classifier", "model", None, "model must be an object; got None"),
     ("members", "members", 3, "members must be a list of objects; got 3"),
-    (
-        "members",
-        "members",
-        [],
-        "the tensors of a scaler with these options are .*; got .*members.1",
-    ),
+    ("members", "members", [], "the tensors of a scaler with these .*; got .*members.1"),
     ("classifier", "history.0", [1], "history must be a list of objects of numbers"),
     ("classifier", "best_epoch", -1, "best_epoch must be an int >= 0, or null"),
     # Not for these inputs, and not for these outputs.
@@ -178,71 +147,39 @@ FIELDS = [
     ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
     ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes differ from"),
     ("classifier", "classes.values", ["b", "a", "c"], "distinct labels of dtype <U1, sorted"),
-    ("classifier", "classes.values", ["a", "a", "b"], "distinct labels of dtype <U1, sorted"),
     ("classifier", "classes.values", ["a", "b", "long"], "distinct labels of dtype <U1, sorted"),
-    ("classifier", "classes.values", [["a"], "b", "c"], "classes.values must be a list of labels"),
     ("classifier", "classes.values", "abc", "classes.values must be a list of labels"),
     ("classifier", "classes.dtype", "V8", "classes.dtype must be a dtype of labels; got 'V8'"),
-    (
-        "classifier",
-        "classes.dtype",
-        "i4,f8",
-        "must be a dtype of labels; got 'i4,f8'",
-    ),
-    (
-        "classifier",
-        "classes.dtype",
-        "nonsense",
-        "must be a NumPy dtype; got 'nonsense'",
-    ),
+    ("classifier", "classes.dtype", "nonsense", "must be a NumPy dtype; got 'nonsense'"),
     ("regressor", "target_std", 0.0, "target_std must be a finite number > 0; got 0.0"),
     ("regressor", "target_mean", math.inf, "target_mean must be a finite number; got inf"),
     ("classifier", "clock", "sundial", "clock must be one of None, 'numbers', 'dates'; got 'sund"),
-    ("classifier", "clock", "numbers", "clock is 'numbers', but time_step None"),
-    ("convolutions", "clock", ["dates"], "clock must be one of None"),
-    ("ensemble", "clock", "dates", "parts.random_convolutions: clock is not that of the ensemble"),
+    ("ensemble", "clock", "dates", "clock is None, but 'dates' in the ensemble"),
     ("classifier", "time_step", 0, "time_step must be a finite number > 0, or null"),
     ("classifier", "time_step", 1.0, "clock is None, but time_step 1.0"),
     ("classifier", "n_channels", 3, "n_features_in must be n_channels, 3; got 2"),
-    ("classifier", "n_features_in", 0, "n_features_in must be an int >= 1; got 0"),
     ("classifier", "feature_names_in", ["a"], "feature_names_in must be 2 names; got 1"),
-    (
-        "classifier",
-        "flagged",
-        [False] * 3,
-        "scaler.difference.std must have a float64 for each of the 3 ch",
-    ),
+    ("classifier", "flagged", [False] * 3, "std must have a float64 for each of the 3 ch"),
     ("classifier", "flagged", [True, False], "model.n_channels must be 5"),
-    ("classifier", "scaling", "series", r"with these options are \['difference.std'\]; got"),
     ("classifier", "view_params", {"scale": -1}, "view_params must be an object that may have a s"),
     ("classifier", "views", "value", "unknown view 'value'"),
     ("classifier", "gap_flag", 10**30, "gap_flag must be a finite number, or null"),
-    ("classifier", "columns_are_steps", 1, "columns_are_steps must be true or false; got 1"),
     ("convolutions", "convolutions", {"n_features": 168}, "convolutions.n_groups is missing"),
     ("ensemble", "weights", {"transformer": 1.0}, "weights must have the same names"),
     ("ensemble", "weights.transformer", math.nan, "weights must be an object of numbers > 0"),
     ("ensemble", "parts.mystery", {}, "parts must be random_convolutions and optionally tr"),
-    ("ensemble", "parts.transformer", [], "parts.transformer must be an object"),
     # Parameters, which are kept for the next fit.
     ("classifier", "parameters", [], "parameters must be an object"),
     ("classifier", "parameters.colour", "red", "unknown parameter in parameters 'colour'"),
     ("ensemble", "parameters.transformer_params.colour", 1, "in parameters.transformer_params"),
     ("classifier", "parameters.class_weight", {"pairs": [[[], 1]]}, "parameters.class_weight.pair"),
     # Where it was tracked.
-    ("classifier", "tracked_run", "x", "tracked_run must be an object; got 'x'"),
     ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store is missing"),
-    (
-        "ensemble",
-        "tracked_run",
-        {"run_id": "' OR 1", "store": "http://x"},
-        "tracked_run.run_id must be letters and digits, at most 64; got",
-    ),
+    ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x"}, "must be letters and digits"),
     ("classifier", "tracked_run", {"run_id": "a", "store": "x"}, "store must be an address"),
     # Anything.
     ("classifier", "class", ["x"], "unknown class"),
-    ("classifier", "class", {"x": 1}, "unknown class"),
     ("classifier", "format", 2.5, "format 2.5"),
-    ("classifier", "format", [], "format"),
 ]
 
 
@@ -278,43 +215,20 @@ def spoil(name: str, value: Any):
 
 
 TENSORS = [
-    (
-        "classifier",
-        "model.head.weight",
-        lambda t: t / 0,
-        "tensor 'model.head.weight' has values th",
-    ),
+    ("classifier", "model.head.weight", lambda t: t / 0, "'model.head.weight' has values th"),
     ("classifier", "model.head.weight", lambda t: t[:2].clone(), r"'head.weight' must be \(3, 8\)"),
     ("classifier", "model.head.weight", lambda t: t.bfloat16(), r"must be .*float32.*bfloat16"),
-    ("classifier", "model.head.weight", lambda t: t.long(), r"must be .*float32.* torch.int64"),
     ("classifier", "model.head.weight", lambda t: t.to(torch.float8_e4m3fn), "corrupted"),
-    (
-        "classifier",
-        "scaler.mean",
-        lambda t: t.float(),
-        "tensor scaler.mean must have a float64 for",
-    ),
+    ("classifier", "scaler.mean", lambda t: t.float(), "scaler.mean must have a float64 for"),
     ("classifier", "scaler.std", lambda t: -t, "tensor scaler.std must be positive"),
-    ("classifier", "scaler.mean", lambda t: t.repeat(2), "for each of the 2 channels"),
     ("codes", "codes.known", lambda t: t.flip(0), "codes.known must be distinct codes, ascending"),
     ("codes", "codes.known", lambda t: t.double(), "one tensor, known, of int64"),
-    (
-        "convolutions",
-        "series.dilations",
-        lambda t: t * 10**12,
-        "dilations of MiniRocket must be fr",
-    ),
+    ("convolutions", "series.dilations", lambda t: t * 10**12, "dilations of MiniRocket must be"),
     ("convolutions", "series.biases", lambda t: t[:-1].clone(), "'biases' of MiniRocket must be"),
     ("convolutions", "hydra.series.channels", lambda t: t[..., :1].clone(), "'channels' of Hydra"),
     ("convolutions", "dense_scale.std", torch.zeros_like, "std of StandardScaler must be positive"),
     ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier must be"),
-    ("convolutions", "ridge.coef", lambda t: t.double(), "must be torch.float32"),
-    (
-        "ensemble",
-        "transformer.model.head.weight",
-        lambda t: t / 0,
-        "has values that are not finite",
-    ),
+    ("ensemble", "transformer.model.head.weight", lambda t: t / 0, "values that are not finite"),
 ]
 
 
@@ -326,13 +240,8 @@ def test_a_tensor(name, tensor, value, message, stranger):
 @pytest.mark.parametrize(
     ("name", "prefix"),
     [
-        ("classifier", "model."),
-        ("classifier", "scaler."),
-        ("classifier", ""),
-        ("codes", "codes."),
-        ("convolutions", "model."),
-        ("ensemble", ""),
-        ("ensemble", "transformer.model."),
+        *(("classifier", "model."), ("classifier", "scaler."), ("classifier", "")),
+        *(("codes", "codes."), ("convolutions", "model."), ("ensemble", "transformer.model.")),
     ],
 )
 def test_a_tensor_too_many(name, prefix, stranger):
@@ -340,7 +249,7 @@ def test_a_tensor_too_many(name, prefix, stranger):
 
 
 def test_what_is_not_in_the_file_is_not_made(folders, tmp_path, stranger):
-    clf = TSTransformerClassifier("sine_spe", **SMALL, random_state=0).fit(X, Y)
+    clf = classifier("sine_spe").fit(X, Y)
     clf.save(tmp_path / "spe")
     state = tmp_path / "spe" / "estimator.json"
     text = json.loads(state.read_text())
@@ -354,12 +263,9 @@ def test_what_concerns_a_program_is_dropped(stranger):
     theirs = {"checkpoint_dir": "/tmp/theirs", "resume": True, "callbacks": ["theirs"]}
     loaded = load(stranger("classifier", lambda state: state["parameters"].update(theirs)))
     assert (loaded.checkpoint_dir, loaded.resume, loaded.callbacks) == (None, False, None)
-    folder = stranger("ensemble", put("parameters.transformer_params", {**SMALL, **theirs}))
+    folder = stranger("ensemble", put("parameters.transformer_params", {**NETWORK, **theirs}))
     for params in (load(folder).transformer_params, load(folder).transformer_.get_params()):
-        assert (params["checkpoint_dir"], params["resume"], params["callbacks"]) == (
-            *(None, False),
-            None,
-        )
+        assert [params[name] for name in theirs] == [None, False, None]
 
 
 def test_an_encoding_of_ones_own_that_computes_while_it_is_made(tmp_path):
@@ -372,7 +278,7 @@ def test_an_encoding_of_ones_own_that_computes_while_it_is_made(tmp_path):
             return x + self.size.sum() * t[..., None]
 
     try:
-        clf = TSTransformerClassifier("fussy", **SMALL, random_state=0).fit(X, Y)
+        clf = classifier("fussy").fit(X, Y)
         clf.save(tmp_path)
         np.testing.assert_array_equal(load(tmp_path).predict_proba(X), clf.predict_proba(X))
         state = json.loads((tmp_path / "estimator.json").read_text())

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-
-import tsformer
-from tsformer import TSTransformerClassifier
+from small_estimators import classifier
 
 
 def events(n: int = 240, length: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -24,9 +22,8 @@ def events(n: int = 240, length: int = 8, seed: int = 0) -> tuple[np.ndarray, np
 
 @pytest.fixture(scope="module")
 def fitted():
-    small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 15, "random_state": 0}
-    classifier = TSTransformerClassifier("rope", stem="embedding", learning_rate=0.01, **small)
-    return classifier.fit(*events())
+    options = {"d_model": 16, "max_epochs": 15, "learning_rate": 0.01}
+    return classifier("rope", stem="embedding", **options).fit(*events())
 
 
 @pytest.mark.slow
@@ -54,24 +51,12 @@ def test_unknown_codes_are_all_read_as_one(fitted):
         np.testing.assert_array_equal(fitted.predict_proba(other), first)
 
 
-def test_saved_and_loaded(fitted, tmp_path):
-    X, _ = events(seed=4)
-    fitted.save(tmp_path / "model")
-    again = tsformer.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
-    assert again.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
-    with pytest.warns(UserWarning, match="codes that are not in the training data"):
-        again.predict(X + 1)
-
-
 def test_warm_start_keeps_the_vocabulary():
     X, y = events()
-    classifier = TSTransformerClassifier(
-        stem="embedding", d_model=8, n_heads=2, max_epochs=1, warm_start=True, random_state=0
-    ).fit(X, y)
+    clf = classifier(stem="embedding", warm_start=True).fit(X[:24], y[:24])
     with pytest.warns(UserWarning, match="codes that are not in the training data"):
-        classifier.fit(np.where(X == 1, 77, X), y)
-    assert classifier.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
+        clf.fit(np.where(X == 1, 77, X)[:24], y[:24])
+    assert clf.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +68,5 @@ def test_warm_start_keeps_the_vocabulary():
     ],
 )
 def test_series_that_are_not_symbolic_are_refused(X, params, message):
-    classifier = TSTransformerClassifier(stem="embedding", stem_params=params, max_epochs=1)
     with pytest.raises(ValueError, match=message):
-        classifier.fit(X, np.arange(6) % 2)
+        classifier(stem="embedding", stem_params=params).fit(X, np.arange(6) % 2)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+import small_estimators as small
 import torch
 from sklearn.base import clone
 from sklearn.metrics import log_loss
+from small_estimators import classifier
 
-from tsformer import TSEnsembleClassifier, TSTransformerClassifier, load
+from tsformer import TSTransformerClassifier, load
 from tsformer.estimators.recipe import MIXED_TEMPERATURE
 from tsformer.export import graph
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
 # Of so few noisy series, each part that calibration looks at would choose a scaling of its own.
-SMALL |= {"scaling": "channel"}
+OPTIONS = {"scaling": "channel", "max_epochs": 3}
 NOISE = np.random.default_rng(0)
 X = NOISE.normal(size=(40, 1, 20))
 # One label in five is wrong, so that certainty is not the best answer.
 Y = np.where(NOISE.random(40) < 0.2, "b", np.where(X[:, 0, :10].mean(axis=1) > 0, "a", "b"))
 
 
-def make(**options: object) -> TSTransformerClassifier:
-    return TSTransformerClassifier(**SMALL | options)
+make = partial(classifier, **OPTIONS)
 
 
 def sharpened(proba: np.ndarray, temperature: float) -> np.ndarray:
@@ -76,46 +78,22 @@ def test_calibrating_finds_the_least_log_loss(n_estimators):
     assert len({after / own for after, own in zip(clf.temperatures_, before, strict=True)}) == 1
 
 
-def test_weights_count_when_calibrating():
-    clf = make().fit(X[:20], Y[:20])
-    counted = np.arange(20) < 12
-    weighted = clf.calibrate(X[20:], Y[20:], sample_weight=counted.astype(float)).temperatures_
-    clf = make().fit(X[:20], Y[:20])
-    assert weighted == pytest.approx(clf.calibrate(X[20:32], Y[20:32]).temperatures_, rel=1e-6)
-
-
-@pytest.mark.slow
-def test_out_of_fold_scores_are_those_of_copies_fitted_to_the_other_folds(plain):
-    folds = [(np.arange(40) % 2 == 1, np.arange(40) % 2 == 0)]
-    folds.append(folds[0][::-1])
-    indices = [tuple(map(np.flatnonzero, fold)) for fold in folds]
-    clf = make(temperature=1).fit(X, Y)
-    weights = {name: each.clone() for name, each in clf.model_.state_dict().items()}
-    clf.calibrate(X, Y, cv=indices)
-    scores = np.empty((40, 2))
-    for train, test in indices:
-        scores[test] = clone(plain).fit(X[train], Y[train]).predict_proba(X[test])
-    losses = [log_loss(Y, sharpened(scores, t)) for t in np.geomspace(0.05, 20, 2000)]
-    assert clf.temperatures_[0] == pytest.approx(
-        np.geomspace(0.05, 20, 2000)[int(np.argmin(losses))], rel=5e-3
-    )
-    for name, each in clf.model_.state_dict().items():
-        assert torch.equal(each, weights[name])
-
-
 @pytest.mark.parametrize("seed", [0, 5])
 def test_weights_and_seed_reach_the_copies_of_a_calibration(seed):
     weights = np.random.default_rng(1).uniform(0.05, 2.0, 40)
     indices = [np.arange(0, 40, 2), np.arange(1, 40, 2)]
     clf = make(temperature=1, random_state=seed).fit(X, Y)
+    before = {name: each.clone() for name, each in clf.model_.state_dict().items()}
     clf.calibrate(X, Y, cv=[tuple(indices), tuple(indices[::-1])], sample_weight=weights)
+    for name, each in clf.model_.state_dict().items():
+        assert torch.equal(each, before[name])
     scores = np.empty((40, 2))
     for train, test in (indices, indices[::-1]):
         copied = clone(clf).fit(X[train], Y[train], sample_weight=weights[train])
         scores[test] = copied.predict_proba(X[test])
-    factors = np.geomspace(0.05, 20, 2000)
+    factors = np.geomspace(0.05, 20, 300)
     losses = [log_loss(Y, sharpened(scores, t), sample_weight=weights) for t in factors]
-    assert clf.temperatures_[0] == pytest.approx(factors[int(np.argmin(losses))], rel=5e-3)
+    assert clf.temperatures_[0] == pytest.approx(factors[int(np.argmin(losses))], rel=2.5e-2)
 
 
 def test_series_that_are_all_right_or_all_wrong_are_too_little_to_calibrate_with():
@@ -166,12 +144,7 @@ def test_it_is_saved_and_exported_and_the_next_fit_forgets_it(tmp_path, plain):
 
 
 def test_an_ensemble_averages_with_it():
-    made = {**SMALL, "temperature": 0.5}
-    made.pop("random_state")
-    ensemble = TSEnsembleClassifier(
-        "fast", transformer_params=made, convolution_params={"n_features": 168, "n_groups": 2},
-        random_state=0,
-    ).fit(X, Y)  # fmt: skip
+    ensemble = small.ensemble(transformer=OPTIONS | {"temperature": 0.5}).fit(X, Y)
     parts = ensemble.predict_proba_parts(X)
     assert ensemble.transformer_.temperatures_ == [0.5]
     mean = (parts["transformer"] + parts["random_convolutions"]) / 2
@@ -199,7 +172,7 @@ def test_what_cannot_be_calibrated_with_is_refused(plain, arguments, message):
 @pytest.mark.parametrize("temperatures", [[], [1.0, 1.0], [0.0], ["1"], None])
 def test_a_saved_one_that_cannot_be_is_refused(plain, temperatures):
     state, tensors = plain._fitted_state()
-    with pytest.raises(ValueError, match="temperatures must have"):
+    with pytest.raises(ValueError, match=r"temperatures must (have|be)"):
         TSTransformerClassifier._from_fitted_state(
             {**state, "format": 2, "temperatures": temperatures}, tensors, "cpu"
         )

@@ -16,26 +16,15 @@ import numpy as np
 import pytest
 import torch
 from marks import slow_except
+from small_estimators import FIVE, SMALL, Raises, classifier, convolutions
 from torch import nn
 
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-    TSTransformerRegressor,
-    _threads,
-    load,
-)
+from tsformer import _threads, load
 from tsformer._threads import limit_threads, share_of_threads, threads, threads_for
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
 from tsformer.training.seeds import seeded
-
-SMALL: dict[str, Any] = {
-    "d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "batch_size": 4, "random_state": 0,
-}  # fmt: skip
 
 
 class Noisy(PositionalEncoding):
@@ -57,18 +46,11 @@ class Shaken(Augmentation):
 
 
 MAKERS: dict[str, Callable[[], Any]] = {
-    "classifier": lambda: TSTransformerClassifier("lspe", **SMALL),
-    "early stopping": lambda: TSTransformerClassifier(Noisy, early_stopping=True, **SMALL),
-    "of a user": lambda: TSTransformerClassifier(Noisy, augmentation=Shaken(), **SMALL),
-    "members": lambda: TSTransformerClassifier("cape", n_estimators=2, **SMALL),
-    "regressor": lambda: TSTransformerRegressor("lspe", **SMALL),
-    "random convolutions": lambda: RandomConvolutionClassifier(200, random_state=0),
-    "ensemble": lambda: TSEnsembleClassifier(
-        "fast",
-        transformer_params={k: v for k, v in SMALL.items() if k != "random_state"},
-        convolution_params={"n_features": 200},
-        random_state=0,
-    ),
+    name: make for name, make in FIVE.items() if name != "encoder"
+} | {
+    "early stopping": lambda: classifier(Noisy, early_stopping=True, batch_size=4),
+    "of a user": lambda: classifier(Noisy, augmentation=Shaken(), batch_size=4),
+    "members": lambda: classifier("cape", n_estimators=2, batch_size=4),
 }
 RNG = np.random.default_rng(0)
 Y = np.arange(12) % 2
@@ -89,11 +71,10 @@ def answers(estimator: Any) -> np.ndarray:
     return np.asarray(predict(X))
 
 
-@pytest.mark.parametrize("name", slow_except(MAKERS, ["classifier", "early stopping"]))
-def test_fits_in_threads_give_the_model_of_a_fit_alone(name: str) -> None:
-    expected = answers(MAKERS[name]().fit(X, Y))
+def test_fits_in_threads_give_the_model_of_a_fit_alone() -> None:
+    expected = answers(MAKERS["early stopping"]().fit(X, Y))
     parallel = joblib.Parallel(n_jobs=2, backend="threading")
-    for fitted in parallel(joblib.delayed(MAKERS[name]().fit)(X, Y) for _ in range(2)):
+    for fitted in parallel(joblib.delayed(MAKERS["early stopping"]().fit)(X, Y) for _ in range(2)):
         np.testing.assert_array_equal(answers(fitted), expected)
 
 
@@ -106,32 +87,34 @@ def test_different_fits_beside_each_other_are_as_alone() -> None:
         np.testing.assert_array_equal(answers(fitted), expected[name], err_msg=name)
 
 
-class FitsInThreads(Callback):
-    """Fits in other threads and waits for them, as a callback that judges an epoch may."""
+class Calls(Callback):
+    """Calls a function at the end of each epoch."""
+
+    def __init__(self, function: Callable[[], Any]):
+        self.function = function
 
     def on_epoch_end(self, state: Any) -> None:
-        parallel = joblib.Parallel(n_jobs=2, backend="threading")
-        self.fitted = parallel(joblib.delayed(MAKERS["classifier"]().fit)(X, Y) for _ in range(2))
+        self.function()
 
 
 @pytest.mark.timeout(60)
 def test_a_callback_may_wait_for_fits_in_other_threads() -> None:
-    expected = answers(MAKERS["classifier"]().fit(X, Y))
-    inner = FitsInThreads()
-    outer = MAKERS["classifier"]().set_params(callbacks=[inner]).fit(X, Y)
-    for fitted in (outer, *inner.fitted):
+    expected = answers(classifier().fit(X, Y))
+    inner: list[Any] = []
+
+    def fit_in_threads() -> None:
+        parallel = joblib.Parallel(n_jobs=2, backend="threading")
+        inner.extend(parallel(joblib.delayed(classifier().fit)(X, Y) for _ in range(2)))
+
+    outer = classifier(callbacks=[Calls(fit_in_threads)]).fit(X, Y)
+    for fitted in (outer, *inner):
         np.testing.assert_array_equal(answers(fitted), expected)
 
 
-class Draws(Callback):
-    def on_epoch_end(self, state: Any) -> None:
-        torch.rand(3)
-
-
 def test_what_callbacks_draw_makes_no_difference_to_the_model_and_is_the_programs_own() -> None:
-    expected = answers(MAKERS["classifier"]().fit(X, Y))
+    expected = answers(classifier().fit(X, Y))
     torch.manual_seed(7)
-    fitted = MAKERS["classifier"]().set_params(callbacks=[Draws()]).fit(X, Y)
+    fitted = classifier(callbacks=[Calls(lambda: torch.rand(3))]).fit(X, Y)
     after = torch.rand(3)
     np.testing.assert_array_equal(answers(fitted), expected)
     torch.manual_seed(7)
@@ -180,16 +163,6 @@ class Watched:
         return X.astype(dtype or X.dtype)
 
 
-class Watches(Callback):
-    """Records torch's number of threads after each epoch."""
-
-    def __init__(self) -> None:
-        self.seen: set[int] = set()
-
-    def on_epoch_end(self, state: Any) -> None:
-        self.seen.add(torch.get_num_threads())
-
-
 @pytest.fixture
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the number that torch takes from the machine two."""
@@ -201,7 +174,6 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert torch.get_num_threads() == 2
 
 
-ALL_MAKERS = MAKERS | {"encoder": lambda: TSTransformerEncoder("lspe", **SMALL)}
 READING = ("predict", "predict_proba", "transform", "decision_function", "predict_proba_parts")
 
 
@@ -217,27 +189,21 @@ def seen_by(estimator: Any) -> set[int]:
     return watched.seen
 
 
-@pytest.mark.parametrize("name", slow_except(ALL_MAKERS, ["classifier", "random convolutions"]))
-def test_small_models_have_one_thread(name: str, two_threads: None) -> None:
-    assert seen_by(ALL_MAKERS[name]()) == {1}
-
-
-@pytest.mark.parametrize("name", slow_except(ALL_MAKERS, ["classifier", "random convolutions"]))
-def test_a_number_of_threads_is_obeyed(name: str, two_threads: None) -> None:
-    assert seen_by(ALL_MAKERS[name]().set_params(n_threads=3)) == {3}
+@pytest.mark.parametrize("name", slow_except(FIVE, ["classifier", "convolutions"]))
+def test_small_models_have_one_thread_or_the_number_that_is_asked_for(
+    name: str, two_threads: None
+) -> None:
+    assert seen_by(FIVE[name]()) == {1}
+    assert seen_by(FIVE[name](n_threads=3)) == {3}
 
 
 def test_a_number_that_the_user_chose_is_left(
     two_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, variables in (
-        (3, {}),
-        (2, {"OMP_NUM_THREADS": "2"}),
-        (2, {"MKL_NUM_THREADS": "2"}),
-    ):
+    for number, variable in ((3, ""), (2, "OMP_NUM_THREADS"), (2, "MKL_NUM_THREADS")):
         with monkeypatch.context() as patched:
-            for name, value in variables.items():
-                patched.setenv(name, value)
+            if variable:
+                patched.setenv(variable, "2")
             torch.set_num_threads(number)
             with threads("auto"), threads(work=0.0):
                 assert torch.get_num_threads() == number
@@ -247,15 +213,15 @@ def test_a_number_that_the_user_chose_is_left(
 
 def test_training_has_the_number_of_its_estimator(two_threads: None) -> None:
     for n_threads, expected in (("auto", 1), (2, 2)):
-        watches = Watches()
-        tiny = SMALL | {"max_epochs": 1, "scaling": "channel", "augmentation": None}
-        TSTransformerClassifier(callbacks=[watches], n_threads=n_threads, **tiny).fit(X[:4], Y[:4])
-        assert watches.seen == {expected}
+        seen: list[int] = []
+        watches = Calls(lambda seen=seen: seen.append(torch.get_num_threads()))
+        classifier(callbacks=[watches], n_threads=n_threads).fit(X[:4], Y[:4])
+        assert seen == [expected] * 2
 
 
 def test_large_steps_have_more_threads(two_threads: None) -> None:
     small, large = (
-        TSTransformerClassifier(**SMALL | {"d_model": width}, d_ff=d_ff).fit(X[:4], Y[:4]).model_
+        classifier(d_model=width, d_ff=d_ff).fit(X[:4], Y[:4]).model_
         for width, d_ff in ((8, 16), (64, 2048))
     )
     with threads("auto"):
@@ -269,23 +235,15 @@ def test_large_steps_have_more_threads(two_threads: None) -> None:
         assert torch.get_num_threads() == 3
 
 
-class Fails(Callback):
-    def __init__(self, error: type[BaseException]):
-        self.error = error
-
-    def on_epoch_end(self, state: Any) -> None:
-        raise self.error
-
-
 @pytest.mark.filterwarnings("ignore:training was interrupted")
 def test_the_number_of_threads_is_restored_after_errors_and_ctrl_c(two_threads: None) -> None:
     with pytest.raises(ZeroDivisionError):
-        TSTransformerClassifier(callbacks=[Fails(ZeroDivisionError)], **SMALL).fit(X, Y)
+        classifier(callbacks=[Raises(ZeroDivisionError())]).fit(X, Y)
     assert torch.get_num_threads() == 2
-    TSTransformerClassifier(callbacks=[Fails(KeyboardInterrupt)], **SMALL).fit(X, Y)
+    classifier(callbacks=[Raises(KeyboardInterrupt())]).fit(X, Y)
     assert torch.get_num_threads() == 2
     with pytest.raises(ValueError, match="n_threads must be an int >= 1, or 'auto'; got 0"):
-        RandomConvolutionClassifier(n_threads=0).fit(X, Y)
+        convolutions(n_threads=0).fit(X, Y)
 
 
 def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_threads: None) -> None:
@@ -294,7 +252,7 @@ def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_thr
     class FitsBeside(Callback):
         def on_train_begin(self, state: Any) -> None:
             def fit() -> None:
-                MAKERS["random convolutions"]().fit(X, Y)
+                convolutions().fit(X, Y)
                 numbers.append(torch.get_num_threads())
 
             thread = threading.Thread(target=fit)
@@ -302,7 +260,7 @@ def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_thr
             thread.join()
             numbers.append(torch.get_num_threads())
 
-    TSTransformerClassifier(callbacks=[FitsBeside()], **SMALL).fit(X, Y)
+    classifier(callbacks=[FitsBeside()]).fit(X, Y)
     assert numbers == [2, 1]
     thread = threading.Thread(target=lambda: numbers.append(torch.get_num_threads()))
     thread.start()
@@ -319,18 +277,14 @@ def test_processes_share_the_threads(two_threads: None, monkeypatch: pytest.Monk
         assert share_of_threads(8) == {"n_threads": 1}
     monkeypatch.setattr(_threads._NUMBERS, "limit", None)
     limit_threads(5)  # as in a worker, in which nobody chose this number
-    assert seen_by_fit() == {1}
+    watched = Watched()
+    convolutions().fit(watched, Y)
+    assert watched.seen == {1}
     torch.set_num_threads(2)
 
 
-def seen_by_fit() -> set[int]:
-    watched = Watched()
-    MAKERS["random convolutions"]().fit(watched, Y)
-    return watched.seen
-
-
 def test_the_number_of_threads_is_not_saved(tmp_path: Any) -> None:
-    RandomConvolutionClassifier(200, n_threads=1).fit(X, Y).save(tmp_path / "model")
+    convolutions(n_threads=1).fit(X, Y).save(tmp_path / "model")
     assert load(tmp_path / "model").get_params()["n_threads"] == "auto"
 
 

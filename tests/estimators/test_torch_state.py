@@ -12,46 +12,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_estimators as small
 import torch
 from marks import slow_except
+from small_estimators import Raises, Y, answers, classifier, convolutions, encoder
 
-from tsformer import (
-    RandomConvolutionClassifier,
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-    TSTransformerRegressor,
-    load,
-)
+from tsformer import load
 from tsformer.encodings import PositionalEncoding
 from tsformer.inspection import permutation_importance
 from tsformer.training import Callback
 
-SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
-ALL = SMALL | {"random_state": 0}
-RNG = np.random.default_rng(0)
-Y = np.arange(24) % 2
-X = RNG.normal(size=(24, 2, 30)) + Y[:, None, None]
+X = small.X.copy()
 X[3, 0, 4:7] = np.nan
 
 MAKERS: dict[str, Callable[[], Any]] = {
-    "classifier": lambda: TSTransformerClassifier(**ALL),
-    "members": lambda: TSTransformerClassifier(
-        "cape", n_estimators=2, init_from=TSTransformerEncoder("cape", **ALL), **ALL
+    "classifier": classifier,
+    "members": lambda: classifier("cape", n_estimators=2, init_from=encoder("cape")),
+    "early stopping": lambda: classifier(
+        "rope+erpe", stem="patch", early_stopping=True, pooling="attention"
     ),
-    "early stopping": lambda: TSTransformerClassifier(
-        "rope+erpe", stem="patch", early_stopping=True, pooling="attention", **ALL
-    ),
-    "regressor": lambda: TSTransformerRegressor("t5", scaling="series", **ALL),
-    "encoder": lambda: TSTransformerEncoder("tape", **ALL),
-    "contrastive": lambda: TSTransformerEncoder(objective="contrastive", **ALL),
-    "random convolutions": lambda: RandomConvolutionClassifier(200, n_groups=2, random_state=0),
-    "ensemble": lambda: TSEnsembleClassifier(
-        "fast",
-        transformer_params=SMALL,
-        convolution_params={"n_features": 200, "n_groups": 2},
-        random_state=0,
-    ),
+    "regressor": lambda: small.regressor("t5", scaling="series"),
+    "encoder": lambda: encoder("tape"),
+    "contrastive": lambda: encoder(objective="contrastive"),
+    "random convolutions": convolutions,
+    "ensemble": small.ensemble,
 }
 
 
@@ -146,43 +130,22 @@ def snapshot() -> dict[str, Any]:
     }
 
 
-def answers(estimator: Any) -> dict[str, Any]:
-    """Return what the methods of a fitted estimator answer."""
-    found: dict[str, Any] = {}
-    for method in (
-        "predict",
-        "predict_proba",
-        "predict_proba_members",
-        "predict_proba_parts",
-        "predict_members",
-        "decision_function",
-        "transform",
-    ):
-        if hasattr(estimator, method):
-            found[method] = getattr(estimator, method)(X)
-    for method in ("score", "score_parts"):
-        if hasattr(estimator, method):
-            found[method] = getattr(estimator, method)(X, Y)
-    return found
-
-
 def everything(name: str, folder: Path) -> dict[str, Any]:
     """Return what an estimator answers after a fit, loaded, copied and fitted on."""
     estimator = MAKERS[name]().fit(X, Y)
-    found = {"fitted": answers(estimator)}
+    found = {"fitted": answers(estimator, X), "score": {"score": np.float64(estimator.score(X, Y))}}
     estimator.save(folder / "model")
-    found["loaded"] = answers(load(folder / "model"))
-    found["pickled"] = answers(pickle.loads(pickle.dumps(estimator)))
+    found["loaded"] = answers(load(folder / "model"), X)
+    found["pickled"] = answers(pickle.loads(pickle.dumps(estimator)), X)
     copied = deepcopy(estimator)
-    found["copied"] = answers(copied)
     if hasattr(copied, "warm_start"):
         copied.set_params(warm_start=True, init_from=None)
-        found["fitted on"] = answers(copied.fit(X, Y))
+        found["fitted on"] = answers(copied.fit(X, Y), X)
     if hasattr(estimator, "attention"):
         found["attention"] = {"weights": copied.attention(X[:3]).weights}
         found["explained"] = {"relevance": copied.explain(X[:3], "occlusion")}
     if hasattr(estimator, "calibrate"):
-        found["calibrated"] = answers(estimator.calibrate(X, Y))
+        found["calibrated"] = answers(estimator.calibrate(X, Y), X)
     importance = permutation_importance(estimator, X, Y, n_repeats=1, random_state=0)
     found["importance"] = {"falls": importance.importances}
     return found
@@ -191,14 +154,9 @@ def everything(name: str, folder: Path) -> dict[str, Any]:
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found.keys() == expected.keys()
     for stage, methods in expected.items():
+        assert found[stage].keys() == methods.keys()
         for method, value in methods.items():
-            pairs = (
-                [(found[stage][method][key], value[key]) for key in value]
-                if isinstance(value, dict)
-                else [(found[stage][method], value)]
-            )
-            for mine, theirs in pairs:
-                np.testing.assert_array_equal(mine, theirs, err_msg=f"{stage} {method}")
+            np.testing.assert_array_equal(found[stage][method], value, f"{stage} {method}")
 
 
 @pytest.fixture(scope="module")
@@ -244,21 +202,21 @@ def test_the_programs_settings_make_no_difference(
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients"])
-def test_gradients_in_explanations(method: str) -> None:
+def test_gradients_in_explanations() -> None:
     pytest.importorskip("captum", reason="comes with the extra explain")
-    classifier = TSTransformerClassifier(**ALL).fit(X, Y)
-    expected = classifier.explain(X[:3], method)
-    for state in ("no_grad", "hostile"):
-        with STATES[state]():
-            np.testing.assert_array_equal(classifier.explain(X[:3], method), expected)
+    fitted = classifier().fit(X, Y)
+    for method in ("gradient_x_input", "integrated_gradients"):
+        expected = fitted.explain(X[:3], method)
+        for state in ("no_grad", "hostile"):
+            with STATES[state]():
+                np.testing.assert_array_equal(fitted.explain(X[:3], method), expected)
 
 
 @pytest.mark.slow
 def test_exported_programs() -> None:
     from tsformer.export import to_torch_export
 
-    fitted, series = MAKERS["classifier"]().fit(X, Y), torch.from_numpy(X).float()
+    fitted, series = classifier().fit(X, Y), torch.from_numpy(X).float()
     expected = to_torch_export(fitted).module()(series)
     with STATES["hostile"]():
         program = to_torch_export(fitted)
@@ -287,7 +245,7 @@ class Careless(Callback):
 @pytest.mark.parametrize("state", ["float64", "no_grad", "hostile"])
 def test_the_code_of_a_user_computes_as_without_these_settings(state: str) -> None:
     def fit() -> Any:
-        return TSTransformerClassifier(OfAUser, early_stopping=True, **ALL).fit(X, Y)
+        return classifier(OfAUser, early_stopping=True).fit(X, Y)
 
     expected = fit()
     with STATES[state]():
@@ -300,39 +258,30 @@ def test_the_code_of_a_user_computes_as_without_these_settings(state: str) -> No
 
 
 def test_what_a_callback_sets_makes_no_difference() -> None:
-    expected = TSTransformerClassifier(**ALL).fit(X, Y).predict_proba(X)
+    expected = classifier().fit(X, Y).predict_proba(X)
     try:
-        fitted = TSTransformerClassifier(callbacks=[Careless()], **ALL).fit(X, Y)
+        fitted = classifier(callbacks=[Careless()]).fit(X, Y)
         assert torch.is_grad_enabled()
         np.testing.assert_array_equal(fitted.predict_proba(X), expected)
     finally:
         torch.set_default_dtype(torch.float32)
 
 
-class Raises(Callback):
-    def __init__(self, error: type[BaseException]):
-        self.error = error
-
-    def on_epoch_end(self, state: Any) -> None:
-        raise self.error
-
-
 @pytest.mark.filterwarnings("ignore:training was interrupted")
 @pytest.mark.parametrize("state", ["float64", "device meta", "inference_mode", "attention kernel"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_the_settings_are_restored_after_an_error(state: str, error: type[BaseException]) -> None:
-    classifier = TSTransformerClassifier(callbacks=[Raises(error)], **ALL)
     with STATES[state]():
         before = snapshot()
         try:
-            classifier.fit(X, Y)
+            classifier(callbacks=[Raises(error("now"))]).fit(X, Y)
         except RuntimeError:
             assert error is RuntimeError
         assert snapshot() == before
 
 
 def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
-    expected = TSTransformerClassifier(**ALL).fit(X, Y).predict_proba(X)
+    expected = classifier().fit(X, Y).predict_proba(X)
     entered, may_leave = threading.Event(), threading.Event()
 
     class Waits(Callback):
@@ -341,7 +290,7 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
             may_leave.wait()
 
     def fit() -> None:
-        fitted.append(TSTransformerClassifier(callbacks=[Waits()], **ALL).fit(X, Y))
+        fitted.append(classifier(callbacks=[Waits()]).fit(X, Y))
 
     fitted: list[Any] = []
     with STATES["float64"]():
@@ -349,7 +298,7 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
         thread.start()
         entered.wait()
         with torch.no_grad():
-            own = TSTransformerClassifier(**ALL).fit(X, Y)
+            own = classifier().fit(X, Y)
         assert torch.get_default_dtype() == torch.float32  # the thread is still fitting
         may_leave.set()
         thread.join()
@@ -359,10 +308,10 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
 
 
 def test_estimators_copied_in_inference_mode_can_be_trained() -> None:
-    classifier = TSTransformerClassifier(**ALL).fit(X, Y)
+    fitted = classifier().fit(X, Y)
     with torch.inference_mode():
-        copies = deepcopy(classifier), pickle.loads(pickle.dumps(classifier))
-    expected = classifier.set_params(warm_start=True).fit(X, Y).predict_proba(X)
+        copies = deepcopy(fitted), pickle.loads(pickle.dumps(fitted))
+    expected = fitted.set_params(warm_start=True).fit(X, Y).predict_proba(X)
     for copied in copies:
         copied.set_params(warm_start=True).fit(X, Y)
         np.testing.assert_array_equal(copied.predict_proba(X), expected)

@@ -10,12 +10,12 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from small_estimators import SMALL, classifier
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer.estimators import base
 from tsformer.estimators.pretrained import fitted_source
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
 KNOWN = np.arange(24) % 3 == 0
 
 
@@ -26,7 +26,7 @@ def X() -> np.ndarray:
 
 
 def semi(**parameters) -> TSTransformerClassifier:
-    return TSTransformerClassifier(**SMALL | {"unlabelled": "use"} | parameters)
+    return classifier(**{"unlabelled": "use"} | parameters)
 
 
 @pytest.mark.parametrize(
@@ -37,25 +37,9 @@ def semi(**parameters) -> TSTransformerClassifier:
         lambda y: [label if known else None for label, known in zip(y, KNOWN, strict=True)],
         lambda y: pd.Series(y, dtype="Int64").where(KNOWN),
         lambda y: pd.Series(y == 1, dtype="boolean").where(KNOWN),
-        lambda y: [each if known else pd.NA for each, known in zip(y, KNOWN, strict=True)],
         lambda y: pd.Series(y.astype(str), dtype="string").where(KNOWN),
-        lambda y: pd.Series(pd.Categorical(y)).where(KNOWN),
         lambda y: torch.from_numpy(np.where(KNOWN, y, -1)),
         lambda y: np.where(KNOWN, y.astype(str), "-1"),
-        lambda y: [str(label) if known else None for label, known in zip(y, KNOWN, strict=True)],
-    ],
-    ids=[
-        "-1",
-        "nan",
-        "none",
-        "Int64",
-        "boolean",
-        "pandas.NA",
-        "string",
-        "categories",
-        "tensor",
-        "text -1",
-        "text none",
     ],
 )
 def test_every_way_to_say_unknown(hide, X):
@@ -101,7 +85,7 @@ def test_unlabelled_series_neither_train_the_head_nor_weigh(X):
 
 def test_labels_of_all_series_are_an_ordinary_fit(X):
     y = np.arange(24) % 2
-    plain = TSTransformerClassifier(**SMALL).fit(X, y)
+    plain = classifier().fit(X, y)
     with pytest.warns(UserWarning, match="all labels are known: nothing is pretrained") as caught:
         clf = semi().fit(X, y)
     assert [each.filename for each in caught] == [__file__]
@@ -138,68 +122,42 @@ def test_unlabelled_series_do_not_count_when_calibrating(unknown, X):
         clf.calibrate(X, [unknown] * 24)
 
 
-@pytest.mark.parametrize("cv", [2, "indices"])
-def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(cv, X, monkeypatch):
-    y = np.arange(24) // 3 % 2
+def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(X, monkeypatch):
     known = np.arange(24) % 3 > 0
-    hidden = np.where(known, y, -1)
+    hidden = np.where(known, np.arange(24) // 3 % 2, -1)
     clf = semi().fit(X, hidden)
-    given, tested = [], []
+    given, fit = [], TSTransformerClassifier.fit
 
-    def fit(self, X, y, **options):
-        given.append([None if label is None else int(label) for label in y])
-        return original(self, X, y, **options)
+    def recorded(self, X, y, **options):
+        given.append(list(y))
+        return fit(self, X, y, **options)
 
-    def scores(self, series):
-        tested.append(len(series))
-        return original_scores(self, series)
-
-    original, original_scores = TSTransformerClassifier.fit, TSTransformerClassifier._scores
-    monkeypatch.setattr(TSTransformerClassifier, "fit", fit)
-    monkeypatch.setattr(TSTransformerClassifier, "_scores", scores)
-    if cv == "indices":
-        halves = [np.arange(24) % 2 == 0, np.arange(24) % 2 == 1]
-        cv = [(np.flatnonzero(half), np.flatnonzero(~half)) for half in halves]
-    clf.calibrate(X, hidden, cv=cv)
-    assert len(given) == 2
-    assert [labels.count(None) for labels in given] == [8, 8]
-    assert [len(labels) for labels in given] == [16, 16]
-    assert tested == [8, 8]
+    monkeypatch.setattr(TSTransformerClassifier, "fit", recorded)
+    clf.calibrate(X, hidden, cv=2)
+    assert [(len(labels), labels.count(None)) for labels in given] == [(16, 8)] * 2
 
 
 def test_without_it_minus_one_is_a_class_and_none_is_refused(X):
-    clf = TSTransformerClassifier(**SMALL).fit(X, np.where(KNOWN, 1, -1))
+    clf = classifier().fit(X, np.where(KNOWN, 1, -1))
     assert clf.classes_.tolist() == [-1, 1]
     with pytest.raises(ValueError, match="16 of 24 values are missing"):
         clf.fit(X, [1 if known else None for known in KNOWN])
 
 
-def test_an_encoder_of_ones_own_sees_all_series(X):
-    seen: list[int] = []
+def test_an_encoder_of_ones_own_sees_all_series_but_those_held_out(X, monkeypatch):
+    y, seen = np.where(KNOWN, np.arange(24) // 3 % 2, -1), []
+    fit = TSTransformerEncoder.fit
 
-    class Counting(TSTransformerEncoder):
-        def fit(self, X, y=None, **options):
-            seen.append(len(X))
-            return super().fit(X, y, **options)
+    def recorded(self, X, y=None, **options):
+        seen.append(len(X))
+        return fit(self, X, y, **options)
 
-    y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
-    semi(init_from=Counting(**SMALL, objective="contrastive")).fit(X, y)
-    assert seen == [24]
-
-
-def test_held_out_series_are_labelled_and_not_pretrained_on(X):
-    y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
-    seen: list[int] = []
-
-    class Counting(TSTransformerEncoder):
-        def fit(self, X, y=None, **options):
-            seen.append(len(X))
-            return super().fit(X, y, **options)
-
-    clf = semi(init_from=Counting(**SMALL), early_stopping=True, validation_fraction=0.25)
+    monkeypatch.setattr(TSTransformerEncoder, "fit", recorded)
+    source = TSTransformerEncoder(**SMALL, objective="contrastive")
+    semi(init_from=source).fit(X, y)
+    clf = semi(init_from=source, early_stopping=True, validation_fraction=0.25)
     job = clf._prepare(X, y)
-    assert len(job.validation.targets) == 2
-    assert (len(job.panel), seen) == (6, [22])
+    assert (len(job.validation.targets), len(job.panel), seen) == (2, 6, [24, 22])
 
 
 def test_folds_survive(X):
@@ -211,7 +169,6 @@ def test_folds_survive(X):
     ("y", "message"),
     [
         ([-1] * 24, "all 24 labels of y are unknown; label some series"),
-        ([0, 1, -1], "X holds 24 series, but y 3 values"),
         ([0.5, 1.7, 2.1, -1] * 6, "Unknown label type"),
         ([["a", "b"]] * 24, "1d array"),
     ],
@@ -224,10 +181,7 @@ def test_wrong_labels_are_refused(y, message, X):
 def test_codes_need_an_objective_of_their_own():
     codes = np.random.default_rng(0).integers(0, 5, size=(12, 1, 20))
     y = np.array([0, 1] * 3 + [-1] * 6)
-    small = {"stem": "embedding", "d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
     with pytest.raises(ValueError, match='init_from=TSTransformerEncoder\\(objective="contrast'):
-        TSTransformerClassifier(**small, unlabelled="use").fit(codes, y)
-    encoder = TSTransformerEncoder(
-        **small, objective="contrastive", objective_params={"sigma": 0}, random_state=0
-    )
-    TSTransformerClassifier(**small, unlabelled="use", init_from=encoder).fit(codes, y)
+        semi(stem="embedding").fit(codes, y)
+    own = {"objective": "contrastive", "objective_params": {"sigma": 0}, "stem": "embedding"}
+    semi(stem="embedding", init_from=TSTransformerEncoder(**SMALL, **own)).fit(codes, y)

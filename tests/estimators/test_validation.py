@@ -60,22 +60,6 @@ def test_auto_holds_out_of_large_data_only(make):
     assert "val_loss" not in clf.set_params(early_stopping=False).fit(X, y).history_[0]
 
 
-def test_mismatched_validation_data_are_refused(make, motions):
-    X, y = motions
-    with pytest.raises(ValueError, match="X_val and y_val go together; y_val is missing"):
-        make().fit(X, y, X_val=X)
-    with pytest.raises(ValueError, match="X_val and y_val go together; X_val is missing"):
-        make().fit(X, y, y_val=y)
-    with pytest.raises(
-        ValueError, match=r"y_val has labels that are not in the training data: \['Swim'\]"
-    ):
-        make().fit(X, y, X_val=X, y_val=np.where(y == "Walking", "Swim", y))
-    with pytest.raises(ValueError, match="X_val holds 20 series, but y_val 19 values"):
-        make().fit(X, y, X_val=X, y_val=y[1:])
-    with pytest.raises(ValueError, match=r"X has 5 channels, but .* fitted with 6"):
-        make().fit(X, y, X_val=X[:, 1:], y_val=y)
-
-
 def test_series_that_are_held_out_keep_their_weights(make, italy, monkeypatch):
     made = []
     monkeypatch.setattr(base, "Validation", lambda *args: made.append(args) or Validation(*args))

@@ -1,0 +1,99 @@
+"""Classifiers of sktime and aeon predict what ours predict, and load no framework unasked."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tsformer
+from tsformer._optional import install_command
+from tsformer.estimators import frameworks
+
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3}
+KERNELS = {"n_features": 168, "n_groups": 2}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "TSTransformerClassifier": {**SMALL, "encoding": "tape+erpe", "n_estimators": 2},
+    "RandomConvolutionClassifier": KERNELS,
+    "TSEnsembleClassifier": {"transformer_params": SMALL, "convolution_params": KERNELS},
+}
+
+
+@pytest.fixture(params=["sktime", "aeon"])
+def framework(request) -> str:
+    pytest.importorskip(request.param, reason="needs the extras data and aeon")
+    return request.param.capitalize()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_it_predicts_what_the_classifier_predicts(name, framework, panel):
+    X, y = panel
+    options = OPTIONS[name] | {"class_weight": "balanced", "random_state": 0}
+    own = getattr(tsformer, name)(**options).fit(X, y)
+    native = getattr(frameworks, framework + name)(**options).fit(X, y)
+    assert inspect.signature(type(native)) == inspect.signature(type(own))
+    assert native.get_params(deep=False) == own.get_params(deep=False)
+    np.testing.assert_array_equal(native.classes_, own.classes_)
+    for each in (native, pickle.loads(pickle.dumps(native))):
+        np.testing.assert_array_equal(each.predict_proba(X), own.predict_proba(X))
+        np.testing.assert_array_equal(each.predict(X), own.predict(X))
+
+
+def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
+    make = getattr(frameworks, f"{framework}TSTransformerClassifier")
+    with pytest.raises(ValueError, match="use TSTransformerClassifier instead"):
+        make(**SMALL, warm_start=True).fit(*panel)
+    with pytest.raises(ValueError, match="list of DataFrames"):
+        make(**SMALL, timestamps="index").fit(*panel)
+
+
+def python(code: str, cwd: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_a_framework_is_loaded_when_it_is_used_or_named_with_its_extra(tmp_path):
+    code = (
+        "import sys, tsformer.estimators.frameworks as frameworks\n"
+        "dir(frameworks), frameworks.__all__\n"
+        "print([name for name in ('sktime', 'skbase', 'aeon', 'numba') if name in sys.modules])\n"
+        "for framework in ('sktime', 'aeon'):\n"
+        "    sys.modules[framework] = None\n"
+        "    try:\n"
+        "        getattr(frameworks, framework.capitalize() + 'TSTransformerClassifier')\n"
+        "    except ImportError as error:\n"
+        "        print(error)"
+    )
+    loaded, *errors = python(code, tmp_path)
+    assert loaded == "[]"
+    assert errors == [
+        f"{framework.capitalize()}TSTransformerClassifier needs {framework}, which is not "
+        f"installed; install it with: {install_command(extra)}"
+        for framework, extra in (("sktime", "data"), ("aeon", "aeon"))
+    ]
+
+
+@pytest.mark.slow
+def test_sktime_is_not_loaded_by_classifiers_of_aeon(tmp_path):
+    pytest.importorskip("aeon")
+    code = (
+        "import sys; from tsformer.estimators.frameworks import AeonTSTransformerClassifier\n"
+        "print('sktime' in sys.modules)"
+    )
+    assert python(code, tmp_path) == ["False"]
+
+
+def test_names_that_are_not_there():
+    assert set(frameworks.__all__) <= set(dir(frameworks))
+    with pytest.raises(AttributeError, match="no attribute 'SktimeClassifier'"):
+        _ = frameworks.SktimeClassifier
