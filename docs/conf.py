@@ -114,3 +114,4 @@ def setup(app: Any) -> None:
     app.connect("config-inited", lambda app, config: site.draw_encodings(Path(app.srcdir)))
     app.connect("source-read", site.read)
     app.connect("autodoc-skip-member", site.skip_foreign)
+    app.connect("autodoc-process-docstring", site.describe_data)

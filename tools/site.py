@@ -96,6 +96,25 @@ def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: 
     return None
 
 
+def describe_data(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Describe a constant or type alias by the ``#:`` comment at its definition, not its type."""
+    package, _, name = name.rpartition(".")
+    if what == "data" and not callable(obj):
+        lines[:] = comments_of_data(package)[name]
+
+
+@cache
+def comments_of_data(package: str) -> dict[str, list[str]]:
+    """Return the ``#:`` comments of the constants in the modules of a package, by name."""
+    from sphinx.pycode import ModuleAnalyzer
+
+    comments = {}
+    for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+        found = ModuleAnalyzer.for_module(module.name).find_attr_docs()
+        comments |= {name: lines for (owner, name), lines in found.items() if not owner}
+    return comments
+
+
 # Pictures
 
 

@@ -1,21 +1,43 @@
-"""Pictures of trainings and results show their numbers."""
+"""Pictures of trainings and results show their numbers, and can be read whatever the names."""
 
 from __future__ import annotations
 
+import inspect
+import re
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from picture_checks import SIZES, assert_readable, images, panels
+from picture_checks import SIZES, assert_legible, assert_readable, images, panels
 
+import tsformer.plots
+import tsformer.studies
 from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
-from tsformer.plots import (
-    plot_confusion,
-    plot_history,
-)
+from tsformer.plots import plot_confusion, plot_history
+from tsformer.plots.figures import shortened, text_width, wrapped
 
-colors = pytest.importorskip("matplotlib.colors")
+figures = pytest.importorskip("matplotlib.figure")
+
+#: Those with a layout of their own, as docs/results/pictures.md says.
+WHOLE_FIGURES = {
+    "plot_attention",
+    "plot_encoding",
+    "plot_encoding_change",
+    "plot_by_dataset",
+    "plot_reliability",
+}
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "pictures.md"
+HISTORY = [
+    {"epoch": n, "loss": 1 / n, "val_loss": 0.2 + abs(n - 30) / 40, "val_score": 1 - 1 / n, "lr": 1}
+    for n in range(1, 51)
+]
+
+
+def lines_of(figure: Any) -> list[Any]:
+    return [line for ax in panels(figure) for line in ax.lines if line.get_linestyle() == "-"]
 
 
 @pytest.mark.parametrize("validated", [True, False])
@@ -23,36 +45,46 @@ def test_the_curves_are_those_of_the_history(validated: bool) -> None:
     X, y = load_dataset("ItalyPowerDemand", split="train")
     more: dict[str, Any] = {"X_val": X[:9], "y_val": y[:9]} if validated else {}
     history = TSTransformerClassifier(**SIZES, max_epochs=3).fit(X, y, **more).history_
-    figure = plot_history(history)
-    assert_readable(figure)
     frame = history.to_frame()
     columns = ["loss", "val_loss", "val_score", "lr"] if validated else ["loss", "lr"]
-    lines = [line for ax in panels(figure) for line in ax.lines if line.get_linestyle() == "-"]
-    marks = [line for ax in panels(figure) for line in ax.lines if line.get_linestyle() == "--"]
-    assert len(marks) == 2 * validated, "on the losses and on the score"
-    for mark in marks:
-        assert set(mark.get_xdata()) == {frame["val_loss"].idxmin()}
-    if validated:
-        labels = [text.get_text() for text in panels(figure)[0].get_legend().get_texts()]
-        assert labels[:2] == ["training", "validation"]
-        assert panels(figure)[1].get_ylim()[1] <= 1
-    for line, column in zip(lines, columns, strict=True):
-        np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
-        np.testing.assert_array_equal(line.get_ydata(), frame[column])
-    of_frame = [
-        line
-        for ax in panels(plot_history(frame))
-        for line in ax.lines
-        if line.get_linestyle() == "-"
-    ]
-    for line, same in zip(lines, of_frame, strict=True):
-        np.testing.assert_array_equal(line.get_xydata(), same.get_xydata())
+    for figure in (plot_history(history), plot_history(frame)):
+        assert_readable(figure)
+        for line, column in zip(lines_of(figure), columns, strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
+            np.testing.assert_array_equal(line.get_ydata(), frame[column])
 
 
-def test_one_epoch_can_be_seen() -> None:
-    one, three = ([{"epoch": e, "loss": 1.0, "lr": 1.0} for e in range(n)] for n in (1, 3))
-    assert all(ax.lines[0].get_marker() == "o" for ax in panels(plot_history(one)))
-    assert all(ax.lines[0].get_marker() == "None" for ax in panels(plot_history(three)))
+@pytest.mark.parametrize(
+    "history",
+    [
+        HISTORY,
+        HISTORY[:1],
+        [{key: row[key] for key in ("epoch", "loss", "lr")} for row in HISTORY],
+        [{**row, "loss": 1e7 * row["loss"], "lr": 1e-9} for row in HISTORY],
+    ],
+    ids=["validated", "one epoch", "training alone", "large and small"],
+)
+def test_curves_are_legible(history: list[dict[str, float]]) -> None:
+    figure = plot_history(history)
+    assert_legible(figure)
+    markers = {line.get_marker() for line in lines_of(figure)}
+    assert markers == {"o" if len(history) == 1 else "None"}, "one epoch is a dot"
+
+
+def test_scores_end_at_one_and_the_best_epoch_is_marked() -> None:
+    losses, scores, rate = plot_history(HISTORY).axes
+    assert scores.get_ylim() == (pytest.approx(0, abs=0.05), 1.0)
+    assert scores.get_ylim()[0] >= 0
+    for ax in (losses, scores):
+        (mark,) = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert list(mark.get_xdata()) == [30, 30]
+        assert "validation" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert losses.get_legend().get_texts()[0].get_text() == "training"
+    assert not [line for line in rate.lines if line.get_linestyle() == "--"]
+    worse = [{**row, "val_score": -row["epoch"]} for row in HISTORY]  # R2 can be anything below 1
+    assert plot_history(worse).axes[1].get_ylim()[0] < -50
+    with pytest.raises(ValueError, match="pass classifier"):
+        plot_history([])
 
 
 def test_the_confusion_matrix_counts() -> None:
@@ -67,3 +99,91 @@ def test_the_confusion_matrix_counts() -> None:
     np.testing.assert_allclose(images(figure)[0].sum(axis=1), 1)
     assert ax.get_title() == "4 of 6 correct: accuracy 0.667"
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["walk", "run", "sit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "classes",
+    [
+        ["0", "1"],
+        [f"a class whose name is very long, number {i}" for i in range(6)],
+        [f"class {i}" for i in range(20)],
+        [f"a class of many, number {i}" for i in range(60)],
+    ],
+    ids=len,
+)
+def test_confusions_are_legible(classes: list[str]) -> None:
+    labels = np.repeat(classes, 2)
+    assert_legible(plot_confusion(labels, labels[::-1], classes))
+
+
+def test_pictures_go_where_they_are_told() -> None:
+    figure = figures.Figure(figsize=(12, 8), layout="constrained")
+    above, below = figure.subfigures(2, 1)
+    curves = above.subplots(1, 3)
+    assert plot_history(HISTORY, axes=curves) is figure
+    assert [ax.get_ylabel() for ax in curves] == ["loss", "score", "learning rate"]
+    ax = below.subplots()
+    assert plot_confusion([0, 1], [0, 1], [0, 1], ax=ax) is figure
+    assert ax.get_title() == "2 of 2 correct: accuracy 1.000"
+    assert_legible(figure)
+    with pytest.raises(ValueError, match=r"3 in all; got 1\. .*plt\.subplots\(1, 3\)"):
+        plot_history(HISTORY, axes=ax)
+
+
+def drawing() -> dict[str, Any]:
+    """Return the public functions that draw."""
+    found = {}
+    for package in (tsformer.plots, tsformer.studies):
+        found |= {n: getattr(package, n) for n in package.__all__ if n.startswith("plot_")}
+    return found
+
+
+def test_every_picture_is_exported_and_documented() -> None:
+    written = {
+        name
+        for folder in ("plots", "studies/analysis/plots")
+        for path in (Path(tsformer.__file__).parent / folder).glob("*.py")
+        for name in re.findall(r"^def (plot_\w+)", path.read_text(encoding="utf-8"), flags=re.M)
+    }
+    functions = drawing()
+    assert set(functions) == written
+    assert {"plot_encoding", "plot_pairs"} < written
+    page = PAGE.read_text(encoding="utf-8")
+    for name, function in functions.items():
+        text = inspect.getdoc(function) or ""
+        for section in ("Parameters", "Returns", "Examples"):
+            assert f"\n{section}\n---" in text, f"{name} has no section {section}"
+        assert f"`{name}(" in page, f"docs/results/pictures.md lacks {name}"
+        signature = inspect.signature(function)
+        assert signature.return_annotation == "Figure"
+        assert bool({"ax", "axes"} & set(signature.parameters)) == (name not in WHOLE_FIGURES)
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    assert_legible(runpy.run_path("example.py")["figure"])
+    assert (tmp_path / "italy.png").stat().st_size > 10_000
+
+
+def test_lines_are_broken_where_they_may_be() -> None:
+    assert wrapped("one two", 10, 9) == "one two"
+    text = "tape+erpe, stem=convolution, head_norm=None"
+    lines = wrapped(text, 1.2, 9).split("\n")
+    assert len(lines) > 2
+    assert all(text_width(line, 9) <= 1.2 for line in lines)
+    assert all(line[-1] in "+_,e" for line in lines)
+    word = "x" * 100
+    assert wrapped(word, 0.5, 9).replace("\n", "") == word
+    assert wrapped("x", 0.001, 9) == "x"
+
+
+def test_names_that_differ_at_their_ends_stay_apart() -> None:
+    long = [shortened(f"a very long name of a class, number {i}", 20) for i in range(12)]
+    assert len(set(long)) == 12
+    assert max(map(len, long)) <= 20
+    assert shortened("short", 20) == "short"

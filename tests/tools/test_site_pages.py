@@ -11,6 +11,7 @@ import pytest
 
 from tools import site
 from tools.site import DOCS, ORDER, ROOT, page_text, pages, relinked
+from tsformer.encodings import EncodingSpec
 
 GUIDE = DOCS / "guide/choosing.md"
 EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))
@@ -72,6 +73,18 @@ def test_the_api_reference_lists_every_public_object_once() -> None:
         for name in import_module(room).__all__:
             thing = getattr(import_module(room), name)
             assert not callable(thing) or id(thing) in listed, f"{room}.{name}"
+
+
+def test_constants_and_aliases_are_described_by_their_comments() -> None:
+    pytest.importorskip("sphinx", reason='needs the extra "docs"')
+    lines = ["Represent a PEP 604 union type"]
+    name = "tsformer.encodings.EncodingSpec"
+    site.describe_data(None, "data", name, EncodingSpec, {}, lines)
+    assert lines[0].startswith("An encoding to build: a name")
+    for room, found in site.public().items():
+        for name in found:
+            if not callable(getattr(import_module(room), name)):
+                assert site.comments_of_data(room)[name]
 
 
 def test_every_example_has_its_place_in_the_gallery() -> None:

@@ -12,6 +12,8 @@ from tsformer.augmentation.base import Augmentation, Sum
 
 __all__ = ["AugmentationSpec", "resolve"]
 
+#: An augmentation to build: a name or sum of names such as ``"warp+jitter"``, an instance, a class,
+#: or a function that takes the options as keywords and returns an instance. `resolve` builds it.
 AugmentationSpec = str | Augmentation | type[Augmentation] | Callable[..., Augmentation]
 
 

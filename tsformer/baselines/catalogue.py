@@ -78,7 +78,7 @@ def _aeon(name: str, **options: Any) -> Baseline:
 
 _DEEP = "deep_learning"
 
-#: Name -> classifier, ours first, then by kind.
+#: The classifiers to compare with, by name: this package first, then by kind.
 BASELINES: Mapping[str, Baseline] = {
     "tsformer": _ours("TSTransformerClassifier"),
     "random-convolutions": _ours("RandomConvolutionClassifier"),

@@ -15,6 +15,8 @@ from tsformer.encodings.checked import check_signatures, hooks_of
 
 __all__ = ["EncodingSpec", "EncodingStack", "resolve"]
 
+#: An encoding to build: a name or sum of names such as ``"tape+erpe"``, a class, or a function that
+#: takes the sizes and options as keywords and returns a module. `resolve` builds it.
 EncodingSpec = str | type[PositionalEncoding] | Callable[..., PositionalEncoding]
 
 _SIZES = ("d_model", "n_heads", "max_len")

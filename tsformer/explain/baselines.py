@@ -16,6 +16,7 @@ from tsformer.model import TSTransformer
 
 __all__ = ["BASELINES", "baseline_values", "logits_from_baseline"]
 
+#: The names that ``explain(baseline=...)`` accepts.
 BASELINES = ("mean", "zero")
 
 

@@ -252,6 +252,7 @@ def _moved_to_neighbours(shares: Tensor, given: Tensor) -> Tensor:
     return moved.scatter_add_(1, after.clamp(max=N - 1), half * (after < N))
 
 
+#: The methods of `explain` by name.
 METHODS: dict[str, type[Method]] = {
     "integrated_gradients": IntegratedGradients,
     "occlusion": Occlusion,

@@ -10,6 +10,8 @@ from tsformer.objectives.base import Objective
 
 __all__ = ["ObjectiveSpec", "resolve"]
 
+#: An objective to build: a name, an instance, a class, or a function that takes the options as
+#: keywords and returns an instance. `resolve` builds it.
 ObjectiveSpec = str | Objective | type[Objective] | Callable[..., Objective]
 
 

@@ -39,8 +39,8 @@ __all__ = [
     "wrapped",
 ]
 
-#: The first six are Okabe and Ito's, which colour-blind readers can distinguish, and the control is
-#: grey. There are more encodings than distinguishable colours, so figures also print names.
+#: The colour of each encoding, by name. The first six are Okabe and Ito's, which colour-blind
+#: readers can distinguish; the control is grey. The others are similar, so figures print names too.
 ENCODING_COLORS = {
     "fixed": "#E69F00",
     "learnable": "#56B4E9",
