@@ -148,12 +148,8 @@ def test_members_have_their_own_weights(plain, fit):
     assert not np.array_equal(second, clf.attention(plain.X).weights)
     with pytest.raises(ValueError, match="from 0 to 2, as there are 3 members; got 3"):
         clf.attention(plain.X, member=3)
-
-
-@pytest.mark.parametrize("member", ["0", 0.0])
-def test_a_member_is_an_int(member, plain, fit):
-    with pytest.raises(TypeError, match=f"member must be an int >= 0; got {member!r}"):
-        fit(plain).attention(plain.X, member=member)
+    with pytest.raises(TypeError, match="member must be an int >= 0; got '0'"):
+        clf.attention(plain.X, member="0")
 
 
 @pytest.mark.parametrize("how", ["attention", "rollout"])

@@ -94,12 +94,8 @@ def test_a_model_finds_the_window_that_decides():
     ("arguments", "message"),
     [
         ({"method": "integrated_gradients"}, "'occlusion' for RandomConvolutionClassifier, which"),
-        ({"method_params": {"windows": 3}}, "did you mean 'window'"),
-        ({"method_params": {"stride": 5}}, "at most its window, which is 2 by default"),
-        ({"target": "d"}, "target has labels that are not in the training data"),
         ({"target": "a\0"}, "target has text with a NUL character"),
         ({"baseline": "men"}, "did you mean 'mean'"),
-        ({"baseline": np.zeros(3)}, r"got \(3,\)"),
     ],
     ids=str,
 )
