@@ -18,8 +18,7 @@ class Jitter(Augmentation, name="jitter"):
     `p`. The differences of a channel get noise of their own, and flags of missing values none.
     Values are scaled before, so that `sigma` is a share of a standard deviation.
 
-    For 16 series of 500 steps it takes 1 % of the time of a training step of the default model, on
-    one thread of a CPU.
+    It takes 1 % of the time of a training step, for 16 series of 500 steps.
 
     Parameters
     ----------

@@ -15,13 +15,9 @@ __all__ = ["read", "relative_times", "shifted"]
 
 
 def relative_times(batch: Batch) -> Tensor:
-    """Return where in its series each step is: 0 at the first valid step, 1 at the last.
+    """Return times ``[1 | B, L]`` relative to the series: 0 at its first valid step, 1 at its last.
 
-    Returns
-    -------
-    Tensor [B, L] or [1, L] of float32
-        All 0 if the valid steps of a series have one time; arbitrary numbers from 0 to 1 where the
-        mask is False.
+    They are 0 if all valid steps have one time, and arbitrary where the mask is False.
 
     Examples
     --------
@@ -42,24 +38,10 @@ def relative_times(batch: Batch) -> Tensor:
 
 
 def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
-    """Read the values of each series at any relative times.
+    """Return the values ``[B, M, C]`` at any relative times `at` ``[B, M]``.
 
-    Between two valid steps values are interpolated linearly in time, and numbers of codes are those
-    of the nearer step; of several steps at one time the last is read. Values at masked steps never
-    are.
-
-    Parameters
-    ----------
-    batch : Batch
-        Series.
-    where : Tensor [B, L] or [1, L]
-        Their `relative_times`.
-    at : Tensor [B, M]
-        Relative times to read at.
-
-    Returns
-    -------
-    Tensor [B, M, C]
+    `where` are the `relative_times` of the batch. Values are interpolated linearly between valid
+    steps, codes come from the nearer step. Of several steps at one time the last is read.
     """
     x, mask = batch.values, batch.mask
     known = where.expand(x.shape[:2]).contiguous()
@@ -89,8 +71,7 @@ def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
 def shifted(batch: Batch, where: Tensor, shift: Tensor) -> Tensor:
     """Return the values ``[B, L, C]`` of each step read `shift` later, in relative time.
 
-    Where the shift ``[B, L]`` is exactly 0 the step keeps its value: of several steps at one time,
-    too. Masked steps keep what they hold.
+    Where the shift ``[B, L]`` is exactly 0, and at masked steps, the value is kept.
     """
     moved = shift != 0
     if batch.mask is not None:

@@ -21,8 +21,7 @@ class Slice(Augmentation, name="slice"):
     uniform from `min_share` to 1, its place `a` uniform from 0 to 1. All channels are read alike,
     by linear interpolation between valid steps; codes come from the nearest step.
 
-    For 16 series of 500 steps it takes 3 % of the time of a training step of the default model, on
-    one thread of a CPU.
+    It takes 3 % of the time of a training step, for 16 series of 500 steps.
 
     Parameters
     ----------
@@ -71,15 +70,8 @@ class Slice(Augmentation, name="slice"):
 def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
     """Return a part of each series, stretched to the length of the whole.
 
-    Parameters
-    ----------
-    batch : Batch
-        Series.
-    removed : Tensor [B, 1]
-        Share of each series, in time, to cut off at both ends together. A series of which
-        nothing is removed is unchanged, bit by bit.
-    place : Tensor [B, 1]
-        Share of the cut at the start.
+    The share `removed` ``[B, 1]`` of its time is cut off, the share `place` ``[B, 1]`` of the cut
+    at the start. Without a cut a series is unchanged, bit by bit.
 
     Examples
     --------

@@ -22,8 +22,7 @@ class Warp(Augmentation, name="warp"):
     channels are read alike, by linear interpolation between valid steps; codes come from the
     nearest step.
 
-    For 16 series of 500 steps it takes 4 % of the time of a training step of the default model, on
-    one thread of a CPU.
+    It takes 4 % of the time of a training step, for 16 series of 500 steps.
 
     Parameters
     ----------
@@ -75,13 +74,8 @@ class Warp(Augmentation, name="warp"):
 def warped(batch: Batch, speed: Tensor) -> Batch:
     """Return the series read at warped times.
 
-    Parameters
-    ----------
-    batch : Batch
-        Series.
-    speed : Tensor [B, K]
-        Positive speeds of each series at `K` equidistant points in relative time; only their ratios
-        matter. A series whose speeds are all 1 is unchanged, bit by bit.
+    `speed` ``[B, K]`` holds positive speeds at `K` equidistant points in relative time; only their
+    ratios matter. A series whose speeds are all 1 is unchanged, bit by bit.
 
     Examples
     --------

@@ -104,9 +104,7 @@ def plot_relevance(
     steps = np.arange(L) if times is None else np.asarray(times)[:L]
     if len(steps) != L:
         raise ValueError(f"times must be one for each of {L} steps; got {len(steps)}")
-    names = [f"channel {i}" for i in range(C)] if channels is None else list(channels)
-    if len(names) != C:
-        raise ValueError(f"channels must be {C} names; got {len(names)}")
+    names = _names_of(channels, C)
     drawn = np.sort(np.argsort(-np.abs(shown).sum(axis=1), kind="stable")[:_MOST_CHANNELS])
     windows = most_relevant_windows(shown, n_windows, width)
     panels = Panels(
@@ -123,34 +121,28 @@ def plot_relevance(
         points = _line(ax, steps, values[channel], shown[channel], largest)
         for place, (where, begin, end) in enumerate(windows, start=1):
             if where == channel:
-                ends = _edges(steps)
-                ax.axvspan(ends[begin], ends[end], color="#E69F00", alpha=0.18, linewidth=0)
-                ax.annotate(
-                    str(place),
-                    ((ends[begin] + (ends[end] - ends[begin]) / 2), 1),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(0, -2),
-                    textcoords="offset points",
-                    ha="center",
-                    va="top",
-                    fontsize=9,
-                    fontweight="bold",
-                    color="#8A5A00",
-                )
+                left, right = _edges(steps)[[begin, end]]
+                ax.axvspan(left, right, color="#E69F00", alpha=0.18, linewidth=0)
+                bold = {"fontsize": 9, "fontweight": "bold", "color": "#8A5A00"}
+                above = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
+                ax.text(left + (right - left) / 2, 0.98, str(place), **bold, **above)
         ax.margins(x=0.01, y=0.2)
         ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
         ax.grid(alpha=0.25)
+    panels.colorbar(points, "relevance")
     if panels.own:
-        bar = panels.figure.colorbar(points, ax=panels.axes, aspect=30, pad=0.02)
-        bar.set_label("relevance")
         left_out = "" if len(drawn) == C else f" ({len(drawn)} of {C} channels)"
-        panels.figure.suptitle(
-            wrapped(f"{title}{left_out}".strip(), 0.94 * _WIDTH, 11), fontsize=11
-        )
-        panels.axes[-1].set_xlabel("step" if times is None else "time")
-    else:
-        panels.label("step" if times is None else "time")
+        title = wrapped(f"{title}{left_out}".strip(), 0.94 * _WIDTH, 11)
+        panels.figure.suptitle(title, fontsize=11)
+    panels.label("step" if times is None else "time")
     return panels.figure
+
+
+def _names_of(channels: Sequence[object] | None, n: int) -> list[object]:
+    names = [f"channel {i}" for i in range(n)] if channels is None else list(channels)
+    if len(names) != n:
+        raise ValueError(f"channels must be {n} names; got {len(names)}")
+    return names
 
 
 def _line(
@@ -249,9 +241,7 @@ def plot_class_relevance(
     ends = np.arange(L + 1) - 0.5 if edges is None else np.asarray(edges)
     if len(ends) != L + 1:
         raise ValueError(f"edges must be {L + 1}, one more than there are columns; got {len(ends)}")
-    names = [f"channel {i}" for i in range(C)] if channels is None else list(channels)
-    if len(names) != C:
-        raise ValueError(f"channels must be {C} names; got {len(names)}")
+    names = _names_of(channels, C)
     classes = np.unique(labels)
     means = [values[labels == label].mean(axis=0) for label in classes]
     largest = max(float(np.abs(mean).max()) for mean in means) or 1.0
@@ -277,9 +267,7 @@ def plot_class_relevance(
         ax.set_yticks(list(shown), [shortened(names[i], 16) for i in shown], fontsize=8)
         ax.set_ylim(C - 0.5, -0.5)
         fewer_ticks(ax)
-    if panels.own:
-        bar = panels.figure.colorbar(image, ax=panels.axes, aspect=30, pad=0.02)
-        bar.set_label("mean relevance")
+    panels.colorbar(image, "mean relevance")
     panels.label("step" if edges is None else "time")
     return panels.figure
 
@@ -377,19 +365,17 @@ def plot_attention(
     for channel in level:
         top.plot(steps, channel, linewidth=0.9)
         left.plot(-channel, steps, linewidth=0.9)
-    matrix.set_xlim(ends[0], ends[-1])
-    matrix.set_ylim(ends[-1], ends[0])
-    matrix.set_xlabel(
-        "attended to, at time" if series_times is not None else "attended to, at step"
-    )
-    left.set_ylabel("attends, at time" if series_times is not None else "attends, at step")
+    unit = "step" if series_times is None else "time"
+    matrix.set(xlim=(ends[0], ends[-1]), ylim=(ends[-1], ends[0]))
+    matrix.set_xlabel(f"attended to, at {unit}")
     matrix.tick_params(labelleft=False)
-    top.tick_params(labelbottom=False)
     for ax in (top, left):
         ax.grid(alpha=0.25)
+    top.tick_params(labelbottom=False)
     top.set_yticks([])
-    left.set_xticks([])
     top.set_ylabel("series", fontsize=9)
+    left.set_ylabel(f"attends, at {unit}")
+    left.set_xticks([])
     left.set_xlabel("series", fontsize=9)
     figure.colorbar(image, ax=[matrix, top], aspect=40, pad=0.02).set_label("attention weight")
     if title:

@@ -137,6 +137,11 @@ class Panels:
             grid.flat[place - n_columns].tick_params(labelbottom=True)  # the last of its column
         self.axes = list(grid.flat[:n])
 
+    def colorbar(self, image: Any, label: str) -> None:
+        """Add a colour bar beside the panels of a new figure."""
+        if self.own:
+            self.figure.colorbar(image, ax=self.axes, aspect=30, pad=0.02, label=label)
+
     def label(self, x: str, y: str = "") -> None:
         """Label a new figure once, or each of the caller's panels."""
         if self.own:

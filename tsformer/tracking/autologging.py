@@ -10,7 +10,7 @@ import importlib.util
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,16 +27,28 @@ from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, start_run, user_run_is_active
-from tsformer.tracking.messages import reason, warn
 from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import write_model
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import scored
-from tsformer.tracking.settings import Settings, current_settings, set_settings, speaking
-from tsformer.tracking.tracker import MLflowTracker, epoch_metrics, long_enough
+from tsformer.tracking.settings import (
+    Settings,
+    current_settings,
+    reason,
+    set_settings,
+    speaking,
+    warn,
+)
+from tsformer.tracking.tracker import (
+    MLflowTracker,
+    check_pictures,
+    epoch_metrics,
+    long_enough,
+    n_parameters,
+)
 from tsformer.training.distributed import Ranks
 
-__all__ = ["autolog", "log_scores", "padded_array", "use"]
+__all__ = ["autolog", "log_data", "log_scores", "use"]
 
 _N_EXAMPLES = 2
 #: Values of the data that are digested: 256 MiB of float64. Larger data: the first series.
@@ -47,7 +59,6 @@ def autolog(
     *,
     log_models: bool = True,
     log_input_examples: bool = True,
-    log_model_signatures: bool = True,
     log_datasets: bool = True,
     disable: bool = False,
     exclusive: bool = False,
@@ -77,8 +88,6 @@ def autolog(
         Whether to store the model.
     log_input_examples : bool, default=True
         Whether to store two of the training series with it.
-    log_model_signatures : bool, default=True
-        Whether the stored model has a signature.
     log_datasets : bool, default=True
         Whether to log training and validation data by name, shape and digest; not their values.
     disable : bool, default=False
@@ -105,8 +114,7 @@ def autolog(
     >>> import tsformer
     >>> tsformer.autolog(disable=True)
     """
-    if pictures not in (True, False, "auto"):
-        raise ValueError(f"pictures={pictures!r}: use True, False or 'auto'")
+    check_pictures(pictures)
     if disable:
         use(None)
         return
@@ -114,7 +122,6 @@ def autolog(
     settings = Settings(
         log_models=log_models,
         log_input_examples=log_input_examples,
-        log_model_signatures=log_model_signatures,
         log_datasets=log_datasets,
         exclusive=exclusive,
         silent=silent,
@@ -170,8 +177,8 @@ class _FitLog:
         stack.enter_context(activated(store, self.run))
         stack.enter_context(self.run)
         self.tracker: MLflowTracker | None = None
-        self._attempt("the parameters", lambda: self.run.params(parameters_of(fit.estimator)))
-        self._attempt("the epochs", self._follow)
+        self.run.attempt("the parameters", lambda: self.run.params(parameters_of(fit.estimator)))
+        self.run.attempt("the epochs", self._follow)
         self._begun = perf_counter()
 
     def _follow(self) -> None:
@@ -184,29 +191,14 @@ class _FitLog:
         seconds = perf_counter() - self._begun
         if self.pictures == "auto":
             self.pictures = long_enough(seconds)
-        self._attempt("the course of the fit", partial(self._course, seconds))
-        parts = {"train": ("X", "y", "times"), "val": ("X_val", "y_val", "times_val")}
-        given = {"X": self.fit.X, "y": self.fit.y, **self.fit.data}
-        for part, names in parts.items():
-            X, y, times = (given.get(name) for name in names)
-            if X is None:
-                continue
-            if y is not None:  # an encoder has no targets
-                self._attempt(f"the scores on {names[0]}", partial(self._score, part, X, y, times))
-            if self.settings.log_datasets:
-                self._attempt(f"the data {names[0]}", partial(self._data, part, X, y, times))
+        self.run.attempt("the course of the fit", partial(self._course, seconds))
+        self._log_part("train", self.fit.X, self.fit.y, self.fit.data.get("times"))
+        if (X_val := self.fit.data.get("X_val")) is not None:
+            self._log_part("val", X_val, self.fit.data.get("y_val"), self.fit.data.get("times_val"))
         if self.settings.log_models:
-            self._attempt("the model", self._model)
+            self.run.attempt("the model", self._model)
         if self.fit.interrupted:
             self.run.end("KILLED")
-
-    def _attempt(self, what: str, log: Callable[[], None]) -> None:
-        if self.run.lost:
-            return
-        try:
-            log()
-        except Exception as error:  # tracking never fails a fit
-            self.run.miss(what, error)
 
     def _course(self, seconds: float) -> None:
         estimator = self.fit.estimator
@@ -217,8 +209,8 @@ class _FitLog:
             models = _modules(estimator)
             encodings = [model.encoding for model in models if hasattr(model, "encoding")]
             values["n_epochs"] = self._replay(_transformer(estimator))
-            values["n_parameters"] = _count(models)
-            values["n_parameters_encoding"] = _count(encodings)
+            values["n_parameters"] = sum(map(n_parameters, models))
+            values["n_parameters_encoding"] = sum(map(n_parameters, encodings))
         if not summary or parts:
             values["fit_seconds"] = seconds
         self.run.metrics(values, step=int({**summary, **values}.get("n_epochs", 0)))
@@ -234,20 +226,16 @@ class _FitLog:
             self.run.figure(lambda: plot_history(transformer.history_), "training.png")
         return epochs
 
-    def _score(self, part: str, X: Any, y: Any, times: Any) -> None:
-        log_scores(self.run, part, self.fit.estimator, X, y, times, pictures=bool(self.pictures))
-
-    def _data(self, part: str, X: Any, y: Any, times: Any) -> None:
-        context = {"train": "train", "val": "validation"}[part]
-        fitted_in = sys.argv[0] or "an interactive session"
-        series = padded_array(self.fit.estimator, X, times)
-        self.run.dataset(
-            series,
-            None if y is None else np.asarray(y)[: len(series)],
-            name=context,
-            context=context,
-            loader=f"passed to {type(self.fit.estimator).__name__}.fit in {fitted_in}",
-        )
+    def _log_part(self, part: str, X: Any, y: Any, times: Any) -> None:
+        """Log scores and data of the "train" or "val" part."""
+        estimator = self.fit.estimator
+        if y is not None:  # an encoder has no targets
+            log_scores(self.run, part, estimator, X, y, times, pictures=bool(self.pictures))
+        if self.settings.log_datasets:
+            context = {"train": "train", "val": "validation"}[part]
+            fitted_in = sys.argv[0] or "an interactive session"
+            loader = f"passed to {type(estimator).__name__}.fit in {fitted_in}"
+            log_data(self.run, context, estimator, X, y, times, name=context, loader=loader)
 
     def _model(self) -> None:
         if not hasattr(self.fit.estimator, "predict"):  # MLflow's models answer by `predict`
@@ -257,19 +245,14 @@ class _FitLog:
             return
         example = None
         if self.settings.log_input_examples:
-            example = padded_array(
+            example = _padded_array(
                 self.fit.estimator, self.fit.X, self.fit.data.get("times"), most=_N_EXAMPLES
             )
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
             # Importing mlflow.pyfunc warns of a type hint of its own.
             warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
             path = Path(folder) / "model"
-            write_model(
-                self.fit.estimator,
-                path,
-                signature=self.settings.log_model_signatures,
-                input_example=example,
-            )
+            write_model(self.fit.estimator, path, input_example=example)
             self.run.folder(path, "model")
 
 
@@ -277,14 +260,39 @@ def log_scores(
     run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
 ) -> None:
     """Log the scores on "train", "val" or "test" data, and their pictures."""
-    scores, predicted, probabilities = scored(estimator, X, y, times)
-    run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-    if pictures and probabilities is not None and importlib.util.find_spec("matplotlib"):
-        true, classes = np.asarray(y), estimator.classes_
-        run.figure(lambda: plot_confusion(true, predicted, classes), f"confusion_{part}.png")
-        run.figure(
-            lambda: plot_reliability(true, probabilities, classes), f"reliability_{part}.png"
-        )
+
+    def log() -> None:
+        scores, predicted, probabilities = scored(estimator, X, y, times)
+        run.metrics({f"{part}/{name}": value for name, value in scores.items()})
+        if pictures and probabilities is not None and importlib.util.find_spec("matplotlib"):
+            true, classes = np.asarray(y), estimator.classes_
+            run.figure(lambda: plot_confusion(true, predicted, classes), f"confusion_{part}.png")
+            run.figure(
+                lambda: plot_reliability(true, probabilities, classes), f"reliability_{part}.png"
+            )
+
+    run.attempt(f"the {part} scores", log)
+
+
+def log_data(
+    run: TrackedRun,
+    context: str,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    times: Any,
+    *,
+    name: str,
+    loader: str,
+) -> None:
+    """Log data by name and digest."""
+
+    def log() -> None:
+        series = _padded_array(estimator, X, times)
+        targets = None if y is None else np.asarray(y)[: len(series)]
+        run.dataset(series, targets, name=name, context=context, loader=loader)
+
+    run.attempt(f"the {context} data", log)
 
 
 def _has_tracker(estimator: Any) -> bool:
@@ -317,11 +325,7 @@ def _modules(estimator: Any) -> list[Any]:
     return [module for part in estimator._parts().values() for module in part.models_]
 
 
-def _count(modules: list[Any]) -> int:
-    return sum(each.numel() for module in modules for each in module.parameters())
-
-
-def padded_array(
+def _padded_array(
     estimator: Any, X: Any, times: Any, *, most: int | None = None
 ) -> npt.NDArray[Any]:
     """Return the first series as an array [n, C, L], padded with NaN."""

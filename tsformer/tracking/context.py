@@ -20,8 +20,8 @@ from typing import Any
 
 from tsformer._optional import require
 from tsformer.tracking.locks import SQLITE
-from tsformer.tracking.messages import warn_untracked
 from tsformer.tracking.run import TrackedRun
+from tsformer.tracking.settings import warn_untracked
 from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
 
 __all__ = [
@@ -98,14 +98,13 @@ def start_run(
     tracking_uri: str | None = None,
     experiment: str | None = None,
     tags: Mapping[str, str] | None = None,
-    flush_seconds: float = 5.0,
 ) -> tuple[RunStore | None, TrackedRun]:
     """Return the run by the rules of this module.
 
     If the store fails, a warning is issued, and the run records nothing.
     """
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    settings: dict[str, Any] = {"kind": kind, "tags": tags, "flush_seconds": flush_seconds}
+    settings: dict[str, Any] = {"kind": kind, "tags": tags}
     try:
         if tracking_uri is None and experiment is None:
             enclosing = _enclosing.get()

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from tsformer.plots import plot_relevance
-from tsformer.tracking.autologging import log_scores, padded_array, use
+from tsformer.tracking.autologging import log_data, log_scores, use
 from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
-from tsformer.tracking.messages import warn, warn_untracked
 from tsformer.tracking.parameters import name_of, parameters_of
 from tsformer.tracking.run import TrackedRun
-from tsformer.tracking.settings import Settings, current_settings
+from tsformer.tracking.settings import Settings, current_settings, warn, warn_untracked
 from tsformer.tracking.store import RunStore, resolve_uri
 
 __all__ = ["ModelRun", "track_evaluation", "tracked_fit"]
@@ -74,7 +73,7 @@ def tracked_fit(
                 yield model_run
             kept = {"run_id": run.run_id, "store": without_credentials(store.uri)}
             estimator.tracked_run_ = kept
-            _log_data(run, "train", estimator, X, y, dataset, loader)
+            log_data(run, "train", estimator, X, y, None, name=dataset, loader=loader)
             status = enclosing.taker.status if enclosing.taker is not None else None
             run.end(status or "FINISHED")
     finally:
@@ -112,27 +111,12 @@ def track_evaluation(
     if own.run.lost:
         return own
     with own.run as run:
-        try:
-            log_scores(run, "test", estimator, X, y, None, pictures=True)
-        except Exception as error:  # tracking never fails a fit
-            run.miss("the scores", error)
-        try:
-            _log_explanations(run, estimator, X, y, explanations)
-        except Exception as error:  # tracking never fails a fit
-            run.miss("the explanations", error)
-        _log_data(run, "test", estimator, X, y, dataset, loader)
+        log_scores(run, "test", estimator, X, y, None, pictures=True)
+        run.attempt(
+            "the explanations", lambda: _log_explanations(run, estimator, X, y, explanations)
+        )
+        log_data(run, "test", estimator, X, y, None, name=dataset, loader=loader)
     return own
-
-
-def _log_data(
-    run: TrackedRun, context: str, estimator: Any, X: Any, y: Any, name: str, loader: str
-) -> None:
-    try:
-        series = padded_array(estimator, X, None)
-        targets = None if y is None else np.asarray(y)[: len(series)]
-        run.dataset(series, targets, name=name, context=context, loader=loader)
-    except Exception as error:  # tracking never fails a fit
-        run.miss("the data", error)
 
 
 def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_class: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from tsformer.tracking.messages import warn
+from tsformer.tracking.settings import warn
 
 __all__ = ["Names", "storable", "storable_name"]
 

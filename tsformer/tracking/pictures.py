@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from tsformer._optional import require
-from tsformer.tracking.messages import warn
 from tsformer.tracking.run import TrackedRun
+from tsformer.tracking.settings import warn
 
 __all__ = ["copy_picture"]
 

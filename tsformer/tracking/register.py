@@ -38,7 +38,6 @@ def write_model(
     path: str | os.PathLike[str],
     *,
     output: str = "table",
-    signature: bool = True,
     input_example: Any = None,
 ) -> None:
     """Write a fitted estimator to a new folder as a model of MLflow."""
@@ -50,7 +49,7 @@ def write_model(
     folder.mkdir(parents=True)
     estimator.save(folder / _FOLDER)
     described = models.Model(
-        signature=signature_of(estimator, output) if signature else None,
+        signature=signature_of(estimator, output),
         metadata={"input": describe_input(estimator)},
     )
     example = None if input_example is None else example_table(estimator, input_example)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tsformer._optional import require
-from tsformer.tracking.messages import reason, warn, warn_untracked
 from tsformer.tracking.names import Names, storable
+from tsformer.tracking.settings import reason, warn, warn_untracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,20 +173,27 @@ class TrackedRun:
         """Log the files of a folder as artifacts in a folder `name`."""
         self._send_artifact(name, "log_artifacts", str(path), name)
 
+    def attempt(self, what: str, log: Callable[[], object]) -> None:
+        """Call `log`. If it raises, `what` is missing: tracking never fails a fit."""
+        if self.lost:
+            return
+        try:
+            log()
+        except Exception as error:
+            self.miss(what, error)
+
     def figure(
         self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = _IMAGE_SIZE
     ) -> None:
         """Log the figure that `draw` returns, with `key` in the image grids of the UI too."""
-        if self.lost:
-            return
-        try:
+
+        def log() -> None:
             pixels = _pixels(draw())
-        except Exception as error:  # tracking never fails a fit
-            self.miss(path, error)
-            return
-        self._send_artifact(path, "log_image", pixels, artifact_file=path)
-        if key:
-            self.image(pixels, key, size=size)
+            self._send_artifact(path, "log_image", pixels, artifact_file=path)
+            if key:
+                self.image(pixels, key, size=size)
+
+        self.attempt(path, log)
 
     def image(self, picture: Any, key: str, *, size: int = _IMAGE_SIZE) -> None:
         """Log an array or Pillow image for the image grids, at most `size` pixels wide there."""

@@ -24,7 +24,6 @@ __all__ = [
     "classification_scores",
     "label_scores",
     "main_score",
-    "regression_scores",
     "scored",
 ]
 
@@ -37,21 +36,16 @@ def main_score(estimator: Any) -> str:
 def scored(
     estimator: Any, X: Any, y: npt.ArrayLike, times: Any = None
 ) -> tuple[dict[str, float], npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """Return scores by name, predictions, and the probabilities of a classifier.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        A classifier or regressor of this package.
-    X, times
-        As its `predict` takes them.
-    y : array-like (n,)
-        True labels or targets.
-    """
+    """Return scores by name, predictions, and the probabilities of a classifier."""
     true = np.asarray(y)
     if not is_classifier(estimator):
         predicted = np.asarray(estimator.predict(X, times))
-        return regression_scores(true, predicted), predicted, None
+        scores = {
+            "r2": float(r2_score(true, predicted)),
+            "rmse": float(root_mean_squared_error(true, predicted)),
+            "mae": float(mean_absolute_error(true, predicted)),
+        }
+        return scores, predicted, None
     probabilities = estimator.predict_proba(X, times)
     predicted = estimator.classes_[probabilities.argmax(axis=1)]
     scores = classification_scores(true, probabilities, estimator.classes_)
@@ -61,16 +55,7 @@ def scored(
 def classification_scores(
     y: npt.NDArray[Any], probabilities: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> dict[str, float]:
-    """Return label scores, log loss, Brier score and calibration error of probabilities.
-
-    Parameters
-    ----------
-    y : ndarray (n,)
-        True labels.
-    probabilities : ndarray (n, K)
-        Their probabilities, in the order of `classes`.
-    classes : ndarray (K,)
-        The labels, sorted.
+    """Return the scores of probabilities (n, K) of the sorted `classes`.
 
     Examples
     --------
@@ -102,13 +87,4 @@ def label_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, 
         # scikit-learn's warns of predicted classes that are not in `y`.
         "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
         "f1_macro": float(f1_score(y, predicted, average="macro")),
-    }
-
-
-def regression_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
-    """Return R², root mean squared error and mean absolute error of predictions [n]."""
-    return {
-        "r2": float(r2_score(y, predicted)),
-        "rmse": float(root_mean_squared_error(y, predicted)),
-        "mae": float(mean_absolute_error(y, predicted)),
     }

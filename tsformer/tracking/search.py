@@ -43,6 +43,7 @@ from tsformer.tracking.views import PLACE_TAG, make_views
 __all__ = ["hides_fits", "install"]
 
 _WRAPPED = "_tsformer_tracks"
+_RESULTS = "the results of the search"
 _NOTE = (
     "Means over {n} folds. Metrics ending in `_spread` are standard deviations over folds; "
     "`test/mean_rank` is 1 for the best candidate in every fold."
@@ -122,7 +123,7 @@ def _fit(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -
     name = " over ".join(filter(None, (type(search).__name__, over)))
     with _tracked(name, search, settings) as (store, run):
         result = original(search, *args, **kwargs)
-        _attempt(run, lambda: _log_search(store, run, search))
+        run.attempt(_RESULTS, lambda: _log_search(store, run, search))
     return result
 
 
@@ -150,7 +151,7 @@ def _cross_validate(original: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             _log_candidates(store, run, [only])
             run.metrics(_summary(only))
 
-        _attempt(run, log)
+        run.attempt(_RESULTS, log)
     return found
 
 
@@ -171,15 +172,6 @@ def _tracked(name: str, search: Any, settings: Settings) -> Iterator[tuple[RunSt
         yield store, run
         if outermost and not run.lost:
             make_views(store, "" if search is None else _study(run))
-
-
-def _attempt(run: TrackedRun, log: Callable[[], None]) -> None:
-    if run.lost:
-        return
-    try:
-        log()
-    except Exception as error:  # tracking never fails a fit
-        run.miss("the results of the search", error)
 
 
 def _settings_for(estimator: Any) -> Settings | None:

@@ -1,16 +1,26 @@
-"""What `tsformer.autolog` was called with, in this process."""
+"""The options of `tsformer.autolog` in this process, and the warnings that they silence."""
 
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tsformer.tracking.messages import silenced
+from tsformer.tracking.credentials import masked
 
-__all__ = ["Settings", "current_settings", "set_settings", "speaking"]
+__all__ = [
+    "Settings",
+    "current_settings",
+    "reason",
+    "set_settings",
+    "speaking",
+    "warn",
+    "warn_untracked",
+]
 
 
 @dataclass(frozen=True)
@@ -19,7 +29,6 @@ class Settings:
 
     log_models: bool = True
     log_input_examples: bool = True
-    log_model_signatures: bool = True
     log_datasets: bool = True
     exclusive: bool = False
     silent: bool = False
@@ -28,6 +37,7 @@ class Settings:
 
 
 _settings: Settings | None = None
+_silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
 
 
 def current_settings() -> Settings | None:
@@ -46,10 +56,28 @@ def speaking(settings: Settings) -> Iterator[None]:
     """Inside the block, with `silent` hide MLflow's messages and the warnings of tracking."""
     logger = logging.getLogger("mlflow")
     before = logger.level
+    token = _silent.set(settings.silent or _silent.get())
     if settings.silent:
         logger.setLevel(logging.CRITICAL)
     try:
-        with silenced(settings.silent):
-            yield
+        yield
     finally:
         logger.setLevel(before)
+        _silent.reset(token)
+
+
+def warn(message: str, stacklevel: int = 2) -> None:
+    """Issue a warning of tracking, unless these are silenced."""
+    if not _silent.get():
+        warnings.warn(message, stacklevel=stacklevel + 1)
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of the error's message, without passwords."""
+    message = masked(str(error).partition("\n")[0])
+    return f"({type(error).__name__}: {message[:200]})"
+
+
+def warn_untracked(what: str, error: Exception) -> None:
+    """Warn that tracking stopped, and why."""
+    warn(f"tracking of {what} stopped; the work itself continues {reason(error)}", stacklevel=3)

@@ -17,9 +17,9 @@ from tsformer._optional import require
 from tsformer._version import __version__
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE, creating
-from tsformer.tracking.messages import reason, warn_untracked
 from tsformer.tracking.names import Names, storable
 from tsformer.tracking.run import MISSING_TAG, TAG_LENGTH, TrackedRun
+from tsformer.tracking.settings import reason, warn_untracked
 from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
@@ -156,17 +156,6 @@ class RunStore:
             if not token:
                 return found
 
-    def has(self, run_id: str) -> bool:
-        """Return whether the store has a run."""
-        exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
-        try:
-            _client(self.uri).get_run(run_id)
-        except exceptions.MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return False
-            raise
-        return True
-
     def finished(self, keys: Collection[str], tags: Mapping[str, str]) -> dict[str, Run]:
         """Return the FINISHED run of each key that has one; the newest of several."""
         by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
@@ -199,7 +188,6 @@ class RunStore:
         parent: TrackedRun | None = None,
         tags: Mapping[str, str] | None = None,
         again: bool = False,
-        flush_seconds: float = 5.0,
     ) -> TrackedRun:
         """Create a run, or with `again` reopen the one with that key.
 
@@ -220,8 +208,6 @@ class RunStore:
             Additional tags.
         again : bool, default=False
             Whether to reopen an earlier run of this key, if there is one.
-        flush_seconds : float, default=5.0
-            As in `TrackedRun`.
         """
         everything = {
             **source_tags(self.command),
@@ -249,23 +235,14 @@ class RunStore:
         except Exception as error:  # tracking never fails a fit
             warn_untracked(name, error)
             return TrackedRun(None, "")
-        return TrackedRun(
-            client,
-            info.run_id,
-            flush_seconds=flush_seconds,
-            started=max(info.start_time, int(time.time() * 1000)),
-        )
+        started = max(info.start_time, int(time.time() * 1000))
+        return TrackedRun(client, info.run_id, started=started)
 
     def borrow(
-        self,
-        run_id: str,
-        *,
-        kind: str,
-        tags: Mapping[str, str] | None = None,
-        flush_seconds: float = 5.0,
+        self, run_id: str, *, kind: str, tags: Mapping[str, str] | None = None
     ) -> TrackedRun:
         """Return the user's own run, to be written to and not ended; kind "" keeps its kind."""
-        run = TrackedRun(self.client(), run_id, flush_seconds=flush_seconds, borrowed=True)
+        run = TrackedRun(self.client(), run_id, borrowed=True)
         run.tags({**_tags(kind), **(tags or {})})
         return run
 

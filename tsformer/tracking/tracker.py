@@ -15,7 +15,14 @@ from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import TrackedRun
 from tsformer.training.callbacks import Callback, TrainingState
 
-__all__ = ["MLflowTracker", "encoding_name", "epoch_metrics", "long_enough"]
+__all__ = [
+    "MLflowTracker",
+    "check_pictures",
+    "encoding_name",
+    "epoch_metrics",
+    "long_enough",
+    "n_parameters",
+]
 
 _MOST_POSITIONS = 256  # a map of more shows no more
 # Pictures take up to three seconds, 5 % of a fit of this length.
@@ -54,8 +61,7 @@ class MLflowTracker(Callback):
     """
 
     def __init__(self, mlflow_run: TrackedRun, *, pictures: bool | Literal["auto"] = "auto"):
-        if pictures not in (True, False, "auto"):
-            raise ValueError(f"pictures={pictures!r}: use True, False or 'auto'")
+        check_pictures(pictures)
         self.mlflow_run = mlflow_run
         self.pictures = pictures
         self.summary_: dict[str, float] = {}
@@ -77,8 +83,8 @@ class MLflowTracker(Callback):
         sums = {
             "fit_seconds": seconds,
             "n_epochs": state.epoch,
-            "n_parameters": _count(state.model),
-            "n_parameters_encoding": 0 if encoding is None else _count(encoding),
+            "n_parameters": n_parameters(state.model),
+            "n_parameters_encoding": 0 if encoding is None else n_parameters(encoding),
         }
         sums = {name: value + self._earlier.get(name, 0) for name, value in sums.items()}
         peak = peak_memory_mb(state.plan.device)
@@ -109,6 +115,12 @@ class MLflowTracker(Callback):
         )
 
 
+def check_pictures(pictures: object) -> None:
+    """Raise ValueError unless it is a bool or "auto"."""
+    if pictures not in (True, False, "auto"):
+        raise ValueError(f"pictures={pictures!r}: use True, False or 'auto'")
+
+
 def epoch_metrics(row: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics of a row of a history."""
     names = {"loss": "train/loss", "lr": "lr", "val_loss": "val/loss", "val_score": "val/score"}
@@ -125,5 +137,6 @@ def encoding_name(encoding: Any) -> str:
     return encoding if isinstance(encoding, str) else getattr(encoding, "__name__", repr(encoding))
 
 
-def _count(module: nn.Module) -> int:
+def n_parameters(module: nn.Module) -> int:
+    """Return the number of parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())

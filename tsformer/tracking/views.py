@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tsformer.tracking.messages import warn_untracked
+from tsformer.tracking.settings import warn_untracked
 from tsformer.tracking.store import RunStore
 
 if TYPE_CHECKING:
