@@ -26,7 +26,7 @@ from tsformer.estimators.ensemble import QUALITIES
 from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
-from tsformer.tracking.context import activated, start_run, user_run_is_active
+from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
 from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import write_model
 from tsformer.tracking.run import TrackedRun
@@ -145,7 +145,7 @@ def use(settings: Settings | None) -> None:
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
     settings = current_settings()
-    skipped = search.hides_fits() or _has_tracker(fit.estimator) or not Ranks.current().leads
+    skipped = hides_fits() or _has_tracker(fit.estimator) or not Ranks.current().leads
     if settings is None or skipped:
         yield
         return

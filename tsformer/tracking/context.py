@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ __all__ = [
     "activated",
     "context_store",
     "current",
+    "hides_fits",
     "start_run",
     "user_run_is_active",
     "within",
@@ -40,13 +41,17 @@ DEFAULT_EXPERIMENT = "tsformer"
 
 @dataclass
 class Enclosing:
-    """The run around tracked work; a free run is taken by the first fit."""
+    """The run around tracked work; a free run is taken by the first fit.
+
+    While `hides_fits` returns True, fits have no runs.
+    """
 
     store: RunStore
     run: TrackedRun
     free: bool
     kind: str = ""
     label: str = ""
+    hides_fits: Callable[[], bool] = lambda: False
     taker: TrackedRun | None = None
 
 
@@ -70,6 +75,12 @@ def within(enclosing: Enclosing) -> Iterator[Enclosing]:
 def current() -> Enclosing | None:
     """Return the innermost run of `within` in this thread."""
     return _enclosing.get()
+
+
+def hides_fits() -> bool:
+    """Return whether a fit would be the fit of a fold."""
+    enclosing = _enclosing.get()
+    return enclosing is not None and enclosing.hides_fits()
 
 
 def user_run_is_active() -> bool:

@@ -10,7 +10,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ from tsformer.tracking.context import (
     Enclosing,
     activated,
     current,
+    hides_fits,
     start_run,
     user_run_is_active,
     within,
@@ -40,7 +40,7 @@ from tsformer.tracking.settings import Settings, current_settings, speaking
 from tsformer.tracking.store import RunStore
 from tsformer.tracking.views import PLACE_TAG, make_views
 
-__all__ = ["hides_fits", "install"]
+__all__ = ["install"]
 
 _WRAPPED = "_tsformer_tracks"
 _RESULTS = "the results of the search"
@@ -48,14 +48,6 @@ _NOTE = (
     "Means over {n} folds. Metrics ending in `_spread` are standard deviations over folds; "
     "`test/mean_rank` is 1 for the best candidate in every fold."
 )
-
-
-@dataclass
-class _Running:
-    """A search, or with None a cross-validation, and its best parameters before this fit."""
-
-    search: Any
-    best_before: Any
 
 
 @dataclass
@@ -67,18 +59,6 @@ class _Candidate:
     searched: dict[str, str]
     scores: dict[str, list[float]]
     fit_seconds: float
-
-
-_running: ContextVar[_Running | None] = ContextVar("running search", default=None)
-
-
-def hides_fits() -> bool:
-    """Return whether fits are fits of folds: `best_params_` is set before the refit."""
-    running = _running.get()
-    if running is None:
-        return False
-    best = None if running.search is None else vars(running.search).get("best_params_")
-    return best is running.best_before
 
 
 def install() -> None:
@@ -116,8 +96,7 @@ def _subclasses(kind: type[Any]) -> list[type[Any]]:
 def _fit(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -> Any:
     """Run `fit` of a search in a run."""
     settings = _settings_for(search.get_params(deep=False))  # grids may hold estimators
-    running = _running.get()
-    if settings is None or (running is not None and running.search is search):
+    if settings is None:
         return original(search, *args, **kwargs)
     over = ", ".join(_short(dict.fromkeys(_searched_by(search))))
     name = " over ".join(filter(None, (type(search).__name__, over)))
@@ -165,10 +144,12 @@ def _tracked(name: str, search: Any, settings: Settings) -> Iterator[tuple[RunSt
         store = store or RunStore("", "")  # never read: the run is lost
         stack.enter_context(activated(store, run))
         stack.enter_context(run)
-        refit = Enclosing(store, run, free=False, kind="refit", label="refit of")
+
+        def in_folds() -> bool:  # `best_params_` is set before the refit
+            return search is None or vars(search).get("best_params_") is before
+
+        refit = Enclosing(store, run, False, "refit", label="refit of", hides_fits=in_folds)
         stack.enter_context(within(refit))
-        token = _running.set(_Running(search, before))
-        stack.callback(_running.reset, token)
         yield store, run
         if outermost and not run.lost:
             make_views(store, "" if search is None else _study(run))
