@@ -52,26 +52,22 @@ def test_told_nothing_it_is_the_working_folder(tmp_path: Path) -> None:
     assert run.info.status == "FINISHED"
 
 
-def test_the_variables_of_mlflow(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    assert experiment_of(started()[0]) == "tsformer"
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the variable")
-    store, run = started()
-    assert store.uri == uri
-    assert experiment_of(store) == "of the variable"
-    assert run.info.experiment_id == store.experiment_id
-
-
 def test_the_functions_of_mlflow_come_before_its_variables(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the variable")
-    mlflow.set_tracking_uri(uri)
-    mlflow.set_experiment("of the function")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     store, _ = started()
+    assert store == prepare_store(uri)
+    assert experiment_of(store) == "tsformer"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the variable")
+    assert experiment_of(started()[0]) == "of the variable"
+    mlflow.set_tracking_uri(uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    mlflow.set_experiment("of the function")
+    store, run = started()
     assert store.uri == uri
     assert experiment_of(store) == "of the function"
+    assert run.info.experiment_id == store.experiment_id
 
 
 def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri: str) -> None:
@@ -150,14 +146,5 @@ def test_an_experiment_that_is_not_there_costs_one_warning(
     run.metrics({"lost": 1.0})
     run.end("FINISHED")
     assert len(got) == 1
-
-
-def test_the_variable_of_one_store_is_not_for_another(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
-    assert experiment_of(started(tracking_uri=uri)[0]) == "tsformer"
-
-
-def test_the_default_experiment_is_that_of_the_store(uri: str) -> None:
-    assert started(tracking_uri=uri)[0] == prepare_store(uri)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert experiment_of(started(tracking_uri=uri)[0]) == "tsformer", "the id is of another store"
