@@ -1,6 +1,6 @@
 """Names, sums, options and classes of one's own: from a specification to an augmentation.
 
-The registry and the building of instances are shared with encodings, whose tests cover them.
+The registry is shared with encodings and objectives: see tests/test_registries.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import pytest
 import torch
 from batches import define
 
-from tsformer import augmentation
-from tsformer.augmentation import Augmentation, Batch, available, find, names, resolve
+from tsformer.augmentation import Augmentation, Batch, resolve
 
 ONES = Batch(torch.ones(1, 3, 2))
 
@@ -32,30 +31,9 @@ def shift(name: str, *, mixes: bool = False) -> type[Augmentation]:
     return Shift
 
 
-def test_a_class_of_ones_own_works_by_name_and_is_in_the_table():
+def test_a_class_of_ones_own_works_by_name():
     define("stretch")
-    assert names() == ["warp", "slice", "cutmix", "jitter", "stretch"]
     assert (resolve("stretch", factor=3)(ONES).values == 3).all()
-    rows = available()
-    assert [row["name"] for row in rows] == names()
-    assert rows[-1] == {
-        "name": "stretch",
-        "mixes": False,
-        "symbolic": True,
-        "reference": "nobody",
-        "summary": "Multiply by a number.",
-    }
-    for row in rows:
-        assert row["summary"].endswith("."), f"the first line of {row['name']} is not a sentence"
-        assert row["reference"]
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_class_is_importable_from_the_package_and_filed_by_name(name):
-    cls = find(name)
-    assert getattr(augmentation, cls.__name__) is cls
-    assert cls.__name__ in augmentation.__all__
-    assert cls.__module__ == f"tsformer.augmentation.{name}"
 
 
 def test_an_augmentation_without_a_call_says_so():
