@@ -80,7 +80,7 @@ def shifted(batch: Batch, where: Tensor, shift: Tensor) -> Tensor:
 
 
 def _valid_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indices of the valid steps, in order and then zeros, and the place of the last."""
+    """Return indices of valid steps, zeros after them, and the last place."""
     B, L = mask.shape
     rank = mask.cumsum(dim=1) - 1
     place = rank.where(mask, L)  # masked steps go to an additional place, which is cut off
@@ -90,5 +90,5 @@ def _valid_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _take(x: Tensor, steps: Tensor) -> Tensor:
-    """Return the values ``[B, M, C]`` of `x` ``[B, L, C]`` at the steps ``[B, M]``."""
+    """Gather values ``[B, M, C]`` at the steps ``[B, M]``."""
     return x.gather(1, steps[..., None].expand(-1, -1, x.shape[2]))

@@ -241,7 +241,7 @@ class AttentionRollout(Method):
 
 
 def _moved_to_neighbours(shares: Tensor, given: Tensor) -> Tensor:
-    """Move shares ``[B, N]`` of tokens without values to the nearest on either side."""
+    """Move shares ``[B, N]`` of empty tokens to their nearest neighbours."""
     N = shares.shape[1]
     number = torch.arange(N)
     before = number.where(given, -1).cummax(dim=1).values
@@ -268,7 +268,7 @@ def _captum(name: str, logits: LogitsOfDifference) -> Any:
 
 
 def _at_once(logits: LogitsOfDifference) -> int:
-    """Return how many times the series of a batch fit into one forward pass."""
+    """Return how often a batch fits into one forward pass."""
     B, L = logits.observed.shape[:2]
     return max(1, batch_steps(logits.model) // (B * L))
 

@@ -148,7 +148,7 @@ def _described(estimator: SeriesEstimator, graph: Graph) -> dict[str, str]:
 
 @contextmanager
 def _explained(graph: Graph) -> Iterator[None]:
-    """Name the encoding if a model cannot be exported; all else is known to work."""
+    """Name the encoding of a model that cannot be exported."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # torch logs every size it cannot prove
     try:
@@ -170,7 +170,7 @@ def _explained(graph: Graph) -> Iterator[None]:
 
 @contextmanager
 def _whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary file name next to `path`; rename the file once it is written."""
+    """Yield a temporary file, renamed to `path` once written."""
     if (path := Path(path)).is_dir():
         raise ValueError(f"{path} is a folder; pass the name of a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -141,7 +141,7 @@ def permutation_importance(
 
 
 def _from_donors(series: Padded, donors: npt.NDArray[np.int64]) -> Floats:
-    """Return the values of other series, stretched to the length of each, ``[n, L, C]``."""
+    """Return values of other series, stretched, ``[n, L, C]``."""
     own, theirs = series.lengths - 1, series.lengths[donors] - 1
     steps = np.arange(series.values.shape[1])
     fraction = steps / np.maximum(own, 1)[:, None]
@@ -156,7 +156,7 @@ def _channel(series: Padded, channel: int) -> npt.NDArray[np.bool_]:
 
 
 def _window(series: Padded, start: float, stop: float) -> npt.NDArray[np.bool_]:
-    """Return which values are in a window of fractions of the length, ``[n, L, 1]``."""
+    """Return the mask ``[n, L, 1]`` of a window of relative time."""
     steps = np.arange(series.values.shape[1])
     fraction = (steps + 0.5) / series.lengths[:, None]
     within: npt.NDArray[np.bool_] = ((fraction >= start) & (fraction < stop))[..., None]

@@ -153,7 +153,7 @@ def _same(first: View, then: View) -> bool:
 
 
 def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
-    """Draw one row for each view, on a colour scale shared with its companion."""
+    """Draw a row per view, on the colour scale of its companion."""
     figure = new_figure(_WIDTH, 3.6 * len(rows) + 0.4)
     figure.get_layout_engine().set(wspace=0.05)  # type: ignore[union-attr, call-arg]
     figure.suptitle(wrapped(f"Positional encoding {name}", 0.96 * _WIDTH, 14), fontsize=14)
@@ -264,5 +264,5 @@ def with_margin(low: float, high: float) -> tuple[float, float]:
 
 
 def _lowest_seen(hook: str, low: float, high: float) -> float:
-    """Return `low`, for a bias at least `high` - 12, a factor of e^-12 after the softmax."""
+    """Cut a bias 12 below `high`: e^-12 after the softmax."""
     return max(low, high - 12.0) if hook == "bias" else low

@@ -152,7 +152,7 @@ def _line(
     relevance: npt.NDArray[np.float64],
     largest: float,
 ) -> Any:
-    """Draw a channel as a thin grey line with a coloured dot for each value."""
+    """Draw a channel as a grey line with coloured dots."""
     ax.plot(steps, values, color="0.75", linewidth=0.8, zorder=1)
     there = np.isfinite(values)
     order = np.argsort(np.abs(relevance[there]), kind="stable")  # the most relevant on top
@@ -171,7 +171,7 @@ def _line(
 
 
 def _edges(steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return where steps begin, half-way between them, and where the last one ends."""
+    """Return the edges of steps, half-way between them."""
     if len(steps) == 1:
         return np.array([steps[0], steps[0]])
     middles = steps[:-1] + (steps[1:] - steps[:-1]) / 2

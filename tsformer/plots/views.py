@@ -178,14 +178,14 @@ def _by_distance(matrices: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _heads(matrices: np.ndarray) -> list[str]:
-    """Return the titles of the first heads; a single one if all are alike."""
+    """Return titles of the first heads, or one if all are alike."""
     if len(matrices) == 1 or np.array_equal(matrices, matrices[:1].repeat(len(matrices), axis=0)):
         return ["every head"]
     return [f"head {head}" for head in range(len(matrices[:_MOST_HEADS]))]
 
 
 def _smooth_curves(n_curves: int, length: int) -> Tensor:
-    """Return random curves ``[n_curves, length]`` of about unit scale, the same at each call."""
+    """Return fixed random curves ``[n_curves, length]`` of unit scale."""
     window = 2 * max(length // 16, 1) + 1
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(1, n_curves, length + window - 1, generator=generator)

@@ -323,7 +323,7 @@ class TrackedRun:
                 self._send_batches(kind, [entity])
 
     def _send_artifact(self, path: str, method: str, *args: Any, **kwargs: Any) -> None:
-        """Log a file; after a failure of the artifact store skip further files."""
+        """Log a file; skip further files after the artifact store failed."""
         if self.lost:
             return
         if self._no_artifacts:

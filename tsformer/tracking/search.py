@@ -269,7 +269,7 @@ def _study(run: TrackedRun) -> str:
 
 
 def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return parameters as text, by the last part of their names unless two are equal."""
+    """Return parameters as text under short, unambiguous names."""
     last = [name.rpartition("__")[2] for name in parameters]
     return {
         storable_name(end if last.count(end) == 1 else name): _text(value)

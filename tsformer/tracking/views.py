@@ -97,7 +97,7 @@ def _all_fits(fits: Sequence[Run]) -> list[Section]:
 def _state(
     where: str, order: str, runs: Sequence[Run], sections: list[Section], spare: int = 60
 ) -> str:
-    """Return the JSON of a view, metrics without a card in a folded section."""
+    """Return the JSON of a view; further metrics are folded."""
     axis, shown = _axis(runs), {card.get("metricKey") for *_, cards in sections for card in cards}
     rest = [_dots(axis, name) for name in _metrics(runs) if name not in shown][:spare]
     rest.append(_image("scores"))
