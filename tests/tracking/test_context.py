@@ -61,8 +61,8 @@ def test_the_functions_of_mlflow_come_before_its_variables(
     assert experiment_of(store) == "tsformer"
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the variable")
     assert experiment_of(started()[0]) == "of the variable"
-    mlflow.set_tracking_uri(uri)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    mlflow.set_tracking_uri(uri)
     mlflow.set_experiment("of the function")
     store, run = started()
     assert store.uri == uri
