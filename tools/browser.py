@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -63,8 +62,10 @@ def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterat
 
 @contextmanager
 def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
-    """Run `tsformer ui` on a free port; yield the addresses that it prints, once it responds."""
-    port = _free_port()
+    """Run `tsformer ui` on a free port; yield the addresses that it prints when it responds."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [sys.executable, "-m", "tsformer", "ui", "--tracking-uri", store]
     server = subprocess.Popen(
         [*command, "--port", str(port), *arguments],
@@ -78,7 +79,6 @@ def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
         addresses = _read_addresses(server)
         # The server logs every request there, and would wait for ever once the pipe is full.
         threading.Thread(target=collections.deque, args=(server.stdout, 0), daemon=True).start()
-        _wait_for(port, server)
         yield addresses
     finally:
         os.killpg(server.pid, signal.SIGINT)
@@ -104,23 +104,6 @@ def _read_addresses(server: subprocess.Popen[str]) -> dict[str, str]:
     if not addresses:
         raise RuntimeError(f"`tsformer ui` printed no address; its exit code is {server.poll()}")
     return addresses
-
-
-def _wait_for(port: int, server: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and server.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.3)
-    raise RuntimeError(f"nothing listens on port {port}; the exit code is {server.poll()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

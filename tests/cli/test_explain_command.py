@@ -28,6 +28,7 @@ def long_table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@pytest.mark.slow
 def test_a_series_of_a_table_is_explained(run):
     long_table().to_csv("long.csv", index=False)
     run("fit", "long.csv", "--case", "id", "--time", "t", "--label", "y", *SMALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import socket
 import sqlite3
@@ -138,20 +139,32 @@ def test_the_store_of_the_model_is_found_from_elsewhere(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_tracked_if_asked(
+def test_nothing_is_tracked_if_asked_or_without_mlflow(
     tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in (FIT, EVALUATE):
-        out, err = tsformer(*command, "--no-track")
-        assert "tsformer ui" not in out
-        assert err == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert not hasattr(load("model"), "tracked_run_")
+    explained = (*EVALUATE, "--explanations", "2")
+
+    def assert_untracked(*flags: str) -> None:
+        for command in (FIT, EVALUATE):
+            out, err = tsformer(*command, *flags)
+            assert "tsformer ui" not in out
+            assert err == ""
+        assert [path.name for path in tmp_path.iterdir()] == ["model"]
+        assert not hasattr(load("model"), "tracked_run_")
+
+    assert_untracked("--no-track")
     _, err = tsformer(*FIT, "--no-track", "--experiment", "mine", exits=2)
     assert "--no-track says that there is no run" in err
-    _, err = tsformer(*EVALUATE, "--explanations", "2", "--no-track", exits=2)
+    _, err = tsformer(*explained, "--no-track", exits=2)
     assert "--explanations needs a tracked run: remove --no-track" in err
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: (name != "mlflow" and find(name)) or None
+    )
+    assert_untracked()
+    _, err = tsformer(*explained, exits=2)
+    assert "needs a tracked run: MLflow is not installed" in err
 
 
 def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked_for(
@@ -181,25 +194,6 @@ def test_an_encoder_is_tracked_too(
     (row,) = load("encoder").history_
     assert run.data.metrics["train/loss"] == pytest.approx(row["loss"])
     assert not {name for name in run.data.metrics if "accuracy" in name}, "there are no labels"
-
-
-def test_without_mlflow_nothing_is_tracked(
-    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import importlib.util
-
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: (name != "mlflow" and find(name)) or None
-    )
-    monkeypatch.chdir(tmp_path)
-    for command in (FIT, EVALUATE):
-        out, err = tsformer(*command)
-        assert "tsformer ui" not in out
-        assert err == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    _, err = tsformer(*EVALUATE, "--explanations", "2", exits=2)
-    assert "needs a tracked run: MLflow is not installed" in err
 
 
 def test_a_store_that_is_away_gives_one_warning(

@@ -52,16 +52,6 @@ def test_every_encoding_has_a_tile_and_no_words_overlap():
     assert figure.bbox.width == pictures.PAGE
 
 
-def test_the_habit_has_the_sizes_of_the_papers():
-    figure = pictures.habit()
-    assert [ax.images[0].get_array().shape for ax in figure.axes[:3]] == [
-        (512, 512), (512, 512), (96, 48),
-    ]  # fmt: skip
-    figure.savefig(io.BytesIO(), dpi=figure.dpi)
-    panels = [(ax.get_tightbbox(), ax.get_title() or ax.get_xlabel()) for ax in figure.axes]
-    assert_apart_on_the_page(figure, panels)
-
-
 def test_every_augmentation_is_drawn_on_every_series_that_it_can_change():
     figure = pictures.augmentation_gallery()
     rows = augmentation.available()

@@ -49,7 +49,7 @@ def columns(lists: list[str]) -> list[str] | None:
 
 
 def number(option: str, text: str, *names: str) -> float | str:
-    """Read a number, or one of these names; `option` is what errors call it."""
+    """Read a number, or one of these names; `option` is its name in errors."""
     if text in names:
         return text
     try:

@@ -1,9 +1,10 @@
-"""Compare the methods in a table of scores."""
+"""Statistics and the report of a study's scores."""
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 _FILES = ("pairs.csv", "critical_difference.png", "pairs.png")
 
-__all__ = ["Published", "Rope", "Vary", "statistics"]
+__all__ = ["report", "statistics"]
 
 Rope = Annotated[float, typer.Option(help="Scores no further apart than this count as equal.")]
 Vary = Annotated[
     list[str],
     typer.Option(
         metavar="A,B",
-        help="Columns that distinguish variants; by default, what study.json beside the CSV says.",
+        help="Columns that distinguish variants; by default those in study.json beside the CSV.",
     ),
 ]
 Published = Annotated[
@@ -102,6 +103,56 @@ def statistics(
     ]
     if missing:
         raise ValueError("; ".join(missing))
+
+
+def report(
+    study: Annotated[
+        Path, typer.Argument(help="The folder that `compare` wrote, or a CSV of scores.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write; by default, report beside the scores.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="The method to compute gains over; by default none, or else tsformer, if it was "
+            "compared."
+        ),
+    ] = None,
+    rope: Rope = 0.01,
+    vary: Vary = [],  # noqa: B006
+    published: Published = [],  # noqa: B006
+) -> None:
+    """Write a study's report as one HTML page, and as Markdown with figures beside it.
+
+    The page is self-contained. An unfinished study is reported as far as it has come.
+
+    [bold]Example[/bold]
+
+      tsformer report results/compare --baseline none --out page
+    """
+    from tsformer.studies.report.write import write_report
+
+    if out is not None:
+        check_output(out)
+    columns = parsing.columns(vary)
+    words = ["tsformer", "report", str(study)]
+    words += ["--out", str(out)] if out is not None else []
+    words += ["--baseline", baseline] if baseline is not None else []
+    words += ["--rope", str(rope)] if rope != 0.01 else []
+    words += ["--vary", ",".join(columns)] if columns is not None else []
+    words += [word for path in published for word in ("--published", str(path))]
+    files = write_report(
+        study,
+        out,
+        baseline=baseline,
+        rope=rope,
+        vary=columns,
+        published=published or None,
+        command=shlex.join(words),
+    )
+    typer.echo(f"page      {files.html}")
+    typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")
 
 
 def _as_json(label: str, found: Statistics) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The options that say which column of a table holds what, and `tsformer convert`."""
+"""Options that assign the columns of a table, and `tsformer convert`."""
 
 from __future__ import annotations
 

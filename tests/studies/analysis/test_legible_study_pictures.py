@@ -42,7 +42,7 @@ STUDIES: dict[str, tuple[list[str], list[str]]] = {
     "many encodings": (PROBLEMS, [*names(), "tape+erpe"]),
     "many data sets": (list(list_datasets()["name"][:20]), ["none", "rope", "erpe"]),
 }
-CASES = [pytest.param(n, marks=pytest.mark.slow if "many" in n else ()) for n in STUDIES]
+CASES = [pytest.param(n, marks=pytest.mark.slow if n != "small" else ()) for n in STUDIES]
 
 
 def results(study: str) -> pd.DataFrame:

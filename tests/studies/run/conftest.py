@@ -12,3 +12,9 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log no figures, which take longer than a small fit; test_compare.py looks at them."""
     monkeypatch.setattr(TrackedRun, "figure", lambda *args, **options: None)
     monkeypatch.setattr("tsformer.studies.run.summary_runs.copy_picture", lambda *args: None)
+
+
+@pytest.fixture
+def no_report(monkeypatch: pytest.MonkeyPatch, no_figures: None) -> None:
+    """Write no report either."""
+    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 import time
 from typing import Any, ClassVar, Self
@@ -49,45 +48,6 @@ class OneChannel(Nearest):
         return super().fit(X, y)
 
 
-class Exits(Nearest):
-    """Ends its process, as a script does, in `fit` or in `predict`."""
-
-    def __init__(self, where: str = "fit"):
-        self.where = where
-
-    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
-        if self.where == "fit":
-            sys.exit(3)
-        return super().fit(X, y)
-
-    def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        sys.exit("no more")
-
-
-class Interrupts(Exits):
-    """Raises KeyboardInterrupt without Ctrl-C, or sends the signal of Ctrl-C."""
-
-    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
-        if self.where == "signal":
-            signal.raise_signal(signal.SIGINT)
-        raise KeyboardInterrupt
-
-
-class Hangs(Nearest):
-    """Never ends its fit."""
-
-    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
-        while True:
-            time.sleep(60)
-
-
-class Recurses(Nearest):
-    """Calls itself without end."""
-
-    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
-        return self.fit(X, y)
-
-
 class Ignores(Nearest):
     """Has a random_state and draws from the global generator all the same."""
 
@@ -98,9 +58,6 @@ class Ignores(Nearest):
         drawn = np.random.random((len(X), len(self.classes_)))  # noqa: NPY002
         shares: npt.NDArray[Any] = drawn / drawn.sum(1, keepdims=True)
         return shares
-
-
-NOT_A_CLASS = 3
 
 
 class Counts(Nearest):
@@ -122,14 +79,27 @@ class NeedsMany(Counts):
         return super().fit(X, y)
 
 
-class Crashes(Nearest):
-    """Ends its process without an exception, in the way that is named."""
+class Ends(Nearest):
+    """Ends its fit, or its process, in the way that is named."""
 
     def __init__(self, how: str = "exit"):
         self.how = how
 
     def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
-        if self.how == "exit":
-            os._exit(3)
-        ctypes.string_at(0)
-        return self
+        match self.how:
+            case "exit":
+                sys.exit(3)
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "recurse":
+                return self.fit(X, y)
+            case "hang":
+                time.sleep(600)
+            case "crash":
+                os._exit(3)
+            case "segfault":
+                ctypes.string_at(0)
+        return super().fit(X, y)
+
+    def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        sys.exit("no more")

@@ -89,17 +89,13 @@ def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> N
     (study,) = (run for run in runs.values() if run.data.tags["tsformer.kind"] == "study")
     for row in done.comparison.results.itertuples():
         run = runs[row.run_id]
-        assert run.data.metrics["test/accuracy"] == row.accuracy
-        assert run.data.metrics["test/f1_macro"] == row.f1_macro
-        assert run.data.metrics["test/balanced_accuracy"] == row.balanced_accuracy
-        assert run.data.metrics["test/log_loss"] == row.log_loss
+        for name in ("accuracy", "f1_macro", "balanced_accuracy", "log_loss"):
+            assert run.data.metrics[f"test/{name}"] == getattr(row, name)
         assert run.data.metrics["fit_seconds"] == row.fit_seconds
         assert run.data.metrics["fit_cpu_seconds"] == row.fit_cpu_seconds > 0
         assert run.data.metrics["train/loss"] > 0
-        assert run.data.params["dataset"] == "ItalyPowerDemand"
-        assert run.data.params["encoding"] == row.encoding
-        assert run.data.params["seed"] == str(row.seed)
-        assert run.data.params["d_model"] == "8"
+        same = {"dataset": "ItalyPowerDemand", "encoding": row.encoding, "seed": str(row.seed)}
+        assert run.data.params.items() >= {**same, "d_model": "8"}.items()
         assert "learning_rate" in run.data.params
         assert run.data.tags["mlflow.runColor"] == encoding_color(row.encoding)
         assert run.data.tags["mlflow.parentRunId"] == study.info.run_id
@@ -138,7 +134,6 @@ def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
         artifact(done.store, study.info.run_id, "results.csv").read_text()
         == done.comparison.csv_path.read_text()
     )
-    assert image.imread(artifact(done.store, study.info.run_id, "comparison.png")).std() > 0.05
     page = artifact(done.store, study.info.run_id, "report.html").read_text()
     assert "All 4 fits are available." in page
     assert page == (done.folder / "report/report.html").read_text()

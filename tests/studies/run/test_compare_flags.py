@@ -39,58 +39,43 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.slow
-def test_varied_parameters_and_fits_that_fail(
+def test_a_study_of_a_file_with_fits_that_fail(
     run: Run, uri: str, experiment: str, tmp_path: Path
 ) -> None:
-    code, out, err = run(
-        "--datasets", "ItalyPowerDemand", "--encodings", "none", "--seeds", 1, "--max-epochs", 1,
-        "--set", "d_model=8", "--set", "n_layers=1", "--vary", "n_heads=2,3", "--resamples", 2,
-        "--tracking-uri", uri, "--experiment", experiment,
-    )  # fmt: skip
+    (tmp_path / "small.toml").write_text(
+        'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\nresamples = 2\n'
+        "[parameters]\nd_model = 8\nn_layers = 1\nmax_epochs = 1\n[vary]\nn_heads = [2, 3]\n"
+    )
+    flags = ("--study", "small.toml", "--tracking-uri", uri, "--experiment", experiment)
+    code, out, err = run(*flags, "--out", "out")
     assert code == 2
     for name in ("", "  resample=1"):
         assert (
-            f"failed: ItalyPowerDemand  none  n_heads=3  0{name}  ValueError: n_heads must" in out
+            f"failed: ItalyPowerDemand  none  n_heads=3  4{name}  ValueError: n_heads must" in out
         )
     assert "none, n_heads=2" in out
-    assert "not recorded" not in out
-    assert "ItalyPowerDemand  none  0  n_heads=2  resample 1  accuracy 0." in err
-    rows = pd.read_csv(tmp_path / "results/compare/results.csv")
-    assert rows["n_heads"].tolist() == [2, 2]
-    failures = pd.read_csv(tmp_path / "results/compare/failures.csv")
-    assert failures["n_heads"].tolist() == [3, 3]
-    summary = (tmp_path / "results/compare/summary.md").read_text()
-    assert "Fits that are not in the table: 2 failed (failures.csv)." in summary
-    report = (tmp_path / "results/compare/report/report.md").read_text()
-    assert "2 of 4 fits are available, 2 failed." in report
-    assert len(prepare_store(uri, experiment).runs("FAILED")) == 2
-
-
-@pytest.mark.slow
-def test_a_study_is_a_file(run: Run, uri: str, experiment: str, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(
-        'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\n'
-        "[parameters]\nd_model = 8\nn_layers = 1\nmax_epochs = 1\n"
-    )
-    where = ("--tracking-uri", uri, "--experiment", experiment, "--out", "out")
-    code, out, err = run("--study", "small.toml", *where)
-    assert code == 0
-    assert "ItalyPowerDemand  none  4  accuracy 0." in err
     assert "table   out/results.csv" in out
-    assert (tmp_path / "out/study.json").is_file()
-    named = lambda: [r.info.run_name for r in store.runs(tags={"tsformer.kind": "study"})]  # noqa: E731
+    assert "not recorded" not in out
+    assert "ItalyPowerDemand  none  4  n_heads=2  resample 1  accuracy 0." in err
+    rows = pd.read_csv("out/results.csv", float_precision="round_trip")
+    assert rows["n_heads"].tolist() == [2, 2]
+    assert pd.read_csv("out/failures.csv")["n_heads"].tolist() == [3, 3]
+    summary = Path("out/summary.md").read_text()
+    assert "Fits that are not in the table: 2 failed (failures.csv)." in summary
+    assert "2 of 4 fits are available, 2 failed." in Path("out/report/report.md").read_text()
     store = prepare_store(uri, experiment)
-    assert named() == ["small"]
-    code, out, err = run("--study", "small.toml", "--name", "Is it small?", "--json", *where)
-    assert code == 0
+    assert len(store.runs("FAILED")) == 2
+
+    code, out, err = run(*flags, "--out", "out", "--name", "Is it small?", "--json")
+    assert code == 2
     found = json.loads(out)
-    (row,) = pd.read_csv("out/results.csv", float_precision="round_trip").to_dict("records")
-    assert {name: row[name] for name in ("encoding", "seed", "accuracy", "run_id")}.items() <= (
-        found["results"][0].items()
-    )
-    assert found["results"][0]["n_parameters"] == row["n_parameters"]
-    assert (found["failures"], found["table"]) == ([], "out/results.csv")
-    assert named() == ["Is it small?"], "the same run under another name: nothing was repeated"
+    assert [fit["accuracy"] for fit in found["results"]] == rows["accuracy"].tolist()
+    assert [fit["run_id"] for fit in found["results"]] == rows["run_id"].tolist()
+    assert [fit["n_heads"] for fit in found["failures"]] == [3, 3]
+    assert (found["unrecorded"], found["table"]) == ([], "out/results.csv")
+    assert "failed: ItalyPowerDemand" in err
+    (study,) = store.runs(tags={"tsformer.kind": "study"})
+    assert study.info.run_name == "Is it small?", "the same run under another name"
 
 
 @pytest.mark.parametrize(

@@ -131,47 +131,29 @@ def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
     assert list(predicted) == ["case", "true", "predicted"]
 
 
-def test_the_report_has_each_part_of_an_ensemble_beside_the_whole(
-    uri: str, experiment: str, tmp_path: Path, no_figures: None
-) -> None:
-    transformer = {"d_model": 8, "n_layers": 1, "n_heads": 2, "max_epochs": 1}
+@pytest.mark.usefixtures("no_figures")
+def test_each_part_of_an_ensemble_is_scored(uri: str, experiment: str) -> None:
     parameters = {
         "quality": "fast",
-        "transformer_params": transformer,
+        "transformer_params": {"d_model": 8, "n_layers": 1, "n_heads": 2, "max_epochs": 1},
         "convolution_params": {"n_features": 168},
     }
-    study = Study(
-        ("ItalyPowerDemand", "Gaps"),
-        methods={"ensemble": parameters, "majority": {}},
-        seeds=2,
-    )
-    comparison = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    found = comparison.results.set_index("method")
-    assert set(found.loc["majority", "parts"]) == {""}
-    fits = found.loc[["ensemble"]]
-    parts = pd.DataFrame([json.loads(each) for each in fits.parts])
-    assert list(parts) == ["random_convolutions", "transformer"]
-    # As `TSEnsembleClassifier.score_parts` has them.
-    X, y = load_dataset("Gaps", "train")
-    alone = TSEnsembleClassifier(**parameters, random_state=1).fit(X, y)
-    scores = alone.score_parts(*load_dataset("Gaps", "test"))
-    (row,) = fits[(fits.dataset == "Gaps") & (fits.seed == 1)].itertuples()
-    assert row.accuracy == scores.pop("ensemble")
-    assert json.loads(row.parts) == scores
-
-    report = (tmp_path / "report/report.md").read_text()
-    means = [fits.accuracy.mean(), *parts.mean()]
-    table = "| method | mean score | random convolutions | transformer |"
-    line = "| `ensemble` | " + " | ".join(f"{mean:.3f}" for mean in means) + " |"
-    assert table in report
-    assert line in report
-    assert report.count(table) == 1
-
+    study = Study(("Gaps",), methods={"ensemble": parameters}, seeds=1)
     store = prepare_store(uri, experiment)
-    metrics = {run.info.run_id: run.data.metrics for run in store.runs("FINISHED")}
-    assert metrics[row.run_id]["test/part_accuracy/transformer"] == scores["transformer"]
-    again = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment)
-    pd.testing.assert_frame_equal(again.results, comparison.results)
+    task = worker.Task(study.trials()[0], study, store, "")
+    row = worker.run_task(task).row
+    X, y = load_dataset("Gaps", "train")
+    alone = TSEnsembleClassifier(**parameters, random_state=0).fit(X, y)
+    scores = alone.score_parts(*load_dataset("Gaps", "test"))
+    assert row is not None
+    assert row["accuracy"] == scores.pop("ensemble")
+    assert json.loads(row["parts"]) == scores
+    assert list(scores) == ["random_convolutions", "transformer"]
+    (run,) = store.runs("FINISHED")
+    assert run.data.metrics["test/part_accuracy/transformer"] == scores["transformer"]
+    again = worker.run_task(task).row
+    assert again is not None
+    assert again["parts"] == row["parts"], "read back"
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -201,9 +183,8 @@ def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
 
 
 def test_fits_of_other_series_do_not_pass_for_those_of_these(
-    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_figures: None
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_report: None
 ) -> None:
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
     monkeypatch.chdir(tmp_path)
     where: dict[str, Any] = {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
     study = Study(("Changes",), methods={"majority": {}, "summary-ridge": {}}, seeds=1)

@@ -18,7 +18,7 @@ from tsformer.tracking import prepare_store
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-pytestmark = pytest.mark.usefixtures("no_figures")
+pytestmark = pytest.mark.usefixtures("no_report")
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)

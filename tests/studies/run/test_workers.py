@@ -24,7 +24,7 @@ from tsformer.tracking import RunStore, prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-CRASHES = "foreign_classifiers.Crashes"
+ENDS = "foreign_classifiers.Ends"
 DIED = BrokenProcessPool("It died.\nThe exit codes of the workers are {EXIT(3)}")
 
 
@@ -72,7 +72,7 @@ def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(
     outcomes = {"unlucky": [False, True], "crashes": [False, False], "hangs": [False], "good": [1]}
     Scripted.calls, Scripted.outcomes = [], outcomes  # type: ignore[assignment]
     monkeypatch.setattr(executors, "_Worker", Scripted)
-    methods = {name: {"estimator": CRASHES, "how": name} for name in outcomes}
+    methods = {name: {"estimator": ENDS, "how": name} for name in outcomes}
     with Workers(1, time_limit=9) as workers:
         found = {
             result.trial.method: result.error for result in workers.run(tasks(methods=methods))
@@ -138,7 +138,7 @@ def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(
     client = Cluster({"unlucky": 1, "crashes": 2, "good": 0})
     dask = SimpleNamespace(as_completed=client.as_completed, KilledWorker=KilledWorker)
     monkeypatch.setattr(executors, "require", lambda *args, **options: dask)
-    methods = {name: {"estimator": CRASHES, "how": name} for name in client.losses}
+    methods = {name: {"estimator": ENDS, "how": name} for name in client.losses}
     found = {r.trial.method: r.error for r in on_cluster(tasks(methods=methods), client)}
     assert ends == ["unlucky", "crashes", "crashes"]
     assert found.pop("crashes").startswith(
@@ -169,17 +169,13 @@ def test_methods_of_other_libraries_run_in_a_worker(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("no_figures")
 def test_code_that_exits_or_interrupts_fails_its_fit(uri: str, experiment: str) -> None:
-    methods = {
-        "fit": {"estimator": "foreign_classifiers.Exits"},
-        "predict": {"estimator": "foreign_classifiers.Exits", "where": "predict"},
-        "interrupt": {"estimator": "foreign_classifiers.Interrupts"},
-        "recursion": {"estimator": "foreign_classifiers.Recurses"},
-    }
+    ways = ("exit", "in predict", "interrupt", "recurse")
+    methods = {how: {"estimator": ENDS, "how": how} for how in ways}
     store = prepare_store(uri, experiment)
     errors = {task.trial.method: run_task(task).error for task in tasks(store, methods=methods)}
-    assert errors["recursion"].startswith("RecursionError: ")
-    assert "its code called sys.exit(3)" in errors["fit"]
-    assert "its code called sys.exit('no more')" in errors["predict"]
+    assert errors["recurse"].startswith("RecursionError: ")
+    assert "its code called sys.exit(3)" in errors["exit"]
+    assert "its code called sys.exit('no more')" in errors["in predict"]
     assert "its code raised KeyboardInterrupt" in errors["interrupt"]
     runs = store.runs("FAILED", {"tsformer.kind": "fit"})
     assert {run.data.tags["tsformer.error"] for run in runs} >= set(errors.values())
@@ -204,24 +200,17 @@ def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
 
 
 @pytest.mark.processes
-@pytest.mark.usefixtures("no_figures")
-def test_a_crash_or_a_hang_costs_one_fit(
-    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
-    methods = {
-        "exit": {"estimator": CRASHES},
-        "segfault": {"estimator": CRASHES, "how": "segfault"},
-        "hangs": {"estimator": "foreign_classifiers.Hangs"},
-        "near": {"estimator": "foreign_classifiers.Nearest"},
-    }
+@pytest.mark.usefixtures("no_report")
+def test_a_crash_or_a_hang_costs_one_fit(uri: str, experiment: str, tmp_path: Path) -> None:
+    methods = {how: {"estimator": ENDS, "how": how} for how in ("crash", "segfault", "hang")}
+    methods["near"] = {"estimator": "foreign_classifiers.Nearest"}
     study = Study(("ItalyPowerDemand",), methods=methods, seeds=1)
     found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=10)
     assert found.results["method"].tolist() == ["near"]
     errors = dict(zip(found.failures["method"], found.failures["error"], strict=True))
-    assert "the process of exit ended in 2 attempts (EXIT(3))" in errors["exit"]
+    assert "the process of crash ended in 2 attempts (EXIT(3))" in errors["crash"]
     assert "the process of segfault ended in 2 attempts (SIGSEGV(-11))" in errors["segfault"]
-    assert errors["hangs"] == "FitTimeLimit: hangs had not ended after 10 seconds"
+    assert errors["hang"] == "FitTimeLimit: hang had not ended after 10 seconds"
     store = prepare_store(uri, experiment)
     assert len(store.runs("FAILED", {"tsformer.kind": "fit"})) == 3
     assert len(store.runs("KILLED", {"tsformer.kind": "fit"})) == 5

@@ -23,7 +23,6 @@ __all__ = [
     "fit_of",
     "has_whole_split",
     "labels",
-    "n_splits",
     "read_scores",
     "read_study",
     "skipped_fits",
@@ -227,11 +226,6 @@ def complete(rows: pd.DataFrame) -> pd.DataFrame:
 def repeat_columns(rows: pd.DataFrame) -> list[str]:
     """Return the columns that identify a draw: `dataset`, `seed` and, if present, `resample`."""
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
-
-
-def n_splits(rows: pd.DataFrame) -> int:
-    """Count the splits of a data set."""
-    return int(rows["resample"].nunique()) if "resample" in rows.columns else 1
 
 
 def fit_of(rows: pd.DataFrame) -> pd.Series:

@@ -67,7 +67,7 @@ def configuration_hash(parameters: Mapping[str, Any]) -> str:
     if counted["compile"] == "auto":
         counted["compile"] = False  # replayed graphs compute the same
     if counted["stem"] != "conv" and counted["scaling"] == "auto":
-        counted["scaling"] = "channel"  # which it then is
+        counted["scaling"] = "channel"  # the meaning of "auto" there
     return digest(counted)
 
 

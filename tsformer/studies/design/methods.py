@@ -64,7 +64,7 @@ class Method:
         return {**find(self.estimator).parameters, **self.given}
 
     def configuration(self) -> dict[str, Any]:
-        """Return what can affect a fit: class, library with its version, and parameters."""
+        """Return everything that can affect a fit: class, library with version, parameters."""
         baseline = find(self.estimator)
         path = baseline.path
         # Our ensembles of other libraries depend on their versions.

@@ -414,7 +414,7 @@ class Study:
     def key(
         self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0
     ) -> str:
-        """Return what identifies this fit, in this study and any other.
+        """Return the key of a fit, the same in every study.
 
         The key excludes the name of a method, and the seed of a deterministic fit: equal fits under
         two names, seeds or variants run once. A transformer among the methods shares its fits with
@@ -480,7 +480,7 @@ def _varied(
 def _check_that_all_differ(
     vary: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any]
 ) -> None:
-    """Raise ValueError if two values of a parameter give the same fits, whatever else varies."""
+    """Raise ValueError if two values of a parameter give the same fits in every variant."""
     for name, values in vary.items():
         rest = _combinations({other: of for other, of in vary.items() if other != name})
         for first, second in itertools.combinations(values, 2):

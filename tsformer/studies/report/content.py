@@ -25,7 +25,6 @@ from tsformer.studies.analysis.scores import (
     complete,
     distinct_fits,
     labels,
-    n_splits,
     variant_scores,
 )
 from tsformer.studies.design.train_sizes import WHOLE
@@ -175,7 +174,7 @@ def _facts(study: StudyScores) -> dict[str, Any]:
         "datasets": rows["dataset"].nunique(),
         "seeds": rows["seed"].nunique(),
         "most_seeds": int(rows.groupby(["dataset", "method"])["seed"].nunique().max()),
-        "splits": n_splits(rows),
+        "splits": rows["resample"].nunique() if "resample" in rows.columns else 1,
         "published": 0 if published_rows is None else published_rows["method"].nunique(),
         "nowhere": [name for name in planned if name not in have],
         "expected": expected,

@@ -29,7 +29,7 @@ from tsformer.studies.run.worker import Task, TrialResult, failed, run_task
 
 __all__ = ["Workers", "cluster", "on_cluster", "one_by_one"]
 
-#: How often a fit is tried whose process ends: memory may have been short for a moment.
+#: Attempts at a fit whose process ends: memory may have been short for a moment.
 _ATTEMPTS = 2
 _SECONDS_FOR_WORKERS = 60
 #: Limit of imports and compilation before a fit with a time limit.
@@ -225,7 +225,7 @@ def on_cluster(tasks: Sequence[Task], client: Any) -> Iterator[TrialResult]:
 
 
 def _lost(task: Task, error: Exception) -> TrialResult:
-    """Record a fit as failed whose worker process ended in each attempt."""
+    """Record a fit as failed after its worker process ended in each attempt."""
     codes = re.search(r"exit codes of the workers are \{(.*)\}", str(error))
     return failed(
         task,

@@ -104,6 +104,6 @@ def attempt(do: Callable[[], T], what: str) -> T | None:
     """Call `do`; if it raises, warn and return None: nothing after the fits may fail them."""
     try:
         return do()
-    except Exception as error:  # whatever it is, the fits are done
+    except Exception as error:  # the fits are done and must not fail
         warnings.warn(f"{what} failed: {type(error).__name__}: {error}", stacklevel=3)
         return None

@@ -154,7 +154,7 @@ class ProgressReporter(Callback):
         return max(self._all_left - running, 0.0) / min(workers, len(self._waiting))
 
     def _seconds_left_of_first_fits(self, part: float, elapsed: float) -> float | None:
-        """Estimate from the epochs of this fit but the first, in which libraries are loaded."""
+        """Estimate from this fit's epochs after the first, which loads libraries."""
         if self._first_epoch is None or part <= self._first_epoch[1]:
             return None
         seconds, first = self._first_epoch

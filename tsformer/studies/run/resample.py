@@ -112,7 +112,7 @@ def cross_validation_folds(
     found = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     with warnings.catch_warnings():
-        # That a class has fewer series than there are folds: what matters is checked below.
+        # The warning that a class has fewer series than folds: the checks below suffice.
         warnings.simplefilter("ignore", UserWarning)
         draw = kind(n_folds, shuffle=True, random_state=seed)
         for number, (_, test) in enumerate(draw.split(np.zeros(len(y)), y, groups)):

@@ -47,7 +47,7 @@ class ResultStore:
         end_left_over(self.store, self.study.name, self._keys)
 
     def settle(self) -> None:
-        """Leave each key with at most one FINISHED run; read those, whoever made them."""
+        """Leave each key with at most one FINISHED run, and read these runs."""
         self._read_store()
         self.write()
 

@@ -25,13 +25,13 @@ __all__ = ["log_findings", "log_scores", "study_note", "study_tags", "variant_ta
 
 
 def variant_tag(variants: Iterable[str]) -> str:
-    """Return the tag by which the views of MLflow find the runs of a variant; "" for no variant."""
+    """Return the tag that MLflow's views filter by; "" without variants."""
     found = [digest(variant) for variant in variants if variant]
     return f"|{'|'.join(found)}|" if found else ""
 
 
 def study_tags(study: Study) -> dict[str, str]:
-    """Return the tags of a study's run, by which it is in the view of each of its variants."""
+    """Return the tags of a study's run, which place it in each variant's view."""
     return {
         "tsformer.study": study.name,
         VARIANT_TAG: variant_tag(study.variants),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,14 +15,13 @@ import pandas as pd
 import torch
 
 import tsformer
-from tsformer.baselines import PanelClassifier, find
+from tsformer.baselines import PanelClassifier
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.observers import unobserved
-from tsformer.plots import encoding_color, plot_confusion, plot_reliability
+from tsformer.plots import plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.train_sizes import WHOLE
-from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.credentials import without_credentials
@@ -46,9 +44,6 @@ __all__ = [
     "other_series",
     "plain",
     "read_back",
-    "start_run",
-    "warm_up",
-    "warm_up_method",
 ]
 
 #: Tag of a fit: hash of its data set.
@@ -72,8 +67,6 @@ COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 _PART = "test/part_accuracy/"
 # Tag of a run: how the series were made readable.
 _HELPED = "tsformer.helped"
-# Size of the fit that lets a method compile.
-_FEW_CLASSES, _FEW_SERIES = 4, 3
 
 # Minimum time between checks whether somebody ended the run: each takes some milliseconds.
 _CHECK_SECONDS = 5.0
@@ -93,28 +86,13 @@ def name_column(study: Study) -> str:
 
 
 def other_series(trial: Trial, run: Any, store: RunStore) -> str:
-    """Return the error of a fit whose data set has changed since, or an empty string."""
+    """Return an error if the data set has changed since the fit, else ""."""
     if run.data.tags.get(SERIES) == series_digest(trial.dataset):
         return ""
     return (
         f"{trial.dataset} has changed since run {run.info.run_id} of "
         f"{without_credentials(store.uri)} fitted {trial}: give the data set another name, or "
         "compare in another --experiment"
-    )
-
-
-def start_run(trial: Trial, study: Study, store: RunStore, parent: TrackedRun) -> TrackedRun:
-    """Create the MLflow run of a trial."""
-    return store.start(
-        str(trial).replace("  ", " "),
-        kind="fit",
-        key=study.key(*trial),
-        parent=parent,
-        tags={
-            "tsformer.configuration": study.hash_of(trial.variant, trial.method),
-            "mlflow.runColor": encoding_color(trial.method),
-            STUDY_TAG: study.name,
-        },
     )
 
 
@@ -271,31 +249,6 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
 def _device(method: Method) -> torch.device:
     """Return the device of a method; other libraries stay on the CPU."""
     return resolve_device(method.parameters.get("device", "auto") if method.ours else "cpu")
-
-
-def warm_up_method(method: Method, problem: Problem) -> None:
-    """Fit on a few series, so that compilation does not count as fit time; warn if it fails."""
-    y = problem.y_train
-    some = np.unique(y)[:_FEW_CLASSES]
-    few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
-    X = [problem.X_train[i] for i in few]
-    parameters = {**method.given, **find(method.estimator).quick}
-    try:
-        with unobserved():
-            PanelClassifier(method.estimator, parameters, 0).fit(X, y[few]).predict(X)
-    except Exception as error:  # the fit on all series may succeed
-        warnings.warn(
-            f"the first fit of {method.name} includes the time of compiling it, since a fit on "
-            f"{len(few)} series failed: {type(error).__name__}: {error}",
-            stacklevel=2,
-        )
-
-
-def warm_up(problem: Problem) -> None:
-    """Fit once before the timed fits of a process."""
-    TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(
-        problem.X_train, problem.y_train
-    )
 
 
 def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:

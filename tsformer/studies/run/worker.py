@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 import tsformer
-from tsformer.baselines import find, load_class
+from tsformer.baselines import PanelClassifier, find, load_class
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.observers import unobserved
+from tsformer.plots import encoding_color
 from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import (
     exits_as_errors,
     fit_trial,
     other_series,
     read_back,
-    start_run,
-    warm_up,
-    warm_up_method,
 )
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.training.callbacks import Callback
@@ -125,7 +129,18 @@ def failed(task: Task, error: str) -> TrialResult:
 
 def _start(task: Task) -> TrackedRun:
     """Create the run of a fit."""
-    return start_run(task.trial, task.study, task.store, TrackedRun(None, task.parent_id))
+    trial, study = task.trial, task.study
+    return task.store.start(
+        str(trial).replace("  ", " "),
+        kind="fit",
+        key=study.key(*trial),
+        parent=TrackedRun(None, task.parent_id),
+        tags={
+            "tsformer.configuration": study.hash_of(trial.variant, trial.method),
+            "mlflow.runColor": encoding_color(trial.method),
+            STUDY_TAG: study.name,
+        },
+    )
 
 
 def _finished(task: Task) -> TrialResult | None:
@@ -141,15 +156,18 @@ def _finished(task: Task) -> TrialResult | None:
     return TrialResult(task.trial, read_back(task.trial, task.study, runs[0]))
 
 
-#: What this process has loaded: a first fit would pay for what later fits find.
+#: Warm-ups of this process, so that the first fit is timed like later fits.
 _WARM: list[bool] = []
 _COMPILED: set[tuple[str, str, bool]] = set()
+#: Size of the fit in which a method compiles.
+_FEW_CLASSES, _FEW_SERIES = 4, 3
 
 
 def _warm_up(problem: Problem) -> None:
-    """Warm up a process before its first fit."""
+    """Fit once before the first timed fit of a process."""
     if not _WARM:
-        warm_up(problem)
+        classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
+        classifier.fit(problem.X_train, problem.y_train)
         _WARM.append(True)
 
 
@@ -161,11 +179,25 @@ def _import_method(task: Task) -> None:
 
 
 def _compile_method(task: Task, problem: Problem) -> None:
-    """Let a method compile, once for one channel and once for several."""
+    """Fit a method that compiles on a few series, once for one channel and once for several."""
     method = task.study.method(task.trial.method)
     if method is None or not find(method.estimator).compiled:
         return
     variant = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
-    if variant not in _COMPILED:
-        warm_up_method(method, problem)
-        _COMPILED.add(variant)
+    if variant in _COMPILED:
+        return
+    _COMPILED.add(variant)
+    y = problem.y_train
+    some = np.unique(y)[:_FEW_CLASSES]
+    few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
+    X = [problem.X_train[i] for i in few]
+    parameters = {**method.given, **find(method.estimator).quick}
+    try:
+        with unobserved():
+            PanelClassifier(method.estimator, parameters, 0).fit(X, y[few]).predict(X)
+    except Exception as error:  # the fit on all series may succeed
+        warnings.warn(
+            f"the first fit of {method.name} includes the time of compiling it, since a fit on "
+            f"{len(few)} series failed: {type(error).__name__}: {error}",
+            stacklevel=2,
+        )
