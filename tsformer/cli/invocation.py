@@ -11,13 +11,7 @@ __all__ = ["as_typed"]
 
 
 def as_typed(command: str) -> str:
-    """Return a command of tsformer as it can be typed here: `make demo` has it not on the path.
-
-    Parameters
-    ----------
-    command : str
-        It begins with ``tsformer``, and stays as it is if the shell finds that.
-    """
+    """Return a command of tsformer as the user has to type it: it may not be on the path."""
     return command.replace("tsformer", _program(), 1)
 
 

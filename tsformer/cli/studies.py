@@ -238,7 +238,7 @@ def compare(
     if as_json:
         frames = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
         rows = {name: _records(frame) for name, frame in frames.items()}
-        typer.echo(json.dumps(rows | places, indent=2, default=str))
+        typer.echo(json.dumps(rows | places, indent=2, default=os.fspath))
     else:
         markdown(to_markdown(comparison.summary()))
         for name, place in places.items():

@@ -186,7 +186,6 @@ def _compile_method(task: Task, problem: Problem) -> None:
     variant = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
     if variant in _COMPILED:
         return
-    _COMPILED.add(variant)
     y = problem.y_train
     some = np.unique(y)[:_FEW_CLASSES]
     few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
@@ -201,3 +200,4 @@ def _compile_method(task: Task, problem: Problem) -> None:
             f"{len(few)} series failed: {type(error).__name__}: {error}",
             stacklevel=2,
         )
+    _COMPILED.add(variant)
