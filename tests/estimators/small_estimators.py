@@ -49,7 +49,7 @@ def ensemble(
     )
 
 
-#: The five classes, with defaults but for their size.
+#: The five classes, small.
 FIVE: dict[str, Callable[..., Any]] = {
     "classifier": classifier,
     "regressor": regressor,

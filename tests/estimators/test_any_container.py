@@ -41,7 +41,7 @@ def test_rows_of_pandas_output_have_the_index_of_the_series(name, make):
 
 
 STEPS = X[0, 0]
-#: What is passed to `predict` of a model of one channel, and the call that the error names.
+#: Input of `predict`, for a model of one channel, and the call that the error recommends.
 ADVISED = {
     "one series": (STEPS, "[X]"),
     "one tensor": (torch.from_numpy(STEPS), "[X]"),

@@ -1,4 +1,4 @@
-"""What a fitted classifier answers, on real problems."""
+"""Predictions on real problems."""
 
 from __future__ import annotations
 

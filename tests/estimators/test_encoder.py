@@ -31,7 +31,7 @@ def test_parameters_are_those_of_the_regressor_and_an_objective():
     own = ("objective", "objective_params")
     assert [name for name in ours if name not in own] == list(theirs)
     for name in theirs:
-        # What embeddings are made of is that of a classifier, so that its weights fit one.
+        # The views are those of a classifier, whose weights they initialise.
         changed = {"views": "auto"}.get(name, theirs[name].default)
         assert str(ours[name]) == str(theirs[name].replace(default=changed))
     assert set(vars(TSTransformerEncoder())) == set(ours)

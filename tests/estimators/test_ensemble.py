@@ -1,4 +1,4 @@
-"""TSEnsembleClassifier: what its parts say, averaged, and how much is trained within a limit."""
+"""TSEnsembleClassifier: the mean of its parts, and the limit of time."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_ctrl_c_before_the_first_epoch_keeps_the_convolutions(tmp_path):
 class Clock:
     """Time that passes only when something is trained.
 
-    Random convolutions with all features take `convolutions` seconds. Those with fewer take none,
-    or with `cubic` what the cube of their share of the features says.
+    Random convolutions with all features take `convolutions` seconds; with fewer, none, or with
+    `cubic` the cube of their share of it.
     """
 
     def __init__(self, monkeypatch, *, convolutions=0.0, epoch=1.0, measured=None, cubic=False):

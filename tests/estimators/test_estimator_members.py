@@ -1,4 +1,4 @@
-"""Several members: each is a model alone, and what they predict is averaged."""
+"""Several members: each is a model of its own, and predictions are averaged."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def test_the_history_is_the_mean(make, italy):
 
 
 def test_all_members_share_the_part_held_out(make, italy):
-    """Each is judged by the same series, which none of them trains on."""
     X, y = italy
     seen = []
 

@@ -1,4 +1,4 @@
-"""Groups of series, such as persons: what is held out and what is trained on share none."""
+"""Groups of series, such as persons: no group is both trained on and held out."""
 
 from __future__ import annotations
 

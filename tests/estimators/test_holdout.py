@@ -32,7 +32,6 @@ def test_no_class_loses_its_last_member():
 
 
 def test_small_classes_give_together():
-    """A tenth of three is none; of twenty classes of three it is six."""
     targets = np.repeat(np.arange(20), 3)
     assert hold_out(targets, 0.1, seed=0).sum() == 6
 

@@ -34,7 +34,7 @@ def encoder(data) -> TSTransformerEncoder:
 
 
 def backbone(estimator) -> dict[str, torch.Tensor]:
-    """Return the state of what is taken over, averages of batch norms included."""
+    """Return the state of all copied layers, averages of batch norms included."""
     state = estimator.model_.state_dict()
     return {name: each.clone() for name, each in state.items() if name.partition(".")[0] in PARTS}
 
@@ -244,7 +244,7 @@ def test_an_unfitted_encoder_is_pretrained_inside_the_fold(data):
     assert len(cross_val_score(clf, X, y, cv=3)) == 3
     assert seen == [16] * 3
     assert not hasattr(source, "models_")
-    # Its seed is derived from that of the classifier.
+    # The seed of the classifier decides its seed.
     one, two = (clone(clf).fit(X, y).transform(X) for _ in range(2))
     np.testing.assert_array_equal(one, two)
     fitted = TSTransformerEncoder(**SMALL).fit(X)
@@ -337,7 +337,6 @@ def test_parameters_of_a_fitted_source_stay_as_they_are(encoder, data):
     search = GridSearchCV(clf, {"init_from__objective": ["masked", "contrastive"]}, cv=2)
     with pytest.raises(ValueError, match=r"clone\(encoder\)"):
         search.fit(*data)
-    # One that is not fitted, and one that takes its place.
     clf.set_params(init_from=clone(encoder), init_from__max_epochs=1)
     assert clf.init_from.max_epochs == 1
     assert encoder.max_epochs == 2

@@ -1,4 +1,4 @@
-"""Irregular sampling: an encoding that is told the times sees what the values alone hide."""
+"""Irregular sampling: times carry information that values alone hide."""
 
 from __future__ import annotations
 

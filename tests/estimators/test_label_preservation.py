@@ -135,9 +135,6 @@ def test_global_generators_are_left_alone():
     np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
 
 
-# What the classifier makes of it.
-
-
 def fitted(X=FREQUENCY, y=Y, **options) -> TSTransformerClassifier:
     return classifier(**options).fit(X, y)
 

@@ -15,7 +15,7 @@ from tsformer.training import Callback, TrainingState
 
 @pytest.fixture
 def seen() -> Iterator[list[Any]]:
-    """What an observer has seen: each fit, and how its block ended."""
+    """Each observed fit, and the end of its block."""
     found: list[Any] = []
 
     @contextmanager

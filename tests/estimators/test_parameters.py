@@ -53,16 +53,6 @@ def test_wrong_series(X, message, make):
         make().fit(X, np.arange(20) % 2)
 
 
-def test_a_single_series_is_not_a_container(make, motions):
-    X, y = motions
-    clf = make().fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"1 channels, .* fitted with 6; .*single series use \[X\]"
-    ):
-        clf.predict(X[0])
-    assert len(clf.predict(X[0][None])) == 1
-
-
 OURS = [
     (TSTransformerClassifier, "encodng", "encoding"),
     (TSTransformerRegressor, "epochs", "max_epochs"),

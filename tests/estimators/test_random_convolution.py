@@ -1,4 +1,4 @@
-"""RandomConvolutionClassifier: what it learns, any data, weights, times, saving."""
+"""RandomConvolutionClassifier: accuracy, scaling, short series and times."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tsformer.training import Callback
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2, 20))
 Y = np.array(["no", "yes"] * 6)
-#: What is refused differs from what was learned in all that could be mixed up.
+#: Refused data differ from training data in shape, level and labels.
 OTHER_X = 100 + RNG.normal(size=(9, 3, 30))
 OTHER_Y = np.array(["x", "y", "z"] * 3)
 INFINITE = np.where(OTHER_X > 101, np.inf, OTHER_X)
@@ -156,7 +156,7 @@ def test_of_parameters(name, parameter, fitted):
         assert parameter in UNNAMED or any(word in message for word in words), message
 
 
-#: For each estimator, what else is passed to its `fit`.
+#: Other arguments of `fit`.
 DATA: dict[str, tuple[Any, ...]] = {
     "no y": (OTHER_X, None),
     "another number of y": (OTHER_X, OTHER_Y[:-1]),

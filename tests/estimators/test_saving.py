@@ -1,4 +1,4 @@
-"""Save and load: the same predictions, or an error that says what is wrong."""
+"""Save and load: the same predictions, or a clear error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ def path(tmp_path):
     return tmp_path / "models" / "clf"
 
 
-# What a file holds of an encoding does not depend on the container.
 @pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
 def test_round_trip(encoding, path):
     clf = fitted(encoding, series=RAGGED)

@@ -32,7 +32,7 @@ def test_cross_validation_takes_three_dimensions(make, motions):
 
 def test_search_over_encodings_and_their_options(make, motions):
     X, y = motions
-    pipeline = make_pipeline(FunctionTransformer(lambda X: np.diff(X, axis=2)), make())
+    pipeline = make_pipeline(FunctionTransformer(lambda X: np.diff(X, axis=2)), make(max_epochs=1))
     assert pipeline.fit(X, y).predict_proba(X).shape == (20, 4)
     own, its = "tstransformerclassifier__encoding", "tstransformerclassifier__encoding_params"
     grid = [{own: ["tape+erpe"]}, {own: ["lspe"], its: [None, {"d_hidden": 8}]}]
@@ -44,9 +44,9 @@ def test_search_over_encodings_and_their_options(make, motions):
 
 def test_calibration_voting_and_stacking(make, motions):
     X, y = motions
-    members = [("lspe", make()), ("rope", make("rope"))]
+    members = [("lspe", make(max_epochs=1)), ("rope", make("rope", max_epochs=1))]
     for tool in (
-        CalibratedClassifierCV(make(), cv=FOLDS),
+        CalibratedClassifierCV(make(max_epochs=1), cv=FOLDS),
         VotingClassifier(members, voting="soft"),
         StackingClassifier(members, LogisticRegression(), cv=FOLDS),
     ):

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from marks import slow_except
 
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
 
@@ -47,7 +48,7 @@ def test_one_series_of_a_class(name):
     assert proba[1, 1] > proba[0, 1]
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", slow_except(CLASSIFIERS, ["random convolutions"]))
 def test_three_hundred_classes(name):
     labels = np.repeat(np.arange(300), 2)
     short = SMALL | {"max_epochs": 4}
@@ -68,7 +69,6 @@ def test_three_hundred_classes(name):
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_channel_without_any_change(name):
-    """It carries no information, and must not drown that of the other, however large it is."""
     labels = np.tile([0, 1], 15)
     X = waves(np.where(labels, 5.0, 20.0))
     constant = np.full_like(X, 1e9)

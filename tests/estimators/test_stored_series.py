@@ -220,9 +220,6 @@ def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, 
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1
 
 
-# What is refused
-
-
 @pytest.mark.usefixtures("in_parts")
 def test_errors_name_the_series(problem):
     X, y = problem
@@ -297,9 +294,6 @@ def test_items_that_are_no_series(problem):
 
     with pytest.raises(ValueError, match=r"series 30 is \(channels, length\) = \(1, 20\)"):
         fitted(Uneven(problem[0]), y)
-
-
-# What changes while it is read
 
 
 @pytest.mark.usefixtures("in_parts")

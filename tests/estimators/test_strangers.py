@@ -74,7 +74,7 @@ def stranger(folders, tmp_path):
 
 @contextmanager
 def within_a_second_and_100_megabytes() -> Iterator[None]:
-    """Let the system refuse more memory; what is refused then has another message.
+    """Let the system refuse more memory: the message would be another.
 
     A second of the processor, which other programs do not take away.
     """

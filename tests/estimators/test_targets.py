@@ -1,4 +1,4 @@
-"""Targets: where one is missing, how many there are, and what else is not one value a series."""
+"""Targets: missing, too few, several for each series, and in another order than X."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def snapshot() -> dict[str, Any]:
 
 
 def everything(name: str, folder: Path) -> dict[str, Any]:
-    """Return what an estimator answers after a fit, loaded, copied and fitted on."""
+    """Return all predictions of an estimator: fitted, loaded, copied and fitted on."""
     estimator = MAKERS[name]().fit(X, Y)
     found = {"fitted": answers(estimator, X), "score": {"score": np.float64(estimator.score(X, Y))}}
     estimator.save(folder / "model")
@@ -161,7 +161,7 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """Return what an estimator answers under torch's defaults, computed once."""
+    """Return `everything` under torch's defaults, computed once."""
     known: dict[str, dict[str, Any]] = {}
 
     def of(name: str) -> dict[str, Any]:

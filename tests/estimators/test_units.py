@@ -91,17 +91,6 @@ def test_a_channel_that_never_varied_is_not_read(power):
 
 
 @pytest.mark.parametrize("power", POWERS)
-def test_levels_of_constant_series_have_no_unit(power):
-    X = np.repeat(RNG.normal(size=(8, 1, 1)), 9, axis=2)
-    wanted, found = (
-        Scaler("series+size").fit(to_padded(x)).transform(to_padded(x)).values
-        for x in (X, X * 2.0**power)
-    )
-    assert wanted[..., -1].std() > 0.5
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("power", POWERS)
 def test_lines_have_no_difference_but_noise_on_them_has(power):
     line = np.arange(50.0) * 2.0**power
     noise = 1e-9 * 2.0**power * RNG.normal(size=(6, 1, 50))

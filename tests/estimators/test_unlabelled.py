@@ -52,7 +52,6 @@ def test_every_way_to_say_unknown(hide, X):
 
 
 def test_it_is_pretraining_on_all_and_training_on_the_labelled(X, monkeypatch):
-    """The same by hand: an encoder fitted to all series, and a classifier to the labelled ones."""
     y = np.arange(24) // 3 % 2
     clf = semi(freeze="backbone", scaling="channel").fit(X, np.where(KNOWN, y, -1))
     scaler = clf.preprocessor_
