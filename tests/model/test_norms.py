@@ -95,12 +95,6 @@ def test_a_weighted_norm_is_the_norm_of_repeated_series():
     torch.testing.assert_close(norm.running_mean, torchs.running_mean)
 
 
-def test_equal_weights_are_none():
-    x, (weighted, plain) = torch.randn(6, 5), (PooledBatchNorm(5) for _ in range(2))
-    torch.testing.assert_close(weighted(x, torch.ones(6)), plain(x))
-    torch.testing.assert_close(weighted.state_dict(), plain.state_dict())
-
-
 @pytest.mark.parametrize("weights", [[6.0, 0, 0], [0.0, 0, 0], [1e6, 1e-3, 1e-3]])
 def test_averages_normalise_a_batch_in_which_one_series_or_none_has_weight(weights):
     norm = PooledBatchNorm(5)

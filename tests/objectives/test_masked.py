@@ -1,15 +1,19 @@
-"""`masked`: what is hidden, what else is hidden with it, and what is compared."""
+"""`masked`: the hidden values, the values hidden with them, and the loss."""
 
 from __future__ import annotations
+
+import inspect
+import re
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tsformer.augmentation import Batch
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.objectives import InputLayout, Masked, Posed
+from tsformer.objectives import InputLayout, Masked, Posed, find, names
 from tsformer.objectives.masked import spans
 
 
@@ -60,24 +64,15 @@ def test_behind_a_stride_whole_tokens_are_hidden():
     assert torch.equal(posed.counted, hidden)
 
 
-def brute_force_loss(outputs, target, counted):
-    errors = [
-        (outputs[b, t, c] - target[b, t, c]).item() ** 2
-        for b in range(len(outputs))
-        for t in range(outputs.shape[1])
-        for c in range(outputs.shape[2])
-        if counted[b, t, c]
-    ]
-    return sum(errors) / len(errors)
-
-
 def test_the_mean_loss_is_that_of_the_hidden_values():
     torch.manual_seed(0)
     outputs, target = torch.randn(5, 7, 3), torch.randn(5, 7, 3)
     counted = torch.rand(5, 7, 3) < 0.3
     counted[2] = False  # nothing hidden in one series
     losses = Masked().losses(outputs, Posed(Batch(target), target, counted))
-    assert losses.mean().item() == pytest.approx(brute_force_loss(outputs, target, counted))
+    assert losses.mean().item() == pytest.approx(
+        F.mse_loss(outputs[counted], target[counted]).item()
+    )
     assert losses[2] == 0
     nothing = Masked().losses(outputs, Posed(Batch(target), target, counted & False))
     assert torch.equal(nothing, torch.zeros(5))
@@ -136,3 +131,13 @@ def test_padding_does_not_count():
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Masked(**options)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_docstring_has_the_formula_and_the_paper(name):
+    text = inspect.getdoc(find(name)) or ""
+    assert ".. math:: " in text
+    (paper,) = re.findall(r"References\n-+\n(.+?)\n\n", text, flags=re.DOTALL)
+    who, year = re.fullmatch(r"(.+) (\d{4})", find(name).reference).groups()
+    assert paper.startswith(who)
+    assert f" {year}. https://arxiv.org/" in paper.replace("\n", " ")

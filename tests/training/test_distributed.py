@@ -144,43 +144,32 @@ STORED = """
     from tsformer import TSTransformerClassifier
     from tsformer.data import preprocessor, rows
     preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
-    folder, deadly = Path(sys.argv[1]), sys.argv[2] == "deadly"
+    folder = Path(sys.argv[1])
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     kept = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}
-    steps, reads, read = 0, [], rows.LazySeries.read
-    begun, real = TSTransformerClassifier._train, TSTransformerClassifier._loss
+    reads, read, begun = [], rows.LazySeries.read, TSTransformerClassifier._train
 
     def counted(self, index):
         reads.append(self._index[index].tolist())
         return read(self, index)
-
-    def loss(self, outputs, targets):
-        global steps
-        steps += outputs.requires_grad
-        if deadly and steps == 9 and os.environ["RANK"] == "1":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(self, outputs, targets)
 
     def train(self, job):
         rows.LazySeries.read = counted
         begun(self, job)
         rows.LazySeries.read = read
 
-    TSTransformerClassifier._loss, TSTransformerClassifier._train = loss, train
-    checkpoints = {"checkpoint_dir": folder / "state", "checkpoint_minutes": 0.0}
+    TSTransformerClassifier._train = train
     with process_group(CPU) as ranks:
         for how in sys.argv[2:]:
-            steps, reads[:] = 0, []
-            saves = checkpoints | {"resume": not deadly} if how in ("deadly", "resumed") else {}
+            reads.clear()
             classifier = TSTransformerClassifier(
                 **{"d_model": 8, "n_heads": 2, "n_layers": 1, "batch_size": 10, "max_epochs": 3},
                 **{"dropout": 0.0, "encoding": "tape", "random_state": 0, "device": "cpu"},
                 **{"augmentation": None, "class_weight": "balanced"},
-                **saves,
             )
-            classifier.fit(kept.get(how, folder / "X.npy"), y)
+            classifier.fit(kept[how], y)
             losses = [row["loss"] for row in classifier.history_]
-            end = [classifier.model_.state_dict(), losses, steps, list(reads)]
+            end = [classifier.model_.state_dict(), losses, list(reads)]
             torch.save(end, folder / f"{how}-{ranks.rank}-of-{ranks.size}.pt")
 """
 N_STORED = 33  # batches of 8 and 9 series, so that parts are of unequal size
@@ -199,7 +188,7 @@ def store(folder: Path) -> None:
 
 
 def ended(folder: Path, *ways: str, of: int = 2) -> list[list]:
-    """Return how each of the fits ended: weights, losses, steps and reads of each process."""
+    """Return how each of the fits ended: weights, losses and reads of each process."""
     done = torchrun(script(folder, STORED), str(folder), *ways, processes=of)
     assert done.returncode == 0, done.stderr
     paths = [[folder / f"{how}-{rank}-of-{of}.pt" for rank in range(of)] for how in ways]
@@ -225,9 +214,9 @@ def assert_same_model(found: dict, expected: dict) -> None:
 def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
     store(tmp_path)
     in_memory, *from_files = ended(tmp_path, "memory", "memmap", "folder")
-    (((alone, losses, _, _),),) = ended(tmp_path, "memory", of=1)
+    (((alone, losses, _),),) = ended(tmp_path, "memory", of=1)
     for of_ranks in from_files:
-        for (weights, found, _, _), (same, expected, _, _) in zip(of_ranks, in_memory, strict=True):
+        for (weights, found, _), (same, expected, _) in zip(of_ranks, in_memory, strict=True):
             assert found == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
             assert_same_model(weights, same)
         first, second = ([i for index in reads for i in index] for *_, reads in of_ranks)
@@ -237,19 +226,6 @@ def test_processes_read_their_own_parts_and_train_as_from_memory(tmp_path):
         assert all(len(index) <= 5 for *_, reads in of_ranks for index in reads)
     assert in_memory[0][1] == pytest.approx(losses, rel=1e-3), "one order of batches"
     assert_same_model(in_memory[0][0], alone)
-
-
-def test_processes_resume_from_a_file_when_one_was_killed(tmp_path):
-    store(tmp_path)
-    killed = torchrun(script(tmp_path, STORED), str(tmp_path), "deadly")
-    assert killed.returncode != 0
-    assert len(list((tmp_path / "state").glob("training-*.pt"))) == 1
-    resumed, straight = ended(tmp_path, "resumed", "memmap")
-    assert straight[0][2] == 12
-    assert resumed[0][2] == 12 - 8, "eight steps were done"
-    for (weights, *_), (expected, *_) in zip(resumed, straight, strict=True):
-        for name, value in expected.items():
-            torch.testing.assert_close(weights[name], value)
 
 
 def test_predict_under_torchrun_reads_and_writes_the_parts_in_order(tmp_path):

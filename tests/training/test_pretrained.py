@@ -6,7 +6,6 @@ import pytest
 import torch
 from small_problem import Remembers, fit, make_model, make_panel, make_plan, weights_of
 
-from tsformer.training.checkpoint import fingerprint
 from tsformer.training.loop import make_optimizer, set_learning_rate
 from tsformer.training.plan import Pretrained
 
@@ -91,12 +90,3 @@ def test_frozen_steps_are_not_captured_in_graphs():
             device=cuda,
             pretrained=Pretrained(frozenset({"a"}), n_epochs_frozen=1),
         )
-
-
-def test_checkpoints_tell_plans_apart():
-    panel, targets = make_panel()
-    names = [
-        fingerprint(make_plan(pretrained=each), {}, [panel], [targets])
-        for each in (None, Pretrained(frozenset({"a"})), Pretrained(frozenset({"a"}), 0.5))
-    ]
-    assert len(set(names)) == 3

@@ -1,12 +1,21 @@
-"""One step: the gradient that the optimizer is given."""
+"""One step: the gradient for the optimizer, augmentation, and mixed losses."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
-from small_problem import cross_entropy, make_model, make_panel, make_plan
+from small_problem import cross_entropy, fit, make_model, make_panel, make_plan
+from torch import Tensor
 
-from tsformer.training.step import TrainingStep
+from tsformer import TSTransformerClassifier, TSTransformerEncoder
+from tsformer.augmentation import Augmentation, Batch, resolve
+from tsformer.objectives import Contrastive
+from tsformer.training.loop import make_optimizer
+from tsformer.training.seeds import seeded
+from tsformer.training.step import TrainingStep, augmented
 
 
 class Records(torch.optim.SGD):
@@ -45,3 +54,101 @@ def test_it_is_clipped_as_a_whole():
     TrainingStep(model, optimizer, panel, targets, None, cross_entropy, plan)(index, index)
     norm = torch.stack([gradient.norm() for gradient in optimizer.gradients]).norm()
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
+
+
+CPU = torch.device("cpu")
+
+
+class Partners(Augmentation):
+    """Every series takes its target from the one before it, by a share of its own."""
+
+    mixes = True
+
+    def __call__(self, batch: Batch) -> Batch:
+        n = len(batch.values)
+        share = torch.linspace(0.1, 0.9, n)
+        return replace(batch, partner=torch.arange(n).roll(1), share=share)
+
+
+class Recorder(Augmentation):
+    """Counts its calls and changes nothing."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def __call__(self, batch: Batch) -> Batch:
+        self.batches.append(batch)
+        return batch
+
+
+def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
+    x, warp = torch.randn(4, 30, 1), resolve("warp", p=1.0)
+
+    def drawn(step: int, seed: int) -> Tensor:
+        return augmented((x, None, None), warp, step=step, seed=seed).values
+
+    with seeded(3, CPU):
+        expected = torch.rand(2)
+    with seeded(3, CPU):
+        first = drawn(0, 0)
+        assert torch.equal(torch.rand(2), expected)
+        assert torch.equal(drawn(0, 0), first)
+    for step, seed in ((1, 0), (0, 1)):
+        assert not torch.equal(drawn(step, seed), first)
+
+
+def test_the_step_applies_it_to_the_batch_and_to_the_loss():
+    """A mixed loss is the weighted sum of two losses, each with the weight of its own series."""
+    panel, targets = make_panel(6)
+    weights = torch.linspace(0.5, 1.5, 6)
+    model = make_model("tape", dropout=0.0)
+    plan = make_plan(augmentation=Partners(), batch_size=6)
+    step = TrainingStep(
+        model, make_optimizer(model, plan), panel, targets, weights, cross_entropy, plan
+    )
+    index = torch.tensor([3, 1, 5, 0])
+    partner, share = index.roll(1), torch.linspace(0.1, 0.9, 4)
+    outputs = model.train()(*panel.take(index))
+    losses = share * weights[index] * cross_entropy(outputs, targets[index])
+    losses = losses + (1 - share) * weights[partner] * cross_entropy(outputs, targets[partner])
+    torch.testing.assert_close(step(index, index), losses.sum().detach())
+
+
+def test_it_is_for_training_alone():
+    recorder = Recorder()
+    panel, targets = make_panel(10)
+    fit(make_model(), panel, targets, make_plan(n_epochs=2, batch_size=5, augmentation=recorder))
+    assert [len(batch.values) for batch in recorder.batches] == [5, 5, 5, 5]
+
+
+def test_an_augmentation_is_told_which_channels_are_flags():
+    """Two of three channels have gaps; their flags are the last two of eight channels."""
+    X = np.random.default_rng(0).normal(size=(8, 3, 20))
+    X[::2, 0, 5:8] = X[1::2, 2, 3:5] = np.nan
+    seen = Recorder()
+    TSTransformerClassifier(augmentation=seen, max_epochs=1, random_state=0).fit(X, [0, 1] * 4)
+    assert seen.batches
+    for batch in seen.batches:
+        assert (batch.values.shape[-1], batch.n_flags) == (8, 2)
+        assert set(batch.values[..., -2:].unique().tolist()) == {0.0, np.float32(-0.1).item()}
+
+
+def test_an_objective_is_told_which_channels_are_flags():
+    """The contrastive objective adds noise, in training and where its loss is validated."""
+    X = np.random.default_rng(0).normal(size=(12, 1, 20))
+    X[:, 0, 5:8] = np.nan
+    posed = []
+
+    class Seen(Contrastive):
+        def pose(self, batch, layout):
+            given = super().pose(batch, layout)
+            posed.append(given.batch.values[..., -1])
+            return given
+
+    TSTransformerEncoder(
+        objective=Seen(), max_epochs=1, early_stopping=True, validation_fraction=0.5, random_state=0
+    ).fit(X)
+    assert len(posed) > 1
+    for flags in posed:
+        assert flags.min() >= np.float32(-0.1)
+        assert flags.max() <= 0
