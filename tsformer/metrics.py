@@ -61,18 +61,18 @@ def reliability(
         )
     if not (np.all(proba >= 0) and np.allclose(proba.sum(axis=1), 1, atol=1e-3)):
         raise ValueError("the rows of y_proba must be probabilities: >= 0, with the sum 1")
-    strange = set(truth.tolist()) - set(known.tolist())
-    if strange:
+    unknown_labels = set(truth.tolist()) - set(known.tolist())
+    if unknown_labels:
         raise ValueError(
-            f"y_true has the label {min(strange)!r}, which is not among labels="
+            f"y_true has the label {min(unknown_labels)!r}, which is not among labels="
             f"{known.tolist()[:20]}"
         )
     if n_bins < 1:
         raise ValueError(f"n_bins must be >= 1; got {n_bins!r}")
     confidence = proba.max(axis=1)
     right = known[proba.argmax(axis=1)] == truth
-    place = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
-    table = pd.DataFrame({"bin": place, "confidence": confidence, "accuracy": right.astype(float)})
+    bin_of = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    table = pd.DataFrame({"bin": bin_of, "confidence": confidence, "accuracy": right.astype(float)})
     bins = table.groupby("bin")
     summary: pd.DataFrame = bins.mean()
     summary.insert(0, "count", bins.size())

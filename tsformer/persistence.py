@@ -188,20 +188,20 @@ def _destination(path: str | os.PathLike[str]) -> Path:
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
-    strange = _strange(folder) if folder.is_dir() else None
-    if strange is None or (strange and _described(folder) is None):
+    unexpected = _unexpected_names(folder) if folder.is_dir() else None
+    if unexpected is None or (unexpected and _described(folder) is None):
         raise ValueError(
             f"{path} exists and is not a saved estimator; choose another path, or remove it first"
         )
-    if strange:
+    if unexpected:
         raise ValueError(
-            f"{path} holds more than a saved estimator: {', '.join(strange[:10])}; choose another "
-            "path, or move these first"
+            f"{path} holds more than a saved estimator: {', '.join(unexpected[:10])}; choose "
+            "another path, or move these first"
         )
     return folder
 
 
-def _strange(folder: Path) -> list[str]:
+def _unexpected_names(folder: Path) -> list[str]:
     """Return the names in a folder that `write_folder` did not write."""
     ours = set() if _described(folder) is None else {_JSON}
     names = sorted(each.name for each in folder.iterdir())

@@ -618,8 +618,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 "scratch with warm_start=False"
             )
         fitted = self.model_.config
-        asked = self._model_config(fitted.max_len)
-        for name, value in vars(asked).items():
+        config = self._model_config(fitted.max_len)
+        for name, value in vars(config).items():
             if getattr(fitted, name) != value:
                 raise ValueError(
                     f"warm_start=True continues from the fitted model, but {name} changed from "
@@ -771,8 +771,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _check_config(self, config: ModelConfig) -> None:
         """Raise ValueError if a restored model has other inputs or outputs."""
         preprocessor = self.preprocessor_
-        asked = {"n_channels": preprocessor.n_inputs, "n_outputs": self._n_outputs()}
-        for name, value in asked.items():
+        expected = {"n_channels": preprocessor.n_inputs, "n_outputs": self._n_outputs()}
+        for name, value in expected.items():
             if getattr(config, name) != value:
                 raise ValueError(
                     f"model.{name} must be {value}, as in its inputs and outputs; got "

@@ -39,7 +39,7 @@ from tsformer.estimators.targets import (
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
-from tsformer.training.run import interruption_unsaid
+from tsformer.training.run import suppress_interruption_warning
 
 __all__ = ["TSTransformerClassifier"]
 
@@ -486,16 +486,17 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         # Explicit indices refer to all series; generators split the labelled series.
         split = labelled if cv is None or isinstance(cv, Integral) or hasattr(cv, "split") else ...
         numbers = np.arange(len(targets))
-        among, of = numbers[split], targets[split]
+        split_numbers, split_targets = numbers[split], targets[split]
         labels = pd.Series(self.classes_[targets])
         if not labelled.all():
             labels = labels.astype(object).where(labelled, None)
         if groups is not None and isinstance(cv, Integral):
             cv = StratifiedGroupKFold(int(cv))
-        apart = None if groups is None else groups[split]
-        for train, test in check_cv(cv, of, classifier=True).split(of, of, apart):
-            known = np.isin(numbers, among[train]) | ~labelled
-            asked = np.isin(numbers, among[test]) & labelled
+        split_groups = None if groups is None else groups[split]
+        splitter = check_cv(cv, split_targets, classifier=True)
+        for train, test in splitter.split(split_targets, split_targets, split_groups):
+            known = np.isin(numbers, split_numbers[train]) | ~labelled
+            predicted = np.isin(numbers, split_numbers[test]) & labelled
             missing = set(range(self._n_outputs())) - set(targets[known])
             if missing:
                 raise ValueError(
@@ -503,7 +504,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
                     f"{(known & labelled).sum()} training series of a fold; use fewer folds, or "
                     "calibrate with held-out series and cv=None"
                 )
-            with unobserved(), interruption_unsaid():
+            with unobserved(), suppress_interruption_warning():
                 copied.fit(
                     series.take(known),
                     labels[known].to_numpy(),
@@ -513,7 +514,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # an unfinished fold cannot calibrate
             copied.temperatures_ = self.temperatures_  # the factor refers to these temperatures
-            scores[:, asked] = copied._scores(series.take(asked))
+            scores[:, predicted] = copied._scores(series.take(predicted))
         unseen = int(scores[:, labelled].isnan().any(dim=2).any(dim=0).sum())
         if unseen:
             raise ValueError(

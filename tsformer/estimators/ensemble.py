@@ -541,9 +541,11 @@ class TSEnsembleClassifier(LabelClassifier):
                 "parts must be random_convolutions and optionally transformer, and weights must "
                 f"have the same names; got {sorted(parts)} and {sorted(weighted)}"
             )
-        strange = [key for key in tensors if key.partition(".")[0] not in parts]
-        if strange:
-            raise ValueError(f"tensor {strange[0]!r} belongs to no part; parts are {sorted(parts)}")
+        unexpected = [key for key in tensors if key.partition(".")[0] not in parts]
+        if unexpected:
+            raise ValueError(
+                f"tensor {unexpected[0]!r} belongs to no part; parts are {sorted(parts)}"
+            )
         estimator.transformer_ = None
         for name, described in parts.items():
             own = {

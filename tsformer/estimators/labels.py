@@ -183,8 +183,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
         if reset:
             self.classes_ = np.unique(labels)
-        place = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        index: Targets = place.astype(np.int64)
+        position = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        index: Targets = position.astype(np.int64)
         new = self.classes_[index] != labels
         if np.any(new):
             raise ValueError(

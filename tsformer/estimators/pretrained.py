@@ -19,7 +19,7 @@ from tsformer.estimators.loading import load
 from tsformer.estimators.observers import unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
-from tsformer.training.run import interruption_unsaid
+from tsformer.training.run import suppress_interruption_warning
 
 __all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of"]
 
@@ -75,12 +75,12 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: 
     copied = clone(source)
     if copied.random_state is None:
         copied.set_params(random_state=random_state)
-    with unobserved(), interruption_unsaid():
+    with unobserved(), suppress_interruption_warning():
         copied.fit(series, groups=groups)
     if any(history.interrupted for history in copied.histories_):
-        of = copied.checkpoint_dir
-        again = "" if of is None else f"; resume=True continues from a checkpoint in {of}, if any"
-        warn_caller(f"pretraining was interrupted, and its weights are lost{again}")
+        folder = copied.checkpoint_dir
+        advice = f"; resume=True continues from a checkpoint in {folder}, if any" if folder else ""
+        warn_caller(f"pretraining was interrupted, and its weights are lost{advice}")
         raise KeyboardInterrupt
     return copied
 
@@ -93,18 +93,20 @@ def take_over(
 ) -> tuple[frozenset[str], list[str]]:
     """Copy the matching weights of stem, encoding and blocks into a model."""
     ours, theirs = model.state_dict(), source.state_dict()
-    strange = {
+    differences = {
         part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]
         for part, names in _PARTS.items()
     }
-    if not strange["stem"]:
-        strange["stem"] += _other_options(model, source)
-        strange["stem"] += _other_inputs(preprocessor, source_preprocessor)
-    reasons = [f"{part} (another {', '.join(names)})" for part, names in strange.items() if names]
+    if not differences["stem"]:
+        differences["stem"] += _other_options(model, source)
+        differences["stem"] += _other_inputs(preprocessor, source_preprocessor)
+    reasons = [
+        f"{part} (another {', '.join(names)})" for part, names in differences.items() if names
+    ]
     fitting = {}
     for name, tensor in ours.items():
         part = name.partition(".")[0]
-        if part not in _PARTS or strange[part]:
+        if part not in _PARTS or differences[part]:
             continue
         own, other = tuple(tensor.shape), theirs.get(name)
         if other is None:
@@ -134,19 +136,19 @@ def take_over(
         for name in theirs
         if name.partition(".")[0] in ("stem", "encoding", "norm")
         and name not in ours
-        and not strange[name.partition(".")[0]]
+        and not differences[name.partition(".")[0]]
     ]
     messages = []
     if reasons:
         messages.append(
             f"not all weights of init_from fit; initialised at random: {_listed(reasons)}"
         )
-    asked, had = _strides(model), _strides(source)
-    if not strange["stem"] and asked != had:
+    strides, source_strides = _strides(model), _strides(source)
+    if not differences["stem"] and strides != source_strides:
         messages.append(
-            f"the stem of init_from has strides {had}, and this stem {asked}: the copied weights "
-            "of its second layer see other steps than in training; set "
-            f"stem_params={{'strides': {had}}} for the same strides"
+            f"the stem of init_from has strides {source_strides}, and this stem {strides}: the "
+            "copied weights of its second layer see other steps than in training; set "
+            f"stem_params={{'strides': {source_strides}}} for the same strides"
         )
     names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
     return names, messages
@@ -205,5 +207,7 @@ def _other_inputs(ours: Preprocessor, theirs: Preprocessor) -> list[str]:
     compared = {name: name for name in ("scaling", "views", "view_params")}
     compared["flagged"] = "set of channels with gaps"
     return [
-        said for name, said in compared.items() if described[0].get(name) != described[1].get(name)
+        description
+        for name, description in compared.items()
+        if described[0].get(name) != described[1].get(name)
     ]

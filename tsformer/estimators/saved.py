@@ -292,22 +292,22 @@ def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
 def _compare(
     own: Mapping[str, Tensor], saved: Mapping[str, Tensor], *, shapes: bool = True
 ) -> None:
-    missing, strange = sorted(own.keys() - saved.keys()), sorted(saved.keys() - own.keys())
-    if missing or strange:
+    missing, unexpected = sorted(own.keys() - saved.keys()), sorted(saved.keys() - own.keys())
+    if missing or unexpected:
         raise ValueError(
             "the tensors do not fit the description: "
             + "; ".join(
                 f"{len(names)} {how}, such as {names[0]!r}"
-                for how, names in (("missing", missing), ("unknown", strange))
+                for how, names in (("missing", missing), ("unknown", unexpected))
                 if names
             )
         )
     for name, tensor in own.items():
         theirs = saved[name]
         if theirs.dtype != tensor.dtype or (shapes and theirs.shape != tensor.shape):
-            asked = f"{tuple(tensor.shape)} of {tensor.dtype}" if shapes else str(tensor.dtype)
+            expected = f"{tuple(tensor.shape)} of {tensor.dtype}" if shapes else str(tensor.dtype)
             raise ValueError(
-                f"tensor {name!r} must be {asked}, as described; got {tuple(theirs.shape)} of "
+                f"tensor {name!r} must be {expected}, as described; got {tuple(theirs.shape)} of "
                 f"{theirs.dtype}"
             )
 

@@ -269,11 +269,11 @@ def part_of(values: Any, chosen: npt.NDArray[np.bool_]) -> Any:
 
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
     """Return the weight of each label; unlike scikit-learn, "1" is not the int 1."""
-    strange = [key for key in given if key not in labels]
+    unknown_keys = [key for key in given if key not in labels]
     missing = [label for label in labels if label not in given]
-    if strange and missing:  # unknown keys alone may be classes missing from a subset
+    if unknown_keys and missing:  # unknown keys alone may be classes missing from a subset
         raise ValueError(
-            f"class_weight has keys that are not labels, {strange[:10]}, and lacks the labels "
+            f"class_weight has keys that are not labels, {unknown_keys[:10]}, and lacks the labels "
             f"{missing[:10]}; its keys must be labels, of the same type"
         )
     for label, weight in given.items():

@@ -188,7 +188,7 @@ class GrowingConvolutions:
         costs = [
             2 * _cost(min(n_series, most), n_features, n_groups)
             for name, (most, n_features, n_groups) in choices.items()
-            if measured and isinstance(asked := getattr(transformer, name), str) and asked == "auto"
+            if measured and isinstance(value := getattr(transformer, name), str) and value == "auto"
         ]
         return seconds * sum(costs) / done
 

@@ -29,8 +29,8 @@ __all__ = [
     "Snapshots",
     "TrainingRun",
     "Validation",
-    "interruption_unsaid",
     "mark_interrupted",
+    "suppress_interruption_warning",
     "training_session",
 ]
 
@@ -243,7 +243,7 @@ def training_session(
 
 
 @contextmanager
-def interruption_unsaid() -> Iterator[None]:
+def suppress_interruption_warning() -> Iterator[None]:
     """Silence the warning of an interrupted training run."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="training was interrupted")

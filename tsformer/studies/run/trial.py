@@ -31,7 +31,7 @@ from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.store import commit
 from tsformer.training.callbacks import Callback, TrainingState
 from tsformer.training.plan import resolve_device
-from tsformer.training.run import interruption_unsaid
+from tsformer.training.run import suppress_interruption_warning
 
 __all__ = [
     "COUNTS",
@@ -121,7 +121,7 @@ def fit_trial(
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Train on the train split, score the test split once, log both, and end the run."""
-    with run, exits_as_errors(interrupts=not callbacks), interruption_unsaid():
+    with run, exits_as_errors(interrupts=not callbacks), suppress_interruption_warning():
         _log_inputs(trial, study, problem, run)
         if study.is_transformer(trial.method):
             return _fit_transformer(trial, study, problem, run, callbacks)
