@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tsformer._registry import build
-from tsformer._sums import part_names, share_out
+from tsformer._registry import build, part_names, share_out
 from tsformer.augmentation.base import Augmentation, Sum
 
 __all__ = ["AugmentationSpec", "resolve"]

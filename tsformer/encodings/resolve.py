@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tsformer._sums import check_options, part_names, share_out
+from tsformer._registry import check_options, part_names, share_out
 from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
 from tsformer.encodings.checked import check_signatures, hooks_of
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tsformer._names import shortened, unknown
-from tsformer._sums import check_options
+from tsformer._registry import check_options
 from tsformer._threads import threads_for
 from tsformer.data.batching import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
