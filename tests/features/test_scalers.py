@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tsformer.features.scalers import SparseScaler, StandardScaler
+from tsformer.features.random_convolutions import SparseScaler, StandardScaler
 
 
 def test_dense_features_have_mean_0_and_deviation_1():

@@ -4,8 +4,7 @@ Files are named after the names that augmentations are registered under; all cla
 from here.
 """
 
-from tsformer.augmentation.base import Augmentation, Batch, Sum
-from tsformer.augmentation.resolve import AugmentationSpec, resolve
+from tsformer.augmentation.base import Augmentation, AugmentationSpec, Batch, Sum, resolve
 
 # The order of these imports is the order of `names()`, and of the table in the documentation.
 # isort: off

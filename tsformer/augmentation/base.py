@@ -5,17 +5,18 @@ Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from tsformer._numbers import check_number
-from tsformer._registry import Named, Registry
+from tsformer._registry import Named, Registry, build, part_names, share_out
 
-__all__ = ["Augmentation", "Batch", "Sum", "check_range"]
+__all__ = ["Augmentation", "AugmentationSpec", "Batch", "Sum", "check_range", "resolve"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,3 +168,50 @@ def check_range(
     """Raise ValueError if an option of an augmentation is no finite number from `low` to `high`."""
     what = f"{option} of {augmentation.label}"
     check_number(what, getattr(augmentation, option), low, high, whole=whole)
+
+
+#: An augmentation to build: a name or sum of names such as ``"warp+jitter"``, an instance, a class,
+#: or a function that takes the options as keywords and returns an instance. `resolve` builds it.
+AugmentationSpec = str | Augmentation | type[Augmentation] | Callable[..., Augmentation]
+
+
+def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augmentation:
+    """Build an augmentation from its name, a sum of names, an instance, a class or a factory.
+
+    Parameters
+    ----------
+    augmentation : str, Augmentation, Augmentation subclass, or callable
+        ``"warp"``; a sum such as ``"warp+jitter"``, whose parts apply in order; an instance; a
+        class; or a callable that takes the options as keywords and returns an Augmentation.
+    **augmentation_params
+        Options of the class. In a sum an option goes to the one part that has it; if several
+        have it, or to be explicit, nest it under the name of the part:
+        ``warp={"p": 1.0}, jitter={"p": 0.1}`` for "warp+jitter".
+
+    Returns
+    -------
+    Augmentation
+
+    Raises
+    ------
+    TypeError
+        If `augmentation` has another type, a factory returns something else, or options come with
+        an instance.
+    ValueError
+        If a name or an option is unknown, with the nearest match and all choices; if a sum names
+        a part twice, or several parts that mix series; or if an option of a sum fits several parts.
+
+    Examples
+    --------
+    >>> resolve("warp", sigma=0.1)
+    Warp(p=0.5, sigma=0.1, knots=5)
+    """
+    if not isinstance(augmentation, str):
+        names = "a name, a sum of names such as 'warp+jitter'"
+        return build(Augmentation, augmentation, augmentation_params, names=names)
+    parts = part_names(augmentation)
+    classes = [Augmentation.registry.find(name) for name in parts]
+    options = [list(inspect.signature(cls).parameters) for cls in classes]
+    shares = share_out(parts, options, augmentation_params, argument="augmentation_params")
+    made = [build(Augmentation, cls, own) for cls, own in zip(classes, shares, strict=True)]
+    return made[0] if len(made) == 1 else Sum(made)

@@ -20,7 +20,7 @@ from tsformer.estimators.parameters import one_of, whole, with_parameters
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
 from tsformer.estimators.series import drawn_seed
-from tsformer.features.classifier import ConvolutionClassifier
+from tsformer.features.random_convolutions import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.plan import resolve_device
 
@@ -81,7 +81,7 @@ class RandomConvolutionClassifier(
         Number of channels of the series.
     preprocessor_ : tsformer.data.preprocessor.Scaler
         The fitted scaling; its attribute `scaling` is the choice.
-    model_ : tsformer.features.classifier.ConvolutionClassifier
+    model_ : tsformer.features.random_convolutions.ConvolutionClassifier
         The fitted torch module.
     device_ : torch.device
         The device of the module.

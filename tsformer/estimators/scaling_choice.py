@@ -10,7 +10,7 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.targets import Groups, Targets
-from tsformer.features.classifier import ConvolutionClassifier
+from tsformer.features.random_convolutions import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.inference import forward
 

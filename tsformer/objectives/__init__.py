@@ -7,11 +7,12 @@ from here.
 from tsformer.objectives.base import (
     InputLayout,
     Objective,
+    ObjectiveSpec,
     Posed,
     Pretext,
     PretrainingTransformer,
+    resolve,
 )
-from tsformer.objectives.resolve import ObjectiveSpec, resolve
 
 # The order of these imports is the order of `names()`.
 # isort: off

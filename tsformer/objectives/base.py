@@ -6,24 +6,27 @@ Shape letters, here and in every objective: `B` series, `L` time steps, `N` toke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from tsformer._numbers import check_number
-from tsformer._registry import Named, Registry
+from tsformer._registry import Named, Registry, build
 from tsformer.augmentation import Batch
 from tsformer.model import ModelConfig, TSTransformer
 
 __all__ = [
     "InputLayout",
     "Objective",
+    "ObjectiveSpec",
     "Posed",
     "Pretext",
     "PretrainingTransformer",
     "check_between",
+    "resolve",
 ]
 
 
@@ -198,3 +201,39 @@ def check_between(
     """Raise ValueError unless an option is strictly between `low` and `high`."""
     what = f"{option} of {objective.label}"
     check_number(what, getattr(objective, option), low, high, whole=whole, excluded=True)
+
+
+#: An objective to build: a name, an instance, a class, or a function that takes the options as
+#: keywords and returns an instance. `resolve` builds it.
+ObjectiveSpec = str | Objective | type[Objective] | Callable[..., Objective]
+
+
+def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
+    """Build an objective from its name, an instance, a class or a factory.
+
+    Parameters
+    ----------
+    objective : str, Objective, Objective subclass, or callable
+        A name such as ``"masked"``; an instance; a class; or a callable that takes the options as
+        keywords and returns an Objective.
+    **objective_params
+        Options of the class.
+
+    Returns
+    -------
+    Objective
+
+    Raises
+    ------
+    TypeError
+        If `objective` has another type, a factory returns something else, or options come with an
+        instance.
+    ValueError
+        If a name or an option is unknown, with the nearest match and all choices.
+
+    Examples
+    --------
+    >>> resolve("masked", ratio=0.3)
+    Masked(ratio=0.3, span=3.0)
+    """
+    return build(Objective, objective, objective_params)
