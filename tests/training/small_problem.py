@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.training import Callback, History, TrainingPlan, Validation, train
+from tsformer.training.distributed import Ranks
+from tsformer.training.loop import make_optimizer
+from tsformer.training.step import TrainingStep
 
 CPU = torch.device("cpu")
 
@@ -47,6 +50,20 @@ def accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 def fit(model: nn.Module, panel: Panel, targets: Tensor, plan: TrainingPlan, **options) -> History:
     return train(model, panel, targets, cross_entropy, plan, **options)
+
+
+def make_step(
+    model: nn.Module,
+    panel: Panel,
+    targets: Tensor,
+    plan: TrainingPlan,
+    weights: Tensor | None = None,
+    *,
+    kind: type[TrainingStep] = TrainingStep,
+    ranks: Ranks | None = None,
+) -> TrainingStep:
+    optimizer = make_optimizer(model.train(), plan)
+    return kind(model, optimizer, panel, targets, weights, cross_entropy, plan, ranks)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

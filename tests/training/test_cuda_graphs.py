@@ -9,7 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from small_problem import cross_entropy, equal, make_model, make_panel, make_plan, weights_of
+from small_problem import (
+    cross_entropy,
+    equal,
+    make_model,
+    make_panel,
+    make_plan,
+    make_step,
+    weights_of,
+)
 
 from tsformer.augmentation import resolve
 from tsformer.data.batching import shuffled
@@ -45,9 +53,7 @@ def steps_of(kind: type[TrainingStep], *, ragged: bool) -> tuple[dict, list[floa
     if kind is TrainingStep:  # so that both draw the same dropout
         panel = _of_one_length(panel.with_mask())
     torch.manual_seed(0)
-    step = kind(
-        model.train(), make_optimizer(model, plan), panel, targets, None, cross_entropy, plan
-    )
+    step = make_step(model, panel, targets, plan, kind=kind)
     generator, losses = torch.Generator().manual_seed(0), []
     for epoch in range(3):
         set_learning_rate(step.optimizer, 0.01 / (epoch + 1))
@@ -65,6 +71,7 @@ def test_replayed_steps_are_the_steps(ragged):
     assert 1 <= step.watched <= len(step._graphs), "before the first capture"
     assert all(step._steps[shape] == 3 for shape in step._graphs), "three plain steps come first"
     assert sum(step._steps.values()) < len(losses), "and the others are replayed"
+    assert step.panel.mask is not None, "a mask from lengths would stay that of the capture"
     # 50 series: batches of three and of four, all padded to the longest series
     assert set(step._graphs) == {(3, 12), (4, 12)}
 
@@ -132,12 +139,6 @@ def test_auto_captures_where_it_can():
     assert not make_plan(compile="auto", device=cuda, pretrained=frozen).graphed
     assert not make_plan(compile=False, device=cuda).graphed
     assert not make_plan(compile=True, device=cuda).graphed
-
-
-def test_a_captured_step_has_a_mask_of_its_own():
-    """A mask computed from lengths on the host would remain that of the captured batch."""
-    *_, step = steps_of(Replayed, ragged=True)
-    assert step.panel.mask is not None
 
 
 def test_a_device_without_a_number_is_the_current_one():
@@ -317,10 +318,8 @@ def test_the_side_stream_waits_and_is_waited_for(step, monkeypatch):
 def test_the_draws_of_a_step_itself_are_none_of_the_cpu(monkeypatch):
     """An augmentation is seeded by the step, and gives back what it found."""
     monkeypatch.setattr(cuda_graphs, "_sync_debug_mode", lambda _: nullcontext())
-    model, (panel, targets) = make_model(dropout=0.0, encoding="none"), make_panel(8)
     plan = make_plan(augmentation=resolve("warp+cutmix+slice+jitter"))
-    optimizer = make_optimizer(model, plan)
-    step = Replayed(model.train(), optimizer, panel, targets, None, cross_entropy, plan)
+    step = make_step(make_model("none", dropout=0.0), *make_panel(8), plan, kind=Replayed)
     index = torch.arange(4)
     GraphedStep._watched(step, lambda: TrainingStep.__call__(step, index, index, number=3))
     assert step._captures
@@ -335,6 +334,19 @@ def hidden(first: BaseException) -> RuntimeError:
             raise RuntimeError("operation failed due to an invalidated capture")
     except RuntimeError as error:
         return error
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """Let captures run as plain steps; return the streams that were made the current one."""
+    for name in ("graph", "device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: "before")
+    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
+    streams = []
+    monkeypatch.setattr(torch.cuda, "set_stream", streams.append)
+    return streams
 
 
 class Fails(GraphedStep):
@@ -359,21 +371,11 @@ class Fails(GraphedStep):
         (hidden(KeyboardInterrupt("stop")), "^stop$"),
     ],
 )
-def test_an_error_in_a_capture_says_what_to_do(inside, message, monkeypatch):
+def test_an_error_in_a_capture_says_what_to_do(inside, message, streams, monkeypatch):
     def fails(self, *args):
         raise inside
 
-    before = object()
-    streams = []
-    monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
-    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: before)
-    monkeypatch.setattr(torch.cuda, "set_stream", streams.append)
-    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
-    model, (panel, targets), plan = make_model(), make_panel(8), make_plan()
-    optimizer = make_optimizer(model, plan)
-    step = Fails(model.train(), optimizer, panel, targets, None, cross_entropy, plan)
+    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Fails)
     index = torch.arange(4)
     for _ in range(3):
         step(index, index)
@@ -394,16 +396,11 @@ def test_an_error_in_a_capture_says_what_to_do(inside, message, monkeypatch):
         with pytest.raises(BaseException, match=message) as raised:
             step(index, index)
         assert raised.value.__cause__ is not raised.value
-    assert streams == [before], "the stream of the capture is not left to the program"
+    assert streams == ["before"], "the stream of the capture is not left to the program"
 
 
-def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(monkeypatch):
+def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(streams):
     """Outside of it the step seeds them, and gives back the state that it found."""
-    for name in ("graph", "device"):
-        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
-    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
     *_, step = steps_of(Replayed, ragged=False)
     with pytest.warns(UserWarning, match="they sample random numbers on the CPU"):
         assert GraphedStep._capture(step, draws) is None

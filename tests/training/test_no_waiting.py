@@ -6,12 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_problem import cross_entropy, make_model, make_panel, make_plan
+from small_problem import make_model, make_panel, make_plan, make_step
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tsformer.encodings import EncodingStack, names
-from tsformer.training.loop import make_optimizer
-from tsformer.training.step import TrainingStep
 
 #: Operators whose result the host must know: on a GPU it would wait for all work before them.
 WAITING = {
@@ -43,12 +41,10 @@ def _by_mask(indices):
 
 
 def step_on(encoding: str, **options):
-    model, plan = make_model(encoding, **options).train(), make_plan()
+    model, plan = make_model(encoding, **options), make_plan()
     panel, targets = make_panel(ragged=True)
     panel = type(panel)(panel.values, panel.lengths, torch.arange(12) < panel.lengths[:, None])
-    step = TrainingStep(
-        model, make_optimizer(model, plan), panel, targets, torch.ones(20), cross_entropy, plan
-    )
+    step = make_step(model, panel, targets, plan, torch.ones(20))
     index = torch.arange(8)
     step(index, index)  # AdamW creates its state in the first
     inputs = panel.take(index)  # reads lengths, which always are on the host

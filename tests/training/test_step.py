@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_problem import cross_entropy, fit, make_model, make_panel, make_plan
+from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, make_step
 from torch import Tensor
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.objectives import Contrastive
-from tsformer.training.loop import make_optimizer
 from tsformer.training.seeds import seeded
 from tsformer.training.step import TrainingStep, augmented
 
@@ -103,9 +102,7 @@ def test_the_step_applies_it_to_the_batch_and_to_the_loss():
     weights = torch.linspace(0.5, 1.5, 6)
     model = make_model("tape", dropout=0.0)
     plan = make_plan(augmentation=Partners(), batch_size=6)
-    step = TrainingStep(
-        model, make_optimizer(model, plan), panel, targets, weights, cross_entropy, plan
-    )
+    step = make_step(model, panel, targets, plan, weights)
     index = torch.tensor([3, 1, 5, 0])
     partner, share = index.roll(1), torch.linspace(0.1, 0.9, 4)
     outputs = model.train()(*panel.take(index))
