@@ -29,7 +29,7 @@ _AT_IMPORT = torch.get_num_threads()
 
 
 class _Block(NamedTuple):
-    """Number of threads in a block, its maximum, and whether "auto" chose it."""
+    """Number of threads in a block, its maximum, and its origin."""
 
     now: int
     most: int
@@ -37,7 +37,7 @@ class _Block(NamedTuple):
 
 
 class _Numbers:
-    """Save the number of threads in the first block of a thread, restore it after the last.
+    """Set the number of threads in nested blocks; restore it after the last.
 
     Torch has a number for each thread, and a number for the process, the default of new threads.
     """

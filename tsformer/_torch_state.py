@@ -61,7 +61,7 @@ _SETTINGS = (
 
 
 class _Process:
-    """Save the process's settings in the first block, restore them after the last."""
+    """Set plain settings in nested blocks; restore them after the last."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -184,7 +184,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
 
 
 def _destination(path: str | os.PathLike[str]) -> Path:
-    """Resolve links; raise ValueError unless the folder is new or a saved estimator."""
+    """Resolve links; refuse a folder with anything but a saved estimator."""
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
@@ -209,7 +209,7 @@ def _unexpected_names(folder: Path) -> list[str]:
 
 
 def _leftovers(folder: Path, beside: Path) -> list[Path]:
-    """Return stale files of killed processes; newer files may belong to a running save."""
+    """Return stale files of killed processes."""
     since = time.time() - _STALE
     left = (each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name) and each != beside)
     return [each for each in left if each.stat().st_mtime < since]

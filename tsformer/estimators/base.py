@@ -336,7 +336,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
 
     def _check_model(self, series: SeriesSource) -> None:
-        """Make a model for the series, so that wrong options fail before any fit."""
+        """Make an unused model: wrong options fail before any fit."""
         device = resolve_device(self.device)
         resolve_precision(self.precision, device)
         if self.compile == "cuda-graphs" and device.type != "cuda":
@@ -385,7 +385,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         source: Any,
         seeds: list[MemberSeeds],
     ) -> list[frozenset[str]]:
-        """Fit the preprocessor and make the models; return the pretrained weights of each."""
+        """Fit the preprocessor, make the models, return names of pretrained weights."""
         scaling = self._choose_scaling(source, data)
         if unlabelled is not None and source is None:
             source = self._pretraining(scaling)
@@ -721,7 +721,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return self.random_state if member == 0 else _derived(drawn_seed(self.random_state), member)
 
     def _seeds(self) -> list[MemberSeeds]:
-        """Derive the seeds of all members; the first has the seeds of a single model."""
+        """Derive the seeds of all members from `random_state`."""
         drawn = drawn_seed(self.random_state)
         further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
         return [_three(seed) for seed in (drawn, *further)]
@@ -789,7 +789,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
-    """Scale weights to mean 1 over the data set; return None if equal."""
+    """Scale weights to mean 1; return None if all are equal."""
     # Scaling per batch would cancel class weights.
     if weights is None or np.ptp(weights) == 0:
         return None
@@ -801,7 +801,7 @@ def _restored_model(
     saved: Mapping[str, Tensor],
     draw: Callable[[ModelConfig, int], TSTransformer],
 ) -> TSTransformer:
-    """Return a model with saved weights; raise ValueError if they do not fit `config`."""
+    """Make a model with saved weights, checked against `config`."""
     known = all(part.strip() in names() for part in str(config.encoding).split("+"))
     try:
         model = made_as_saved(partial(draw, config, 0), saved)

@@ -579,7 +579,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         return self._scores(X, times).softmax(dim=-1).numpy()
 
     def _scores(self, X: Any, times: Any = None) -> Tensor:
-        """Return the logits of each member, divided by its temperature: ``[members, n, K]``."""
+        """Return the logits over the temperatures, ``[members, n, K]``."""
         outputs = torch.from_numpy(self._outputs(X, times)).double()
         return outputs / torch.tensor(self.temperatures_, dtype=torch.float64)[:, None, None]
 

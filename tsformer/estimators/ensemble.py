@@ -74,7 +74,7 @@ _RESERVED = {
 
 
 class _EnsembleBar(ProgressBar):
-    """A progress bar over all members of an ensemble, as a context and a callback of each."""
+    """A progress bar over all members of an ensemble."""
 
     def __init__(self, n_members: int):
         super().__init__()

@@ -185,7 +185,7 @@ def _strides(model: TSTransformer) -> tuple[int, ...] | None:
 
 
 def _downsampling(model: TSTransformer) -> list[tuple[bool, bool]]:
-    """Return the downsampling of the layers of a conv stem; equal for strides of 1."""
+    """Return the downsampling of the layers of a conv stem."""
     stem = model.stem
     layers = (stem.first, stem.second) if isinstance(stem, ConvStem) else ()
     return [(each.averages, each.pools) for each in layers]

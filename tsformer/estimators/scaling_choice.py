@@ -86,7 +86,7 @@ def suited_scaling(
 
 
 def _share_of_flat(series: SeriesSource) -> float:
-    """Return the share of flat channels among all channels that are not constant."""
+    """Return the share of flat channels among varying channels."""
     over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
     n_flat = n_varying = 0
     for index in series.parts():

@@ -128,7 +128,7 @@ class SeriesEstimator(BaseEstimator):
 
     @abstractmethod
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        """Check and encode `y`, called `name` in errors; with `reset`, learn the encoding."""
+        """Check and encode `y`; with `reset`, fit the encoding."""
 
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
@@ -307,7 +307,7 @@ class SeriesEstimator(BaseEstimator):
             )
 
     def _by_series(self, X: Any, output: npt.NDArray[Any]) -> Any:
-        """Index pandas output by series, where scikit-learn would use the index of `X`."""
+        """Index pandas output by series; scikit-learn would use steps."""
         ids = series_ids(X)
         if ids is None or _get_output_config("transform", self)["dense"] != "pandas":
             return output
@@ -316,7 +316,7 @@ class SeriesEstimator(BaseEstimator):
     def _in_chunks(
         self, series: SeriesSource, function: Callable[[SeriesSource], _Result]
     ) -> Iterator[tuple[slice, _Result]]:
-        """Yield rows and results of a function for 65,536 series at a time."""
+        """Yield rows and results of a function, chunk by chunk."""
         n = len(series)
         for start in range(0, n, _CHUNK):
             index = np.arange(start, min(start + _CHUNK, n))
@@ -343,7 +343,7 @@ class SeriesEstimator(BaseEstimator):
     def _outputs(
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
-        """Return the outputs of each model, or of a method, ``[members, n, ...]``."""
+        """Return the outputs of all models, ``[members, n, ...]``."""
         check_is_fitted(self)
         series = self._source(X, times, reset=False)
         panel = place(self._panel(self.preprocessor_, series), self.device_)

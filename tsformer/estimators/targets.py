@@ -186,7 +186,7 @@ def _refuse_columns(y: Any, name: str) -> None:
 
 
 def _refuse_sets(y: Any, name: str, several: str) -> None:
-    """Raise ValueError for a list or a set of labels as one target."""
+    """Raise ValueError for several labels of one series."""
     if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not hasattr(y, "__iter__"):
         return
     for i, value in enumerate(y):
@@ -268,7 +268,7 @@ def part_of(values: Any, chosen: npt.NDArray[np.bool_]) -> Any:
 
 
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
-    """Return the weight of each label; unlike scikit-learn, "1" is not the int 1."""
+    """Look up class weights; unlike scikit-learn, "1" is not 1."""
     unknown_keys = [key for key in given if key not in labels]
     missing = [label for label in labels if label not in given]
     if unknown_keys and missing:  # unknown keys alone may be classes missing from a subset

@@ -58,7 +58,7 @@ def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
 
 
 def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = inf) -> float:
-    """Return the seconds per step in the fastest of a few epochs of `n_steps`."""
+    """Return the seconds per step of the fastest short epoch."""
     panel, plan = job.panel, job.plans[0]
     n_series = min(n_steps * plan.batch_size, len(panel))
     rows = torch.linspace(0, len(panel) - 1, n_series, dtype=torch.float64).round().long()

@@ -132,7 +132,7 @@ def effective_size(total: Tensor, squares: Tensor) -> Tensor:
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """Sum over all processes; the gradient is summed too, as each process has a loss."""
+    """Sum over all processes, in the backward pass too."""
 
     @staticmethod
     def forward(ctx: Any, total: Tensor) -> Tensor:

@@ -50,12 +50,12 @@ class Stem(nn.Module):
         return ceil(length / self.stride)
 
     def _any_valid(self, mask: Tensor | None) -> Tensor | None:
-        """Return the tokens' mask: a token is valid if any of its steps is."""
+        """Return the tokens' mask: valid if any step is."""
         return None if mask is None else _windows(mask, self.stride).any(dim=-1)
 
 
 def _windows(x: Tensor, stride: int) -> Tensor:
-    """Cut ``[B, L]`` into ``[B, N, stride]``, the last window padded with zeros."""
+    """Cut ``[B, L]`` into zero-padded windows ``[B, N, stride]``."""
     missing = -x.shape[1] % stride
     windows: Tensor = F.pad(x, (0, missing)).unflatten(1, (-1, stride))
     return windows
@@ -184,10 +184,7 @@ class DilatedConvolution(nn.Module):
         return None if mask is None else _windows(mask, self.stride).any(dim=-1)
 
     def _largest(self, row: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the maximum over the valid steps of each window of ``[B, D, 1, L]``.
-
-        A window without a valid step gets an arbitrary value, which is masked.
-        """
+        """Take the maximum of the valid steps of each window of ``[B, D, 1, L]``."""
         if mask is not None:
             row = row.where(mask[:, None, None], _BELOW_GELU)
         return F.max_pool2d(row, (1, self.stride), ceil_mode=True)

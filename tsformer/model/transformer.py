@@ -461,7 +461,7 @@ class TSTransformer(TransformerEncoder):
 
 
 def _hold_last(t: Tensor, mask: Tensor) -> Tensor:
-    """Fill the times of masked tokens with the previous, or first, valid time."""
+    """Forward-fill the times of masked tokens; the first are backfilled."""
     latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
     first = t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True)
     return latest.maximum(first)

@@ -97,7 +97,7 @@ def update_bn(
 
 
 def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
-    """Return the part of the model that passes a batch through its norms."""
+    """Return the forward pass up to the last batch norm."""
     if not hasattr(model, "forward_stem"):
         run: Callable[..., object] = model
         return run

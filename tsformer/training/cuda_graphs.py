@@ -168,7 +168,7 @@ class GraphedStep(TrainingStep):
 
 
 def _of_one_length(panel: Panel) -> Panel:
-    """Pad all batches to the longest series, so that they share a graph, if affordable."""
+    """Pad all batches to one length, to share a graph, if affordable."""
     longest = panel.values.shape[1]
     if len(panel) * longest > _MOST_PADDING * int(panel.lengths.sum()):
         return panel
@@ -183,7 +183,7 @@ _NOT_CAPTURED = "steps are not captured in CUDA graphs, which would be faster: "
 
 @functools.cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the capture stream of a device; each stream costs 32 MiB of workspace."""
+    """Return the capture stream of a device; each costs 32 MiB."""
     return torch.cuda.Stream(device)
 
 

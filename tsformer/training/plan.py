@@ -163,7 +163,7 @@ def _devices_here() -> list[str]:
 
 
 def _why_not(device: object, error: Exception) -> str:
-    """Explain why a device cannot be used: a wrong name, or missing hardware."""
+    """Explain why a device cannot be used."""
     if not isinstance(device, (str, torch.device)):
         return f"a device is named by a string, not by {type(device).__name__}"
     kind = str(device).partition(":")[0].strip().lower()

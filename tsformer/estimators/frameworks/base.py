@@ -153,7 +153,7 @@ class FrameworkEnsemble(FrameworkClassifier, delegate=TSEnsembleClassifier):
 
 
 def _frozen(source: Any) -> Any:
-    """Wrap a fitted estimator so that sktime's clones, made from parameters, stay fitted."""
+    """Freeze a fitted estimator, so that sktime's clones stay fitted."""
     if is_fitted(source) and not isinstance(source, FrozenEstimator):
         return FrozenEstimator(source)
     return source
