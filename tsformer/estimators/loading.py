@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     name = state.get("class")
     estimators: Any = import_module("tsformer.estimators")  # by name, as estimators load others
     try:
-        if name not in estimators.__all__:
+        if not isinstance(name, str) or name not in estimators.__all__:
             raise ValueError(unknown("class", name, estimators.__all__))
         fitted: SeriesEstimator = getattr(estimators, name)._from_fitted_state(
             state, tensors, device
