@@ -89,7 +89,9 @@ def test_any_depth(encoding, n_layers):
     assert model(series(), MASK).isfinite().all()
 
 
-def test_heads_must_divide_the_width():
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match="unknown pooling 'maen': did you mean 'mean'"):
+        make_model(pooling="maen")
     with pytest.raises(ValueError, match=r"n_heads=3, d_model=8; .*one of \[1, 2, 4, 8\]"):
         make_model(n_heads=3)
 
