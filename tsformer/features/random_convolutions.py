@@ -172,7 +172,7 @@ class StandardScaler(Learned):
 
 
 class SparseScaler(StandardScaler):
-    """Scale of counts, most of which may be 0: ``(r - mean) / (std + z^4)``, and 0 where r is 0.
+    """Scale of sparse counts: ``(r - mean) / (std + z^4)``, and 0 where r is 0.
 
     ``r = sqrt(max(x, 0))``, and `z` is the share of training series in which it is 0: the rarer a
     count, the less it may weigh [1]_.
