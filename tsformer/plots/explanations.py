@@ -123,9 +123,9 @@ def plot_relevance(
             if where == channel:
                 left, right = _edges(steps)[[begin, end]]
                 ax.axvspan(left, right, color="#E69F00", alpha=0.18, linewidth=0)
-                bold = {"fontsize": 9, "fontweight": "bold", "color": "#8A5A00"}
-                above = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
-                ax.text(left + (right - left) / 2, 0.98, str(place), **bold, **above)
+                number = ax.text(left + (right - left) / 2, 0.98, str(place), ha="center", va="top")
+                number.set(transform=ax.get_xaxis_transform(), color="#8A5A00")
+                number.set(fontsize=9, fontweight="bold")
         ax.margins(x=0.01, y=0.2)
         ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
         ax.grid(alpha=0.25)
@@ -138,8 +138,8 @@ def plot_relevance(
     return panels.figure
 
 
-def _names_of(channels: Sequence[object] | None, n: int) -> list[object]:
-    names = [f"channel {i}" for i in range(n)] if channels is None else list(channels)
+def _names_of(channels: Sequence[Any] | None, n: int) -> list[Any]:
+    names = list(channels) if channels is not None else [f"channel {i}" for i in range(n)]
     if len(names) != n:
         raise ValueError(f"channels must be {n} names; got {len(names)}")
     return names

@@ -156,6 +156,17 @@ class RunStore:
             if not token:
                 return found
 
+    def has(self, run_id: str) -> bool:
+        """Return whether the store has a run."""
+        exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
+        try:
+            _client(self.uri).get_run(run_id)
+        except exceptions.MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return False
+            raise
+        return True
+
     def finished(self, keys: Collection[str], tags: Mapping[str, str]) -> dict[str, Run]:
         """Return the FINISHED run of each key that has one; the newest of several."""
         by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
