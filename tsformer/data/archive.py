@@ -216,7 +216,9 @@ def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
 
 def _count(home: Path) -> dict[str, int]:
     """Return the sizes of a data set outside the catalogue; none if a file is damaged."""
-    counted, lengths, classes = {}, [], set()
+    counted: dict[str, int] = {}
+    lengths: list[int] = []
+    classes: set[str] = set()
     for split in _SPLITS:
         path = _file(home, split)
         if path is None:
