@@ -359,13 +359,13 @@ def test_a_real_limit_is_kept(italy):
     """It is not exceeded, whatever else the machine does; how much of it is used, is up to that."""
     series, labels = italy
     start = perf_counter()
-    clf = TSEnsembleClassifier("best", time_limit=10.0, random_state=0)
+    clf = TSEnsembleClassifier("best", time_limit=20.0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on a busy machine
         clf.fit(series, labels)
-    assert perf_counter() - start < 10 * 1.2
+    assert perf_counter() - start < 20 * 1.2
     assert clf.transformer_ is not None
-    assert sum(clf.seconds_.values()) < 10 * 1.2
+    assert sum(clf.seconds_.values()) < 20 * 1.2
 
 
 @pytest.mark.slow
