@@ -166,12 +166,15 @@ def processes_in(folder: Path) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, "its time is up"])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGTERM, signal.SIGKILL, pytest.param("its time is up", marks=pytest.mark.exhaustive)],
+)
 def test_what_it_had_is_kept_when_it_is_cut_off(how, tmp_path):
-    limit = ["--seconds", "30"] if isinstance(how, str) else []
+    limit = ["--seconds", "60"] if isinstance(how, str) else []
     started = begin(tmp_path, *limit)
     end = time.monotonic() + 100
-    while len(run.read_rows(tmp_path / "checks.jsonl")) < (3 if limit else 12):
+    while len(run.read_rows(tmp_path / "checks.jsonl")) < (1 if limit else 12):
         assert time.monotonic() < end
         assert started.poll() is None
         time.sleep(0.05)

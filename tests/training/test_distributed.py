@@ -263,7 +263,7 @@ def test_the_command_line_under_torchrun(tmp_path):
         )
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.count("saved in") == 1
-        assert ended.stdout.count("\nrun     http") == 1
+        assert ended.stdout.count("/runs/") == 1
         outputs.append(load(out))
     X, _ = tsformer.load_dataset("ItalyPowerDemand", "test")
     one, two = (model.predict_proba(X) for model in outputs)
