@@ -173,8 +173,27 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 
 
 @contextmanager
+def flushing_denormals() -> Iterator[None]:
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+STATES["flushing denormals"] = flushing_denormals
+
+
+@contextmanager
 def hostile() -> Iterator[None]:
-    with dtype(torch.float64), torch.inference_mode(), STATES["autocast"](), default_device("meta"):
+    with (
+        flushing_denormals(),
+        np.errstate(all="raise"),
+        dtype(torch.float64),
+        torch.inference_mode(),
+        STATES["autocast"](),
+        default_device("meta"),
+    ):
         yield
 
 
