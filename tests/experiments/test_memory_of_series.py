@@ -29,6 +29,7 @@ def peaks(folder: Path, kept: str, n: int, limit: int | None = None) -> dict[str
     return measured(folder / "X.npy", kept, n=n, tiny=True, limit=limit)
 
 
+@pytest.mark.exhaustive
 def test_an_array_in_memory_takes_at_most_its_size_and_a_third_more(tmp_path):
     # Some 200 to 260 MiB are needed whatever the size, the more the more the allocator fragments:
     # 400 MiB are enough to tell what grows with the data from what does not.
@@ -43,6 +44,7 @@ def test_memory_does_not_grow_with_an_array_that_is_mapped(tmp_path):
     assert measured["predict_mib"] <= ENOUGH
 
 
+@pytest.mark.exhaustive
 def test_a_limit_of_address_space_need_not_grow_with_files(tmp_path):
     """With ``ulimit -v`` mapped pages count, read or not: a file of 800 MiB."""
     measured = peaks(tmp_path, "path", 102_400, limit=ENOUGH)
