@@ -35,7 +35,7 @@ PROGRAMS = [
     pytest.param(code, id=f"{page}-{number}")
     for page, text in PAGES.items()
     if page not in TESTED_ELSEWHERE
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    for number, code in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
 ]
 COMMANDS = [
     (page, line)

@@ -30,6 +30,10 @@ _QUICK: dict[str, dict[str, Any]] = {
 }
 
 
+#: Compiling them takes minutes.
+_COMPILED_LONG = {"drcif", "multirocket-hydra"}
+
+
 def missing(name: str) -> list[str]:
     return [each for each in BASELINES[name].needs if importlib.util.find_spec(each) is None]
 
@@ -39,7 +43,7 @@ def quick(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", exhaustive_except(BASELINES, set(BASELINES) - _COMPILED_LONG))
 @pytest.mark.parametrize(
     "dataset",
     exhaustive_except(["ItalyPowerDemand", "BasicMotions", "JapaneseVowels"], ["JapaneseVowels"]),
