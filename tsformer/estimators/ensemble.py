@@ -161,7 +161,7 @@ class TSEnsembleClassifier(LabelClassifier):
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
         Seconds of `fit` for each part. With a `time_limit` also "measuring": fits with fewer
-        features, and the timed epoch of the transformer.
+        features, the choices of the transformer, and its timed epoch.
     classes_ : ndarray (n_classes,)
         The class labels, sorted.
     n_features_in_ : int
