@@ -235,7 +235,7 @@ def test_weights(name):
         assert_same(answers(equal), plain)
     weighted = answers(MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS))
     assert differ(weighted, plain)
-    some = np.where(np.arange(16) % 5 == 0, 0.0, WEIGHTS)
+    some = np.where(np.arange(16) < 3, 0.0, WEIGHTS)
     far = np.where(some[:, None, None] == 0, 1e6, X)  # an outlier must not shift statistics
     without = answers(MAKERS[name]().fit(X[some > 0], Y[some > 0], sample_weight=some[some > 0]), X)
     assert_same(answers(MAKERS[name]().fit(far, Y, sample_weight=some), X), without)
