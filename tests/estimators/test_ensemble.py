@@ -354,7 +354,7 @@ def test_steps_are_measured_until_they_are_replayed(graphed, epochs, monkeypatch
     assert seconds == pytest.approx(30 * (1.0 if graphed else 10.0) / 20)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # by the clock: not in CI, where other programs take the processor away
 def test_a_real_limit_is_kept(italy):
     """It is not exceeded, whatever else the machine does; how much of it is used, is up to that."""
     series, labels = italy
@@ -368,8 +368,8 @@ def test_a_real_limit_is_kept(italy):
     assert sum(clf.seconds_.values()) < 20 * 1.2
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:time_limit")  # by the clock, on a busy machine
+@pytest.mark.exhaustive  # by the clock too
+@pytest.mark.filterwarnings("ignore:time_limit")
 def test_a_short_limit_holds_where_features_alone_fit():
     series, labels = np.random.default_rng(0).normal(size=(1000, 3, 300)), np.arange(1000) % 2
     fewest = convolutions(n_features=10_000 // 32)

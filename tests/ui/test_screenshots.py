@@ -10,7 +10,8 @@ from PIL import Image
 from experiments.output import COMMITTED
 from tools import ui_screenshot
 
-pytestmark = pytest.mark.timeout(900)  # every page is drawn by the processor
+# Every page is drawn by the processor; test_pages.py looks at the same pages.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
 SMALL = (
     *("compare", "--name", "six_encodings", "--experiment", "six_encodings"),
     *("--datasets", "ArrowHead", "--encodings", "none,lspe", "--seeds", "1", "--max-epochs", "3"),
