@@ -414,3 +414,35 @@ def test_progress_has_the_members_that_fit(monkeypatch, capsys):
     capsys.readouterr()
     make().fit(X, Y)
     assert capsys.readouterr().err == ""
+
+
+# The gate
+
+
+def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, capfd):
+    """Leave-one-out predictions of separable classes are nearly certain."""
+    rng = np.random.default_rng(0)
+    labels = Y.repeat(3)
+    sines = np.sin(np.arange(40) * np.where(labels == "yes", 0.5, 1.0)[:, None])
+    easy = sines + 0.05 * rng.normal(size=sines.shape)
+    clf = make(gate=0.2, verbose=1).fit(easy, labels)
+    assert 0 <= clf.unexplained_ < 0.2
+    assert clf.transformer_ is None
+    assert clf.weights_ == {"random_convolutions": 1.0}
+    assert "no transformer is needed" in capfd.readouterr().err
+    clf.save(tmp_path / "clf")
+    assert load(tmp_path / "clf").unexplained_ == clf.unexplained_
+    alone = convolutions().fit(easy, labels).predict_proba(easy)
+    for each in (clf, make(gate=0.2, time_limit=30).fit(easy, labels)):
+        np.testing.assert_array_equal(each.predict_proba(easy), alone)
+    assert make(gate=clf.unexplained_).fit(easy, labels).transformer_ is not None
+    noise = make(gate=0.2).fit(rng.normal(size=(48, 40)), labels)
+    assert noise.transformer_ is not None
+    assert noise.unexplained_ > 0.8
+
+
+def test_a_rare_class_is_not_explained_by_its_rarity():
+    labels = np.where(np.arange(200) < 2, "rare", "common")
+    clf = convolutions().fit(np.random.default_rng(0).normal(size=(200, 1, 20)), labels)
+    assert float(clf.model_.ridge.loss) < 0.1
+    assert clf.model_.ridge.unexplained > 0.8

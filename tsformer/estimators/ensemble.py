@@ -88,6 +88,11 @@ class _EnsembleBar(ProgressBar):
     def __exit__(self, *error: object) -> None:
         self._close()
 
+    def explain(self, unexplained: float) -> None:
+        """Show that the transformer is not needed."""
+        text = f"random convolutions leave {unexplained:.2%} unexplained, no transformer is needed"
+        self._update(0, None, text)
+
     def on_train_begin(self, state: TrainingState) -> None:
         self._before = self._member * state.n_epochs  # counts members that stopped early in full
         self._member += 1
@@ -126,6 +131,9 @@ class TSEnsembleClassifier(LabelClassifier):
         Training that is slower than timed stops early. The limit does not cover reading the series
         or the first 32nd of the features; a warning reports if they exceed it. The result depends
         on the machine and its load; for repeatable results use `quality` alone.
+    gate : float, default=0.02
+        No transformer is trained if the leave-one-out predictions of the random convolutions leave
+        less than this share of the classes' entropy unexplained. 0 always trains one.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
@@ -156,7 +164,11 @@ class TSEnsembleClassifier(LabelClassifier):
         The fitted random convolutions; a `time_limit` may have reduced `n_features` and `n_groups`.
     transformer_ : TSTransformerClassifier or None
         The fitted transformer; a `time_limit` may have reduced `n_estimators` and `max_epochs`.
-        None without enough time for it, or if `fit` was interrupted before.
+        None if `gate` made it unnecessary, without enough time for it, or if `fit` was interrupted
+        before.
+    unexplained_ : float
+        Share of the classes' entropy that the leave-one-out predictions of the random convolutions
+        leave unexplained: 0 for the least possible log loss, 1 for that of the class frequencies.
     weights_ : dict
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
@@ -197,6 +209,7 @@ class TSEnsembleClassifier(LabelClassifier):
 
     quality: Annotated[str, one_of(*QUALITIES)] = field(default="fast", kw_only=False)
     time_limit: Annotated[float | None, real(0, also=(None, inf))] = None
+    gate: Annotated[float, real(0, 1, also=(0,))] = 0.02
     transformer_params: Annotated[Mapping[str, Any] | None, options] = None
     convolution_params: Annotated[Mapping[str, Any] | None, options] = None
     timestamps: Annotated[str | None, one_of(None, "index")] = None
@@ -210,6 +223,7 @@ class TSEnsembleClassifier(LabelClassifier):
     random_convolutions_: RandomConvolutionClassifier = field(init=False)
     transformer_: TSTransformerClassifier | None = field(init=False)
     weights_: dict[str, float] = field(init=False)
+    unexplained_: float = field(init=False)
     seconds_: dict[str, float] = field(init=False)
 
     # Fitting.
@@ -264,9 +278,6 @@ class TSEnsembleClassifier(LabelClassifier):
             prepare = partial(
                 _prepared, fitted, transformer, series, labels, observation.callbacks, **given
             )
-            limited = self.time_limit is not None
-            # Without a limit, preparation comes first, since it may reject the data.
-            job = None if limited else prepare()
             bar = _EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
@@ -278,15 +289,21 @@ class TSEnsembleClassifier(LabelClassifier):
                 fitted.seconds_ = dict(growing.seconds)
                 fitted.random_convolutions_, fitted.transformer_ = growing.part, None
                 fitted.weights_ = {"random_convolutions": 1.0}
+                fitted.unexplained_ = growing.part.model_.ridge.unexplained
+                explained = fitted.unexplained_ < self.gate
+                # Without a limit, preparation comes before a part is kept: it may reject the data.
+                job = None if explained or limit < inf else prepare()
                 self._adopt(fitted)
                 interrupted = False
                 try:
                     if job is not None:
                         self._train(transformer, job, bar)
-                    else:
+                    elif not explained:
                         seconds = growing.choice_seconds(len(series), transformer)
                         self._train_until(begun + limit, transformer, prepare, seconds, bar)
-                    if self.transformer_ is None:
+                    elif bar is not None:
+                        bar.explain(self.unexplained_)
+                    if self.transformer_ is None and limit < inf:
                         self._grow_on(growing, begun + limit)
                 except KeyboardInterrupt:
                     interrupted = True
@@ -311,6 +328,7 @@ class TSEnsembleClassifier(LabelClassifier):
         before = dict(growing.seconds)
         growing.grow(end)
         self.random_convolutions_ = growing.part
+        self.unexplained_ = growing.part.model_.ridge.unexplained
         for name, seconds in growing.seconds.items():
             own = self.seconds_.get(name, 0.0) - before.get(name, 0.0)
             self.seconds_[name] = own + seconds
@@ -519,6 +537,7 @@ class TSEnsembleClassifier(LabelClassifier):
             **self._describe(),
             "weights": self.weights_,
             "seconds": self.seconds_,
+            "unexplained": self.unexplained_,
             "parts": {name: described for name, (described, _) in states.items()},
         }
         tensors = {
@@ -535,6 +554,7 @@ class TSEnsembleClassifier(LabelClassifier):
         estimator = cls._restored(state, device)
         check_fields(state, ENSEMBLE)
         estimator.weights_, estimator.seconds_ = state["weights"], state["seconds"]
+        estimator.unexplained_ = state["unexplained"]
         parts, weighted = state["parts"], estimator.weights_
         if not {"random_convolutions"} <= set(parts) <= set(_PARTS) or set(weighted) != set(parts):
             raise ValueError(

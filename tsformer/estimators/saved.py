@@ -161,6 +161,7 @@ ENSEMBLE: dict[str, Field] = {
         lambda v: isinstance(v, dict) and all(map(_finite()[0], v.values())),
         "an object of numbers",
     ),
+    "unexplained": _finite(),
     "parts": _MAPPING,
 }
 #: Fields of a model and its training.

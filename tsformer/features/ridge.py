@@ -5,7 +5,7 @@ Shape letters: `n` training series, `F` features, `K` classes.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import nan, sqrt
 
 import torch
 from torch import Tensor
@@ -55,6 +55,8 @@ class RidgeClassifier(Learned):
     alpha: Tensor
     scale: Tensor
     loss: Tensor
+    #: Share of the classes' entropy that the leave-one-out predictions do not explain; not saved.
+    unexplained: float = nan
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +108,7 @@ class RidgeClassifier(Learned):
             if loss < best:
                 best, chosen = loss, alpha
                 self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
+        self.unexplained = _unexplained(best, wanted, w[some])
         kept = values / (values + chosen)
         dual = (y_root - vectors @ (kept[:, None] * projected)) / chosen * root
         self.coef = torch.cat(
@@ -200,6 +203,13 @@ def _smoothed(targets: Tensor, n_classes: int) -> Tensor:
     smooth = 1 / (len(targets) + 2) if n_classes > 1 else 0.0
     wanted = torch.full((len(targets), n_classes), smooth / max(n_classes - 1, 1))
     return wanted.scatter_(1, targets.cpu()[:, None], 1 - smooth)
+
+
+def _unexplained(loss: Tensor, wanted: Tensor, weights: Tensor) -> float:
+    """Return 0 for the least cross-entropy possible, 1 for that of the class frequencies."""
+    least = weights @ torch.special.entr(wanted).sum(dim=1) / weights.sum()
+    most = torch.special.entr(weights @ wanted / weights.sum()).sum()
+    return float((loss - least) / (most - least)) if most > least else 0.0
 
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
