@@ -57,6 +57,7 @@ def models() -> dict[str, tuple[object, np.ndarray, np.ndarray | None]]:
             TSEnsembleClassifier(
                 transformer_params={"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2},
                 convolution_params={"n_features": 168, "n_groups": 2},
+                gate=0,
                 random_state=0,
             ).fit(gaps, y),
             *(gaps, None),
