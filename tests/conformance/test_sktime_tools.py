@@ -58,7 +58,7 @@ def vowels():
 
 
 def make(encoding="lspe", **parameters) -> SktimeTSTransformerClassifier:
-    usual = SMALL | {"max_epochs": 30, "batch_size": 8}
+    usual = SMALL | {"max_epochs": 12, "batch_size": 8, "learning_rate": 5e-3}
     return SktimeTSTransformerClassifier(encoding, **usual | parameters)
 
 
@@ -87,7 +87,7 @@ def test_grid_search_over_the_encoding(italy):
 @pytest.mark.slow
 def test_padding_before_it(vowels):
     (X, y), (X_test, y_test) = vowels
-    classifier = PaddingTransformer(pad_length=30) * make()
+    classifier = PaddingTransformer(pad_length=30) * make(max_epochs=5)
     assert classifier.fit(X, y).score(X_test, y_test) > 0.5
 
 

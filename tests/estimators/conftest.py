@@ -29,6 +29,9 @@ LONG_CHECKS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the checks that fit transformers for longest to `make test-slow`."""
     for item in items:
+        # Every estimator is fitted to read-only series in test_contract.py.
+        if "check_classifiers_train(readonly" in item.name:
+            item.add_marker(pytest.mark.exhaustive)
         if any(check in item.name for check in LONG_CHECKS):
             item.add_marker(pytest.mark.slow)
 

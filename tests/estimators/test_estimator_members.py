@@ -13,10 +13,10 @@ from tsformer.training import Callback, History
 @pytest.mark.slow
 def test_each_member_is_the_model_of_its_seed(make, italy):
     X, y = italy
-    clf = make(n_estimators=3).fit(X, y)
+    clf = make(n_estimators=3, max_epochs=1).fit(X, y)
     by_member = clf.predict_proba_members(X)
     assert by_member.shape == (3, len(X), 2)
-    np.testing.assert_array_equal(by_member[0], make().fit(X, y).predict_proba(X))
+    np.testing.assert_array_equal(by_member[0], make(max_epochs=1).fit(X, y).predict_proba(X))
     for i, (member, proba) in enumerate(zip(clf.estimators_, by_member, strict=True)):
         assert member.n_estimators == 1
         np.testing.assert_array_equal(member.predict_proba(X), proba)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from marks import exhaustive_except
 
 
 def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -22,7 +23,7 @@ def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["lspe", "tape"])
+@pytest.mark.parametrize("encoding", exhaustive_except(["lspe", "tape"]))
 def test_times_tell_what_the_steps_hide(encoding, make):
     X, times, y = sampled(200, seed=0)
     X_test, times_test, y_test = sampled(300, seed=1)

@@ -118,5 +118,5 @@ def test_a_real_problem_with_gaps(make):
     X, y = tsformer.load_dataset("MelbournePedestrian", split="train")
     assert any(np.isnan(x).any() for x in X)
     X_test, y_test = tsformer.load_dataset("MelbournePedestrian", split="test")
-    clf = make(max_epochs=8, d_model=32, learning_rate=3e-3).fit(X, y)
-    assert clf.score(X_test, y_test) > 0.7  # chance is 0.1
+    clf = make(max_epochs=4, learning_rate=5e-3).fit(X, y)
+    assert clf.score(X_test[::4], y_test[::4]) > 0.6  # chance is 0.1

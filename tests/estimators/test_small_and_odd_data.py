@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from marks import slow_except
 
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
 
@@ -48,17 +47,14 @@ def test_one_series_of_a_class(name):
     assert proba[1, 1] > proba[0, 1]
 
 
-@pytest.mark.parametrize("name", slow_except(CLASSIFIERS, ["random convolutions"]))
+@pytest.mark.parametrize(
+    "name", ["random convolutions", pytest.param("transformer", marks=pytest.mark.slow)]
+)
 def test_three_hundred_classes(name):
     labels = np.repeat(np.arange(300), 2)
-    short = SMALL | {"max_epochs": 4}
-    options = {
-        "transformer": short,
-        "random convolutions": {},
-        "ensemble": {"transformer_params": short},
-    }[name]
+    short = {"max_epochs": 4} if name == "transformer" else {}
     X = waves(np.geomspace(3, 200, 300)[labels])
-    clf = CLASSIFIERS[name](random_state=0, **options).fit(X, labels)
+    clf = CLASSIFIERS[name](random_state=0, **short).fit(X, labels)
     proba = clf.predict_proba(X)
     assert proba.shape == (600, 300)
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)

@@ -235,7 +235,7 @@ def test_gradients_in_explanations() -> None:
 def test_exported_programs() -> None:
     from tsformer.export import to_torch_export
 
-    fitted, series = classifier().fit(X, Y), torch.from_numpy(X).float()
+    fitted, series = classifier(stem="linear").fit(X, Y), torch.from_numpy(X).float()
     expected = to_torch_export(fitted).module()(series)
     with STATES["hostile"]():
         program = to_torch_export(fitted)

@@ -7,11 +7,12 @@ import sys
 import warnings
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from marks import exhaustive_except, slow_except
+from marks import exhaustive_except
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
@@ -97,7 +98,7 @@ def agree_in_onnx(
         agree(estimator, made, inputs)
 
 
-ONE_DILATION = {"stem_params": {"dilations": (1,)}}
+ONE_DILATION: dict[str, Any] = {"stem_params": {"dilations": (1,)}}
 # Two per model, since each export takes seconds: one that changes the tokens, one that does not.
 # CASES below has an encoding of each hook in the fast suite.
 EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
@@ -115,6 +116,11 @@ def test_every_encoding_in_onnx(pair, tmp_path):
 CASES = {
     "the default stem, strided, at times": (
         {"stem_params": {"strides": (1, 2)}, "encoding": "rope", "pooling": "max"},
+        {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
+        {"with_times": True},
+    ),
+    "single steps, at times": (
+        {"stem": "linear", "encoding": "rope", "pooling": "max"},
         {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
         {"with_times": True},
     ),
@@ -160,7 +166,7 @@ CASES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", exhaustive_except(CASES, ["the default stem, strided, at times"]))
+@pytest.mark.parametrize("case", exhaustive_except(CASES, ["single steps, at times"]))
 def test_other_models_in_onnx(case, tmp_path):
     params, data, calls = CASES[case]
     agree_in_onnx(fitted(**params, **data), tmp_path, **calls)
@@ -202,22 +208,18 @@ def test_random_convolutions_of_short_series():
     for n, length in [(2, 5), (4, 40)]:
         X = series(n, length)
         agree(estimator, module(torch.from_numpy(X)).numpy(), [X])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scaling", exhaustive_except(["series", "channel"], ["series"]))
-def test_random_convolutions(scaling, tmp_path):
-    X = series(12, LENGTH, seed=0)
-    estimator = RandomConvolutionClassifier(**CONVOLUTIONS, scaling=scaling, random_state=0)
-    with_random_weights(estimator.fit(X, 5 + np.arange(12) % 3))
-    module = to_torch_export(estimator).module()
-    for n, length in LONGER:
-        X = series(n, length)
-        agree(estimator, module(torch.from_numpy(X)).numpy(), [X])
     X[2] = np.nan
     assert np.isnan(module(torch.from_numpy(X)).numpy()).any(axis=1).tolist() == [
-        i == 2 for i in range(5)
+        i == 2 for i in range(4)
     ]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("scaling", ["series", "channel"])
+def test_random_convolutions_in_onnx(scaling, tmp_path):
+    X = series(12, 16, seed=0)  # one dilation
+    estimator = RandomConvolutionClassifier(**CONVOLUTIONS, scaling=scaling, random_state=0)
+    with_random_weights(estimator.fit(X, 5 + np.arange(12) % 3))
     agree_in_onnx(estimator, tmp_path, shapes=LONGER)
 
 
@@ -229,7 +231,7 @@ def ensemble() -> TSEnsembleClassifier:
         transformer_params={**small, "stem": "linear"},
         convolution_params=CONVOLUTIONS,
         random_state=0,
-    ).fit(series(12, LENGTH, seed=0), 5 + np.arange(12) % 3)
+    ).fit(series(12, 16, seed=0), 5 + np.arange(12) % 3)
     with_random_weights(estimator.random_convolutions_)
     return estimator
 
@@ -268,7 +270,7 @@ def test_times_count_from_the_first_step_and_padding_needs_none():
     X = series(12, LENGTH, seed=0)
     times = some_times(X)
     # Differences over time would divide the rounding of float32 times by short intervals.
-    estimator = fitted(encoding="fixed", views="values", X=X, times=times)
+    estimator = fitted(encoding="fixed", views="values", X=X, times=times, stem="linear")
     module = to_torch_export(estimator).module()
     X, times = torch.from_numpy(X), torch.from_numpy(times)
     expected = module(X, times)
@@ -290,7 +292,8 @@ def test_the_program_contains_the_preprocessor():
 @pytest.mark.slow
 def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
     X = series(12, LENGTH, seed=0)
-    module = to_torch_export(fitted(encoding="rope", X=X, pooling="max")).module()
+    estimator = fitted(encoding="rope", X=X, pooling="max", stem="linear")
+    module = to_torch_export(estimator).module()
     X = torch.from_numpy(X)
     empty = X.clone()
     empty[3] = torch.nan
@@ -303,7 +306,8 @@ def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
 @pytest.mark.slow
 def test_metadata_describe_the_model(tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
-    estimator = TSTransformerClassifier("none", stem="linear", **SIZES)
+    learned = {"max_epochs": 10, "learning_rate": 0.01}
+    estimator = TSTransformerClassifier("none", **ONE_DILATION, **SIZES | learned)
     estimator.fit(series(12, LENGTH), ["no", "yes", "perhaps"] * 4)
     assert to_onnx(estimator, str(tmp_path / "a" / "b.onnx")) == tmp_path / "a" / "b.onnx"
     assert [file.name for file in (tmp_path / "a").iterdir()] == ["b.onnx"]
@@ -320,6 +324,10 @@ def test_metadata_describe_the_model(tmp_path):
     assert (given.name, sizes) == ("X", ["n", 2, "length"])
     sizes = [dim.dim_param or dim.dim_value for dim in made.type.tensor_type.shape.dim]
     assert (made.name, sizes) == ("probabilities", ["n", 3])
+    onnxruntime = pytest.importorskip("onnxruntime", reason='needs the extra "test"')
+    X = series(5, 3 * LENGTH)
+    (proba,) = onnxruntime.InferenceSession(tmp_path / "a" / "b.onnx").run(None, {"X": X})
+    agree(estimator, proba, [X])
 
 
 @pytest.mark.slow
@@ -347,7 +355,7 @@ class Stubborn(PositionalEncoding):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("export", [to_onnx, to_torch_export])
+@pytest.mark.parametrize("export", exhaustive_except([to_onnx, to_torch_export], [to_onnx]))
 def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
     estimator = fitted(encoding=Stubborn, stem="linear")
     with pytest.raises(
@@ -358,7 +366,7 @@ def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("export", slow_except([to_onnx, to_torch_export], [to_torch_export]))
+@pytest.mark.parametrize("export", exhaustive_except([to_onnx, to_torch_export], [to_torch_export]))
 def test_invalid_arguments_are_refused(export, tmp_path):
     with pytest.raises(TypeError, match=r"a fitted TSTransformerClassifier or .* got Pipeline"):
         export(make_pipeline(TSTransformerClassifier()), tmp_path / "model")
@@ -389,9 +397,7 @@ def test_an_encoder_exports_its_embeddings(onnx, times, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 2, 20))
     at = {"times": np.cumsum(rng.uniform(0.5, 2.0, size=(6, 20)), axis=1)} if times else {}
-    encoder = TSTransformerEncoder(
-        d_model=8, n_heads=2, n_layers=1, max_epochs=1, n_estimators=2, random_state=0
-    ).fit(X, **at)
+    encoder = TSTransformerEncoder(**SIZES, stem="linear", n_estimators=2).fit(X, **at)
     inputs = {"X": X.astype(np.float32)} | {name: t.astype(np.float32) for name, t in at.items()}
     if onnx:
         (made,) = session(encoder, tmp_path).run(None, inputs)
