@@ -306,7 +306,7 @@ def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
 @pytest.mark.slow
 def test_metadata_describe_the_model(tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
-    learned = {"max_epochs": 10, "learning_rate": 0.01}
+    learned = {"max_epochs": 10, "learning_rate": 0.01, "scaling": "channel"}
     estimator = TSTransformerClassifier("none", **ONE_DILATION, **SIZES | learned)
     estimator.fit(series(12, LENGTH), ["no", "yes", "perhaps"] * 4)
     assert to_onnx(estimator, str(tmp_path / "a" / "b.onnx")) == tmp_path / "a" / "b.onnx"
