@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, log_loss
@@ -19,7 +18,6 @@ from tsformer import (
 pytest.importorskip("sktime", reason='needs the extra "data"')
 from sktime.classification.model_evaluation import evaluate
 from sktime.classification.model_selection import TSCGridSearchCV
-from sktime.datatypes import convert
 from sktime.transformations.padder import PaddingTransformer
 
 from tsformer.estimators.frameworks import SktimeTSEnsembleClassifier, SktimeTSTransformerClassifier
@@ -34,9 +32,6 @@ PLAIN_FOLDS = KFold(2, shuffle=True, random_state=0)
 def part(name: str, every: int):
     """Return every `every`-th training series, and the other training series to test on."""
     X, y = load_dataset(name, split="train")
-    if isinstance(X, list):
-        X = convert([pd.DataFrame(x.T) for x in X], "df-list", "pd-multiindex", "Panel")
-        X = convert(X, "pd-multiindex", "nested_univ", "Panel")
     chosen = np.arange(len(y)) % every == 0
     return (X[chosen], y[chosen]), (X[~chosen], y[~chosen])
 
@@ -49,12 +44,6 @@ def motions():
 @pytest.fixture(scope="module")
 def italy():
     return part("ItalyPowerDemand", 2)
-
-
-@pytest.fixture(scope="module")
-def vowels():
-    """90 and 180 series of 7 to 29 steps and 12 channels in nine classes: nested frames."""
-    return part("JapaneseVowels", 3)
 
 
 def make(encoding="lspe", **parameters) -> SktimeTSTransformerClassifier:
@@ -82,13 +71,6 @@ def test_grid_search_over_the_encoding(italy):
     assert search.best_params_["encoding"] in grid["encoding"]
     assert search.best_estimator_.encoding == search.best_params_["encoding"]
     assert np.mean(search.predict(X_test) == y_test) > 0.8
-
-
-@pytest.mark.slow
-def test_padding_before_it(vowels):
-    (X, y), (X_test, y_test) = vowels
-    classifier = PaddingTransformer(pad_length=30) * make(max_epochs=5)
-    assert classifier.fit(X, y).score(X_test, y_test) > 0.5
 
 
 def test_a_fitted_source_stays_fitted_in_every_clone(motions):

@@ -8,20 +8,6 @@ import pytest
 from tsformer import load_dataset
 
 
-def test_answers_about_several_classes(make, vowels):
-    X, y = vowels
-    clf = make().fit(X, y)
-    proba = clf.predict_proba(X)
-    assert proba.shape == (90, 9)
-    np.testing.assert_array_equal(clf.classes_, np.unique(y))
-    np.testing.assert_array_equal(clf.predict(X), clf.classes_[proba.argmax(1)])
-    np.testing.assert_array_equal(clf.decision_function(X).argmax(1), proba.argmax(1))
-    assert clf.score(X, y) == np.mean(clf.predict(X) == y)
-    assert clf.n_iter_ == len(clf.history_) == 3
-    assert clf.device_.type in ("cpu", "cuda", "mps")
-    assert list(clf.history_.to_frame().columns) == ["loss", "lr", "seconds"]
-
-
 @pytest.mark.slow
 def test_class_sorted_series_of_unequal_length_are_learned_like_shuffled_ones(make):
     X, y = load_dataset("JapaneseVowels", split="train")

@@ -40,15 +40,6 @@ def test_members_are_averaged(make):
     assert len(estimator.get_feature_names_out()) == 24
 
 
-def test_one_model_is_one_member(make, italy):
-    X, y = italy
-    clf = make().fit(X, y)
-    assert clf.models_ == [clf.model_]
-    assert clf.history_ is clf.histories_[0]
-    np.testing.assert_array_equal(clf.estimators_[0].predict_proba(X), clf.predict_proba(X))
-    assert clf.decision_function(X).dtype == np.float32
-
-
 def test_the_history_is_the_mean(make, italy):
     X, y = italy
     clf = make(n_estimators=2, max_epochs=30, n_iter_no_change=2, learning_rate=0.05)

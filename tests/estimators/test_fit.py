@@ -30,14 +30,6 @@ class Plans(Callback):
 # Weights
 
 
-@pytest.mark.slow
-def test_sample_weights_decide(make, italy):
-    X, y = italy
-    clf = make(max_epochs=15, learning_rate=5e-3, head_norm=None)
-    clf.fit(X, y, sample_weight=(y == "2") + 1e-9)
-    assert set(clf.predict(X)) == {"2"}
-
-
 def test_weights_that_cannot_be(make, italy):
     X, y = italy
     with pytest.raises(ValueError, match="all weights are zero"):
@@ -140,16 +132,6 @@ def test_compile_trains_the_same_model(make, motions, monkeypatch):
     clf, plain = make(compile=True, stem="linear").fit(X, y), make(stem="linear").fit(X, y)
     assert asked == [clf.model_]
     np.testing.assert_allclose(clf.predict_proba(X), plain.predict_proba(X), atol=1e-5)
-
-
-@pytest.mark.parametrize("verbose", [1, True])
-def test_verbose_shows_progress(make, italy, capsys, verbose):
-    clf = make(verbose=verbose).fit(*italy)
-    shown = capsys.readouterr()
-    assert "3/3" in shown.err
-    assert f"loss {clf.history_[-1]['loss']:.4f}" in shown.err
-    make().fit(*italy)
-    assert capsys.readouterr().err == ""
 
 
 blind = partial(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import numpy as np
 import pytest
 
@@ -75,13 +73,6 @@ def test_folds_of_groups_have_like_shares_of_each_class():
     assert (np.sum(folds, axis=0) == 1).all()
     for fold in folds:
         assert counts(targets, fold) == pytest.approx([60, 16, 4], abs=1)
-
-
-def test_the_time_of_folds_grows_with_the_number_of_groups_alone():
-    targets, groups = np.arange(40_000) % 10, np.arange(40_000) // 2
-    start = process_time()
-    assert hold_out(targets, 0.1, 0, groups).mean() == pytest.approx(0.1, abs=0.001)
-    assert process_time() - start < 10
 
 
 def test_the_share_comes_near_where_a_group_has_most_of_the_series():

@@ -128,13 +128,6 @@ def test_padding_is_masked_where_series_are_augmented():
     np.testing.assert_array_equal(sees.mask.sum(dim=1), lengths)
 
 
-def test_global_generators_are_left_alone():
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    assert kept(SHAPE) == kept(SHAPE)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-
-
 def fitted(X=FREQUENCY, y=Y, **options) -> TSTransformerClassifier:
     return classifier(**options).fit(X, y)
 

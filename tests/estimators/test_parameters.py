@@ -18,14 +18,6 @@ from tsformer import (
 )
 
 
-def test_only_the_encoding_is_positional():
-    parameters = inspect.signature(TSTransformerClassifier).parameters.values()
-    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    assert positional == ["encoding"]
-    assert TSTransformerClassifier("rope").encoding == "rope"
-    assert TSTransformerClassifier().encoding == "lspe"
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

@@ -51,16 +51,6 @@ def test_parameters_are_those_of_the_classifier_except_for_classes():
         TSTransformerRegressor(class_weight="balanced")
 
 
-@pytest.mark.slow
-def test_weights_decide(evening):
-    X = np.concatenate([evening[0][:30]] * 2)
-    y = np.repeat([0.0, 1.0], 30)
-    for kept in (0.0, 1.0):
-        weight = np.where(y == kept, 1.0, 1e-3)
-        reg = TSTransformerRegressor(**SMALL, max_epochs=15).fit(X, y, sample_weight=weight)
-        assert abs(reg.predict(X).mean() - kept) < 0.15
-
-
 def test_validation_data_stop_and_are_scored(evening):
     X, y = evening
     # Without batch norms, whose averages are settled after the last epoch was judged.

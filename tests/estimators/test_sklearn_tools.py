@@ -11,23 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     StratifiedKFold,
-    cross_val_predict,
-    cross_val_score,
     cross_validate,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
-
-
-@pytest.mark.slow
-def test_cross_validation_takes_three_dimensions(make, motions):
-    X, y = motions
-    clf = make(max_epochs=15, learning_rate=5e-3)
-    assert cross_val_score(clf, X, y, cv=FOLDS).mean() > 0.5  # chance is 0.25
-    proba = cross_val_predict(clf, X, y, cv=FOLDS, method="predict_proba")
-    assert proba.shape == (20, 4)
 
 
 def test_search_over_encodings_and_their_options(make, motions):

@@ -434,12 +434,3 @@ def test_what_cannot_be_read_ends_the_fit(problem):
     with pytest.raises(OSError, match="the disk is gone"):
         fitted(Breaks(X), y, max_epochs=50)
     assert readers() == []
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_reading_draws_nothing(problem):
-    X, y = problem
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    fitted(X, y)
-    assert torch.equal(before[0], torch.get_rng_state())
-    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002

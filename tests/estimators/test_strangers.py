@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import resource
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,21 +73,16 @@ def stranger(folders, tmp_path):
 
 
 @contextmanager
-def within_a_second_and_100_megabytes() -> Iterator[None]:
-    """Let the system refuse more memory: the message would be another.
-
-    A second of the processor, which other programs do not take away.
-    """
+def within_100_megabytes() -> Iterator[None]:
+    """Let the system refuse more memory: the message would be another."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     now = pages * resource.getpagesize()
-    start = time.process_time()
     resource.setrlimit(resource.RLIMIT_AS, (now + 100 * 2**20, limits[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
-    assert time.process_time() - start < 1
 
 
 def put(path: str, value: Any):
@@ -111,7 +105,7 @@ def nested(depth: int) -> list[Any]:
 
 
 def refused(folder: Path, message: str) -> None:
-    with within_a_second_and_100_megabytes(), pytest.raises(ValueError, match=message) as raised:
+    with within_100_megabytes(), pytest.raises(ValueError, match=message) as raised:
         load(folder, device="cpu")
     assert str(folder) in str(raised.value)
 
@@ -137,6 +131,8 @@ FIELDS = [
     ("members", "members", 3, "members must be a list of objects; got 3"),
     ("members", "members", [], "the tensors of a scaler with these .*; got .*members.1"),
     ("classifier", "history.0", [1], "history must be a list of objects of numbers"),
+    ("classifier", "temperatures", [1.0, 1.0], "temperatures must have"),
+    ("classifier", "temperatures", [0.0], "temperatures must be"),
     ("classifier", "best_epoch", -1, "best_epoch must be an int >= 0, or null"),
     # Not for these inputs, and not for these outputs.
     (

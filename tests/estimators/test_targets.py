@@ -262,11 +262,6 @@ def test_labels_that_differ_after_a_nul_are_refused(container, labels):
         split_unlabelled(container(list(labels) * 6))
 
 
-def test_every_classifier_refuses_labels_that_differ_after_a_nul(estimator):
-    with pytest.raises(ValueError, match="NUL character"):
-        clone(estimator).fit(X, ["a\0", "a"] * 6)
-
-
 def test_weights_as_a_dict_are_refused_by_name():
     with pytest.raises(TypeError, match="sample_weight must have one number for each of the 12"):
         convolutions().fit(X, Y, sample_weight={0: 1.0, 1: 2.0})

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import small_estimators as small
 import torch
 from sklearn.base import clone
 from sklearn.metrics import log_loss
@@ -143,18 +142,6 @@ def test_it_is_saved_and_exported_and_the_next_fit_forgets_it(tmp_path, plain):
     assert clf.fit(X, Y).temperatures_ == [MIXED_TEMPERATURE]
 
 
-def test_an_ensemble_averages_with_it():
-    ensemble = small.ensemble(transformer=OPTIONS | {"temperature": 0.5}).fit(X, Y)
-    parts = ensemble.predict_proba_parts(X)
-    assert ensemble.transformer_.temperatures_ == [0.5]
-    mean = (parts["transformer"] + parts["random_convolutions"]) / 2
-    np.testing.assert_allclose(ensemble.predict_proba(X), mean, atol=1e-12)
-    logs = np.log(mean)
-    np.testing.assert_allclose(
-        ensemble.decision_function(X), logs[:, 1] - logs[:, 0], rtol=1e-6, atol=1e-9
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -167,12 +154,3 @@ def test_what_cannot_be_calibrated_with_is_refused(plain, arguments, message):
     with pytest.raises(ValueError, match=message):
         plain.calibrate(X, Y, **arguments)
     assert plain.temperatures_ == [1.0]
-
-
-@pytest.mark.parametrize("temperatures", [[], [1.0, 1.0], [0.0], ["1"], None])
-def test_a_saved_one_that_cannot_be_is_refused(plain, temperatures):
-    state, tensors = plain._fitted_state()
-    with pytest.raises(ValueError, match=r"temperatures must (have|be)"):
-        TSTransformerClassifier._from_fitted_state(
-            {**state, "format": 2, "temperatures": temperatures}, tensors, "cpu"
-        )

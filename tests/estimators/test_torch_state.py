@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import small_estimators as small
 import torch
-from marks import slow_except
 from small_estimators import Raises, Y, answers, classifier, convolutions, encoder
 
 from tsformer import load
@@ -199,20 +198,23 @@ def hostile() -> Iterator[None]:
 
 STATES["hostile"] = hostile
 #: Each setting for one estimator, the worst of them together for all.
-CASES = {f"{state}-classifier": (state, "classifier") for state in STATES} | {
-    f"hostile-{name}": ("hostile", name) for name in MAKERS
-}
-QUICK = [f"{state}-classifier" for state in STRONG] + ["hostile-random convolutions"]
+CASES = [
+    pytest.param(state, "classifier", marks=() if state in STRONG else pytest.mark.exhaustive)
+    for state in STATES
+    if state != "hostile"
+] + [
+    pytest.param("hostile", name, marks=() if name == "random convolutions" else pytest.mark.slow)
+    for name in MAKERS
+]
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
 @pytest.mark.filterwarnings("ignore:In CPU autocast")
 @pytest.mark.filterwarnings("ignore:no optimal factor")
-@pytest.mark.parametrize("case", slow_except(CASES, QUICK))
+@pytest.mark.parametrize(("state", "name"), CASES)
 def test_the_programs_settings_make_no_difference(
-    case: str, plain: Callable[[str], dict[str, Any]], tmp_path: Path
+    state: str, name: str, plain: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
-    state, name = CASES[case]
     expected = plain(name)
     with STATES[state]():
         before = snapshot()

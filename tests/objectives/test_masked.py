@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +10,7 @@ import torch.nn.functional as F
 from tsformer.augmentation import Batch
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.objectives import InputLayout, Masked, Posed, find, names
+from tsformer.objectives import InputLayout, Masked, Posed
 from tsformer.objectives.masked import spans
 
 
@@ -131,13 +128,3 @@ def test_padding_does_not_count():
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Masked(**options)
-
-
-@pytest.mark.parametrize("name", names())
-def test_the_docstring_has_the_formula_and_the_paper(name):
-    text = inspect.getdoc(find(name)) or ""
-    assert ".. math:: " in text
-    (paper,) = re.findall(r"References\n-+\n(.+?)\n\n", text, flags=re.DOTALL)
-    who, year = re.fullmatch(r"(.+) (\d{4})", find(name).reference).groups()
-    assert paper.startswith(who)
-    assert f" {year}. https://arxiv.org/" in paper.replace("\n", " ")

@@ -85,23 +85,6 @@ def test_only_matrices_of_layers_decay():
             assert key not in decayed, key
 
 
-def test_same_seed_same_weights_and_generators_left_alone():
-    panel, targets = make_panel(ragged=True)
-    ends = []
-    for _ in range(2):
-        torch.randn(3)  # the state of the global generator must not matter
-        before = torch.random.get_rng_state()
-        model = make_model()
-        torch.random.set_rng_state(before)
-        fit(model, panel, targets, make_plan())
-        assert torch.equal(torch.random.get_rng_state(), before)
-        ends.append(weights_of(model))
-    assert equal(*ends)
-    other = make_model()
-    fit(other, panel, targets, make_plan(seed=1))
-    assert not equal(ends[0], weights_of(other))
-
-
 def test_a_model_in_eval_mode_trains_alike():
     models = [make_model(), make_model().eval()]
     for model in models:
@@ -151,14 +134,6 @@ def test_validation_alone_judges_and_does_not_stop():
     without = make_model()
     fit(without, *make_panel(), make_plan())
     assert equal(weights_of(model), weights_of(without))
-
-
-def test_continuing_a_history():
-    model, (panel, targets) = make_model(), make_panel()
-    history = fit(model, panel, targets, make_plan())
-    again = fit(model, panel, targets, make_plan(n_epochs=2), history=history)
-    assert again is history
-    assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5, 6]
 
 
 def test_forward_keeps_order_and_mode():

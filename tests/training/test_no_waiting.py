@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from marks import exhaustive_except
 from small_problem import make_model, make_panel, make_plan, make_step
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -56,7 +57,7 @@ def step_on(encoding: str, **options):
     return watch.seen
 
 
-@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
+@pytest.mark.parametrize("encoding", exhaustive_except([*names(), "tape+erpe"]))
 def test_no_encoding_reads_a_value_back(encoding):
     assert step_on(encoding) == set()
 

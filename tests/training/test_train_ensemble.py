@@ -47,23 +47,6 @@ def test_each_is_the_model_trained_alone():
         assert equal(weights_of(model), weights_of(other))
 
 
-class Raises(Callback):
-    """Interrupts training at the end of the second epoch."""
-
-    def on_epoch_end(self, state):
-        if state.epoch == 2:
-            raise KeyboardInterrupt
-
-
-def test_ctrl_c_keeps_what_was_trained():
-    models, panel_and_targets = make_members(3), make_panel()
-    with pytest.warns(UserWarning, match=r"interrupted after 2 of 4 epochs"):
-        histories = fit(models, *panel_and_targets, callbacks=[[], [Raises()], []])
-    assert [len(history) for history in histories] == [4, 2], "of those that were begun"
-    assert histories[1].interrupted
-    assert not any(model.training for model in models[: len(histories)])
-
-
 def test_lists_of_different_lengths_are_refused():
     panel, targets = make_panel()
     with pytest.raises(ValueError, match=r"got \{'models': 2, 'plans': 1, 'callbacks': 2"):

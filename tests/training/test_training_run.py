@@ -112,19 +112,6 @@ def test_ctrl_c_in_a_step_keeps_what_was_trained(at_call, epochs):
     assert not model.training
 
 
-class Interrupts(Callback):
-    def on_epoch_end(self, state):
-        if state.epoch == 2:
-            raise KeyboardInterrupt
-
-
-def test_ctrl_c_in_a_callback_keeps_what_was_trained():
-    with pytest.warns(UserWarning, match="interrupted after 2 of 4 epochs"):
-        history = fit(make_model(), *make_panel(), make_plan(), callbacks=[Interrupts()])
-    assert history.interrupted
-    assert len(history) == 2
-
-
 def test_early_stopping_returns_to_the_best_epoch():
     model, remembers = make_model(), Remembers()
     history = fit(
