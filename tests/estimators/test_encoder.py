@@ -14,7 +14,7 @@ import tsformer
 from tsformer import TSTransformerEncoder, TSTransformerRegressor
 from tsformer.augmentation import Batch
 from tsformer.objectives import Masked
-from tsformer.training.pretext import posed
+from tsformer.training.inference import posed
 
 
 @pytest.fixture(scope="module")

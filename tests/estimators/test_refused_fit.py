@@ -123,6 +123,7 @@ NONSENSE: dict[str, list[Any]] = {
     "n_features": [100, 1e4],
     "n_groups": [3],
     "quality": ["god"],
+    "gate": [-0.1, 1.0, "0.1"],
     "time_limit": [0, "1 h"],
     "transformer_params": [
         {"nonsense": 1},

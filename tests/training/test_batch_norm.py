@@ -11,7 +11,7 @@ from torch import nn
 
 from tsformer.data.batching import shuffled
 from tsformer.model.norms import MaskedBatchNorm
-from tsformer.training.batch_norm import update_bn
+from tsformer.training.inference import update_bn
 
 
 @pytest.mark.parametrize("ragged", [False, True])

@@ -30,8 +30,8 @@ from tsformer.objectives import (
 from tsformer.objectives import find as find_objective
 from tsformer.objectives import names as objective_names
 from tsformer.objectives import resolve as resolve_objective
+from tsformer.training.inference import pretext_losses
 from tsformer.training.memory import batch_for
-from tsformer.training.pretext import pretext_losses
 
 __all__ = ["TSTransformerEncoder"]
 

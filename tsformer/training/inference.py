@@ -1,24 +1,34 @@
-"""Run a model over many series without gradients."""
+"""Passes over all series without training: predictions, losses, averages of batch norms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._threads import threads_for
-from tsformer.data.batching import in_order
+from tsformer.augmentation import Batch
+from tsformer.data.batching import in_order, shuffled
 from tsformer.data.panel import send
 from tsformer.data.stored_panel import AnyPanel
+from tsformer.model.norms import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
+from tsformer.objectives import Posed, Pretext
+from tsformer.training.distributed import Ranks
 from tsformer.training.memory import in_halves
+from tsformer.training.plan import TrainingPlan
+from tsformer.training.seeds import drawing
 
-__all__ = ["forward"]
+__all__ = ["forward", "norm_weights", "posed", "pretext_losses", "update_bn"]
 
 #: Tokens per batch: few on a CPU, to fit its cache; many on a GPU, to keep it busy.
 _TOKENS = {"cpu": 2**12}
 _TOKENS_ELSEWHERE = 2**17
+#: Separates the draws of an objective from the draws of an augmentation.
+_STREAM = (1,)
 
 
 def forward(
@@ -86,3 +96,158 @@ def _steps_at_once(model: nn.Module, device: torch.device) -> int:
     stem: Any = getattr(model, "stem", None)
     stride = 1 if stem is None else stem.stride
     return _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
+
+
+def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
+    """Return the task for a batch, sampled from the seed and the step."""
+    with drawing(seed, step, batch.values.device, stream=_STREAM):
+        return pretext.pose(batch)
+
+
+def pretext_losses(
+    model: nn.Module,
+    panel: AnyPanel,
+    pretext: Pretext,
+    *,
+    batch_size: int,
+    seed: int,
+    bfloat16: bool = False,
+) -> Tensor:
+    """Compute the loss of each series in eval mode, without gradients.
+
+    Batches are consecutive series, and their tasks depend on the seed and the number of the batch:
+    the same arguments give the same losses.
+
+    Returns
+    -------
+    Tensor [n]
+        On the device of the panel.
+    """
+    device = panel.device
+    was_training = model.training
+    model.eval()
+    losses = []
+    try:
+        batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
+        with (
+            threads_for(model, batch_size * getattr(model, "max_tokens", 0)),
+            torch.inference_mode(),
+            torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
+            panel.ahead(batches) as coming,
+        ):
+            for number, index in enumerate(coming):
+                batch = Batch(*panel.take(index), symbolic=panel.symbolic, n_flags=panel.n_flags)
+                task = posed(pretext, batch, seed=seed, step=number)
+                outputs = model(task.batch.values, task.batch.mask, task.batch.times)
+                losses.append(pretext.losses(outputs.float(), task))
+    finally:
+        model.train(was_training)
+    return torch.cat(losses)
+
+
+def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tensor | None:
+    """Return the series weights for the head's batch norm, or None."""
+    # An objective may pass several views of each series through the norm.
+    weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
+    return weights if weighted and not isinstance(loss, Pretext) else None
+
+
+def update_bn(
+    model: nn.Module, panel: AnyPanel, plan: TrainingPlan, weights: Tensor | None = None
+) -> None:
+    """Recompute the running averages of batch norms in one pass without training.
+
+    Averages kept during training lag behind the weights: after a short run they are still close to
+    their initial values, and on small data they depend on the last few batches.
+
+    Unlike `torch.optim.swa_utils.update_bn` this runs only the stem if all batch norms are in it,
+    shuffles batches as training does, and disables dropout.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Only its running averages change.
+    panel : Panel or StoredPanel
+        The training series.
+    plan : TrainingPlan
+        Has the batch size of the training. Norms that are frozen to its end keep their averages.
+    weights : Tensor [n], optional
+        Weights of the series in the norm of the head.
+    """
+    frozen = plan.frozen(plan.n_epochs - 1)
+    norms = [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm) and f"{name}.weight" not in frozen
+    ]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    was_training = model.training
+    model.eval()
+    for norm in norms:
+        norm.train()
+    run = _pass_of(model, norms)
+    head: Any = getattr(model, "head_norm", None)
+    on_host = None if weights is None or head not in norms else weights.cpu().double()
+    seen = 0.0
+    generator = torch.Generator().manual_seed(plan.seed)
+    # Norms that sum over all processes need each series in one process only.
+    shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
+    ranks = Ranks.current() if shared else Ranks()
+    batches = list(shuffled(len(panel), plan.batch_size, generator))
+    try:
+        with (
+            torch.no_grad(),
+            torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
+            panel.ahead([ranks.part(batch) for batch in batches]) as coming,
+        ):
+            for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
+                for norm in norms:
+                    norm.momentum = 1 / count  # makes the average the plain mean
+                inputs = panel.take(index, device=plan.device)
+                if on_host is None:
+                    run(*inputs)
+                    continue
+                total = on_host[batch].sum()
+                if effective_size(total, on_host[batch].square().sum()) >= FEWEST:
+                    seen += total.item()
+                # Makes the average the weighted mean.
+                head.momentum = len(batch) / seen if seen else 0.0
+                run(*inputs, weights=on_host[index].float().to(plan.device))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        model.train(was_training)
+
+
+def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
+    """Return the forward pass up to the last batch norm."""
+    if not hasattr(model, "forward_stem"):
+        run: Callable[..., object] = model
+        return run
+    in_stem = set(model.stem.modules())
+    at_the_head = set(model.head_norm.modules()) if model.head_norm is not None else set()
+    others = set(norms) - in_stem
+    if not others:
+        forward_stem: Callable[..., object] = model.forward_stem
+        return forward_stem
+    if others - at_the_head:  # a norm inside the blocks needs the whole batch
+        return model.__call__
+
+    def forward(
+        x: Tensor, mask: Tensor | None, times: Tensor | None, weights: Tensor | None = None
+    ) -> Tensor:
+        tokens, mask, t = model.forward_stem(x, mask, times)
+
+        def pooled(part: Tensor) -> Tensor:
+            some = None if mask is None else mask[part]
+            features = model.forward_features(tokens[part], some, t if len(t) == 1 else t[part])
+            pool: Tensor = model.pool(features, some)
+            return pool
+
+        parts = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
+        logits: Tensor = model.forward_head(torch.cat([rows for _, rows in parts]), weights)
+        return logits
+
+    return forward

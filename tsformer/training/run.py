@@ -14,11 +14,9 @@ from torch import Tensor, nn
 
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.batch_norm import norm_weights, update_bn
 from tsformer.training.callbacks import Callback, History, TrainingState, running
-from tsformer.training.inference import forward
+from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.pretext import pretext_losses
 from tsformer.training.seeds import RandomStream
 from tsformer.training.step import Loss
 

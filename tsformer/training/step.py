@@ -16,11 +16,10 @@ from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import same_device
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.batch_norm import norm_weights
 from tsformer.training.distributed import Ranks
+from tsformer.training.inference import norm_weights, posed
 from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.pretext import posed
 from tsformer.training.seeds import drawing
 
 __all__ = ["Inputs", "Loss", "TrainingStep", "augmented", "clip_and_update", "mixed"]
