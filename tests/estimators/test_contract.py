@@ -304,18 +304,19 @@ class Counts(Callback):
 
 
 def started(**training: Any) -> Any:
-    return classifier(init_from=encoder(random_state=1), **training)
+    source = encoder(random_state=1, stem="linear")
+    return classifier(init_from=source, stem="linear", **training)
 
 
 MIXED = {"augmentation": "warp+cutmix", "augmentation_params": {"warp": {"p": 0.5}}}
 RESUMED: dict[str, Callable[..., Any]] = {
-    "members": partial(classifier, n_estimators=3, stem_params={"n_tokens": 16}, **MIXED),
+    "members": partial(classifier, n_estimators=2, stem_params={"n_tokens": 16}, **MIXED),
     "regressor": MAKERS["regressor"],
     "masked": MAKERS["masked"],
     "contrastive": MAKERS["contrastive"],
     "frozen": partial(started, freeze="backbone"),
     "thawing": partial(started, n_epochs_frozen=2),
-    "unlabelled": partial(classifier, unlabelled="use"),
+    "unlabelled": partial(classifier, unlabelled="use", stem="linear"),
     "ensemble": lambda **training: ensemble("good", training),
 }
 
