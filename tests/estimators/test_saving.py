@@ -206,17 +206,6 @@ def test_the_columns_of_the_table_are_saved_with_the_model(tmp_path):
     assert not hasattr(again, "table_schema_"), "it was fitted on something else since"
 
 
-def test_columns_that_are_none_are_refused(tmp_path):
-    fitted().save(tmp_path / "model")
-    file = tmp_path / "model/estimator.json"
-    described = json.loads(file.read_text())
-    file.write_text(json.dumps(described | {"table": {"case": 3}}))
-    with pytest.raises(ValueError, match="is corrupted: table: case is not text: 3"):
-        load(tmp_path / "model")
-    file.write_text(json.dumps(described | {"added by a later version": {"case": 3}}))
-    load(tmp_path / "model")
-
-
 def test_the_run_that_it_was_tracked_in_is_kept_until_the_next_fit(path):
     clf, run = fitted(), {"run_id": "0a" * 16, "store": "http://localhost:5000"}
     assert not hasattr(clf, "tracked_run_")

@@ -170,6 +170,7 @@ FIELDS = [
     ("classifier", "parameters.colour", "red", "unknown parameter in parameters 'colour'"),
     ("ensemble", "parameters.transformer_params.colour", 1, "in parameters.transformer_params"),
     ("classifier", "parameters.class_weight", {"pairs": [[[], 1]]}, "parameters.class_weight.pair"),
+    ("classifier", "table", {"case": 3}, "is corrupted: table: case is not text: 3"),
     # Where it was tracked.
     ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store is missing"),
     ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x"}, "must be letters and digits"),
