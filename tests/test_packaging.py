@@ -62,20 +62,13 @@ small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_sta
 
 
 @pytest.mark.slow
-def test_the_core_fits_saves_and_loads(tmp_path):
+def test_the_core_fits_saves_loads_and_shows_progress_in_lines(tmp_path):
     code = """
 for encoding in [*names(), "tape+erpe"]:
     clf = TSTransformerClassifier(encoding, early_stopping=True, **small).fit(X, y)
     clf.save("model")
     assert (load("model").predict_proba(X) == clf.predict_proba(X)).all()
     assert clf.history_.to_frame().shape == (2, 5)
-"""
-    assert python(WITHOUT_EXTRAS + CLASSIFIER + code, tmp_path) == ""
-
-
-@pytest.mark.slow
-def test_without_rich_progress_is_shown_in_lines(tmp_path):
-    code = """
 sys.stderr = sys.stdout
 clf = TSTransformerClassifier(verbose=1, **small).fit(X, y)
 print(clf.history_[-1]["loss"])
@@ -86,6 +79,7 @@ print(clf.history_[-1]["loss"])
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # by the clock; what is imported is tested above
 def test_import_is_quick(tmp_path):
     code = (
         "import torch; from time import perf_counter; begun = perf_counter()\n"

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tsformer import load, load_dataset
+from tsformer.cli import main
 
 for library in ("typer", "rich", "sktime"):
     pytest.importorskip(library, reason='needs the extra "all"')
@@ -23,19 +23,16 @@ FIT += ["--set", "n_layers=1", "--set", "d_model=8", "--set", "n_heads=2", "--se
 KEPT = ["--checkpoint", "state", "--set", "checkpoint_minutes=0"]
 
 
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tsformer", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def run(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert ended.value.code == 0
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_it_predicts_bit_for_bit_alike(tmp_path):
-    run(*FIT, "--out", "whole", cwd=tmp_path)
+def test_killed_and_resumed_it_predicts_bit_for_bit_alike(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(*FIT, "--out", "whole")
     process = subprocess.Popen(
         [sys.executable, "-m", "tsformer", *FIT, *KEPT, "--out", "killed"], cwd=tmp_path
     )
@@ -46,7 +43,7 @@ def test_killed_and_resumed_it_predicts_bit_for_bit_alike(tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not list((tmp_path / "killed").iterdir())
-    run(*FIT, *KEPT, "--resume", "--out", "resumed", cwd=tmp_path)
+    run(*FIT, *KEPT, "--resume", "--out", "resumed")
     X, _ = load_dataset("ItalyPowerDemand", "test")
     whole, resumed = load(tmp_path / "whole"), load(tmp_path / "resumed")
     assert np.array_equal(whole.predict_proba(X), resumed.predict_proba(X))
