@@ -25,6 +25,7 @@ from experiments.accuracy.recipe_study import DATASETS as DEVELOPMENT
 from experiments.output import COMMITTED, add_output_options, fit_missing
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, load_dataset
 
+#: Rows of all methods on all problems.
 FIELD = COMMITTED / "default_against_the_field/results.csv"
 
 
@@ -38,31 +39,39 @@ def fit(dataset: str, seed: int) -> dict[str, object]:
     return {"dataset": dataset, "seed": seed, "unexplained": unexplained, "date": date}
 
 
-def summary(rows: pd.DataFrame, gate: float) -> pd.DataFrame:
-    """Return accuracy and seconds with and without the gate, by set of problems."""
-    field = pd.read_csv(FIELD).set_index(["dataset", "seed", "method"])
-    columns = ["accuracy", "fit_cpu_seconds"]
-    plain, short = (
-        field.xs(m, level="method")[columns] for m in ("ensemble", "random-convolutions")
-    )
-    below = rows.set_index(["dataset", "seed"]).unexplained < gate
-    gated = plain.where(~below.reindex(plain.index), short)
+def gated(fits: pd.DataFrame, shares: pd.DataFrame, gate: float) -> pd.DataFrame:
+    """Return fits in which the ensemble is the random convolutions where the share is below."""
+    keys = ["dataset", "seed"]
+    below = shares.loc[shares.unexplained < gate, keys]
+    short = fits[fits.method == "random-convolutions"].merge(below, on=keys)
+    replaced = pd.MultiIndex.from_frame(fits[keys]).isin(pd.MultiIndex.from_frame(below))
+    kept = fits[~(replaced & (fits.method == "ensemble"))]
+    return pd.concat([kept, short.assign(method="ensemble")])
+
+
+def summary(fits: pd.DataFrame, shares: pd.DataFrame, gate: float) -> pd.DataFrame:
+    """Return accuracy and seconds of the ensemble with and without the gate."""
+    values = ["accuracy", "fit_cpu_seconds"]
+    means = {
+        label: table[table.method == "ensemble"].groupby("dataset")[values].mean()
+        for label, table in (("0", fits), (f"{gate:g}", gated(fits, shares, gate)))
+    }
+    plain = means["0"]
+    inside = plain.index.isin(DEVELOPMENT)
     found = {}
-    for name, inside in (("development", True), ("confirmation", False)):
-        chosen = [d in DEVELOPMENT for d in plain.index.get_level_values("dataset")]
-        problems = plain.index[[each == inside for each in chosen]]
-        for label, table in (("without", plain), ("with", gated)):
-            means = table.loc[problems].groupby("dataset").mean()
-            found[name, label] = {
-                "problems": len(means),
-                "accuracy": means.accuracy.mean(),
-                "seconds, mean": means.fit_cpu_seconds.mean(),
-                "seconds, median": means.fit_cpu_seconds.median(),
-                "fits without a transformer": below.loc[problems].mean() * (label == "with"),
+    for problems, chosen in (("development", inside), ("confirmation", ~inside)):
+        for label, table in means.items():
+            gains = (table - plain).accuracy[chosen]
+            found[problems, label] = {
+                "problems": chosen.sum(),
+                "accuracy": table.accuracy[chosen].mean(),
+                "gain": gains.mean(),
+                "least": gains.min(),
+                "most": gains.max(),
+                "seconds, mean": table.fit_cpu_seconds[chosen].mean(),
+                "seconds, median": table.fit_cpu_seconds[chosen].median(),
             }
-        gain = (gated - plain).accuracy.loc[problems].groupby("dataset").mean()
-        found[name, "with"] |= {"worst": gain.min(), "standard error of the gain": gain.sem()}
-    return pd.DataFrame(found).T
+    return pd.DataFrame(found).T.rename_axis(["problems", "gate"])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -72,10 +81,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, "gate")
     options = parser.parse_args(argv)
-    datasets = pd.read_csv(FIELD).dataset.unique()
-    cells = ((dataset, seed) for seed in options.seeds for dataset in datasets)
-    rows = fit_missing(options.out / "gate.csv", ["dataset", "seed"], cells, fit, options.jobs)
-    print(summary(rows, options.gate).round(4).to_string())
+    fits = pd.read_csv(FIELD)
+    cells = ((dataset, seed) for seed in options.seeds for dataset in fits.dataset.unique())
+    path = options.out / "gate.csv"
+    shares = fit_missing(path, ["dataset", "seed"], cells, fit, options.jobs)
+    print(summary(fits, shares, options.gate).round(4).to_string())
 
 
 if __name__ == "__main__":
