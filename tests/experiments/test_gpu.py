@@ -168,7 +168,11 @@ def processes_in(folder: Path) -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 @pytest.mark.parametrize(
     "how",
-    [signal.SIGTERM, signal.SIGKILL, pytest.param("its time is up", marks=pytest.mark.exhaustive)],
+    [
+        pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive),
+        signal.SIGKILL,
+        pytest.param("its time is up", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_what_it_had_is_kept_when_it_is_cut_off(how, tmp_path):
     limit = ["--seconds", "60"] if isinstance(how, str) else []

@@ -15,26 +15,33 @@ from tsformer.tracking import prepare_store
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 100}
-STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
-KEYS = [STUDY.key(*trial) for trial in STUDY.trials()]
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1}
 
 
-def one_finished(statuses: Any) -> None:
+def study(**parameters: Any) -> Study:
+    return Study(
+        ("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL | parameters
+    )
+
+
+def one_finished(study: Study, statuses: Any) -> None:
     finished = {key: n for (key, status), n in statuses.items() if status == "FINISHED"}
-    assert finished == dict.fromkeys(KEYS, 1)
+    assert finished == {study.key(*trial): 1 for trial in study.trials()}
     assert {status for _, status in statuses} <= {"FINISHED", "KILLED"}
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("no_report", "no_figures")
 def test_a_tracking_server_that_goes_away_and_comes_back(
     processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any
 ) -> None:
+    short = study(stem="linear", max_epochs=10)
+    keys = [short.key(*trial) for trial in short.trials()]
     address = f"http://127.0.0.1:{port}"
     servers = [processes.server(port)]
 
     def kill_and_start_again(progress: Progress) -> None:
-        if progress.event == "epoch" and progress.done == 1 and progress.epoch == 50:
+        if progress.event == "epoch" and progress.done == 1 and progress.epoch == 5:
             processes.kill(servers[0])
         if progress.event == "fit-end" and progress.done == 3:
             servers.append(processes.server(port))
@@ -43,22 +50,23 @@ def test_a_tracking_server_that_goes_away_and_comes_back(
         "out": tmp_path / "out", "tracking_uri": address, "experiment": experiment,
     }  # fmt: skip
     with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself continues"):
-        comparison = compare(STUDY, on_progress=kill_and_start_again, **options)
+        comparison = compare(short, on_progress=kill_and_start_again, **options)
     assert len(comparison.results) == 4, "a server that is away fails no fit"
     assert comparison.failures.empty
     away = comparison.unrecorded[["encoding", "seed"]].to_numpy().tolist()
     assert away == [["tape+erpe", 0], ["none", 1]]
     store = prepare_store(address, experiment)
     done = {key for (key, status), _ in statuses(store).items() if status == "FINISHED"}
-    assert done == {KEYS[0], KEYS[3]}
+    assert done == {keys[0], keys[3]}
 
-    again = compare(STUDY, **options)
+    again = compare(short, **options)
     assert again.unrecorded.empty
     assert len(again.results) == 4
-    one_finished(statuses(store))
+    one_finished(short, statuses(store))
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("no_report")
 def test_a_worker_of_a_cluster_is_killed(
     processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any,
     wait_until: Callable[..., None],
@@ -86,15 +94,16 @@ def test_a_worker_of_a_cluster_is_killed(
             wait_until(lambda: len(store.runs("RUNNING", {"tsformer.kind": "fit"})) == 2)
             processes.kill(workers[0])
 
+    long = study(max_epochs=100)  # a fit that is killed has not ended before
     comparison = compare(
-        STUDY, out=tmp_path / "out", tracking_uri=address, experiment=experiment,
+        long, out=tmp_path / "out", tracking_uri=address, experiment=experiment,
         scheduler=scheduler, on_progress=kill_one,
     )  # fmt: skip
     assert len(comparison.results) == 4
     assert comparison.failures.empty
     assert comparison.unrecorded.empty
     found = statuses(store)
-    one_finished(found)
+    one_finished(long, found)
     assert sum(n for (_, status), n in found.items() if status == "KILLED") == 1
     assert events[-2].running == 0
 
@@ -105,5 +114,5 @@ def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
     with pytest.raises(
         ConnectionError, match=f"no Dask scheduler lets this process in at 'tcp://.*{port}'"
     ):
-        compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
+        compare(study(), out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
     assert list(tmp_path.iterdir()) == []
