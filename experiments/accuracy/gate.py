@@ -74,13 +74,17 @@ def summary(fits: pd.DataFrame, shares: pd.DataFrame, gate: float) -> pd.DataFra
     return pd.DataFrame(found).T.rename_axis(["problems", "gate"])
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--gate", type=float, default=TSEnsembleClassifier().gate)
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, "gate")
-    options = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     fits = pd.read_csv(FIELD)
     cells = ((dataset, seed) for seed in options.seeds for dataset in fits.dataset.unique())
     path = options.out / "gate.csv"
