@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from math import inf
 from time import perf_counter, process_time
 from types import SimpleNamespace
 
@@ -200,6 +201,22 @@ def test_choices_of_the_transformer_count(monkeypatch):
     clf = clock.fit("fast", time_limit=29)
     assert clf.transformer_.n_iter_ == 8
     assert clf.seconds_["measuring"] == 20.0
+
+
+def test_the_estimated_seconds_of_the_transformers_choices():
+    """Fits that chose their own scaling computed more in the same time."""
+
+    def seconds(scaling_of_convolutions, **options):
+        part = RandomConvolutionClassifier(scaling=scaling_of_convolutions)
+        growing = GrowingConvolutions(part, lambda _: None)
+        growing.grow(inf)
+        growing._least = (10.0, growing.part)
+        return growing.choice_seconds(200, Transformer(**options))
+
+    nothing = {"scaling": "channel", "augmentation": None}
+    assert 0 < seconds("auto") < seconds("channel")
+    assert seconds("channel", scaling="channel") < seconds("channel")
+    assert seconds("channel", **nothing) == seconds("channel", stem="linear") == 0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.utils import get_tags
 from small_estimators import classifier
 
 
@@ -30,6 +31,13 @@ def test_the_order_of_codes_is_learned(fitted):
     assert fitted.score(*events(seed=1)) > 0.95
     assert fitted.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
     assert fitted.model_.stem.embedding.weight.shape == (6, 16)
+
+
+def test_a_stem_of_codes_is_tagged_as_categorical():
+    tags = [
+        get_tags(classifier(stem=stem)).input_tags.categorical for stem in ("embedding", "conv")
+    ]
+    assert tags == [True, False]
 
 
 def test_codes_are_names_not_amounts():

@@ -63,7 +63,8 @@ def resolve(
     >>> encoding.embed(torch.zeros(2, 20, 16), torch.arange(20.0)[None]).shape
     torch.Size([2, 20, 16])
     """
-    makers = _makers(encoding, encoding_params, d_model=d_model, n_heads=n_heads, max_len=max_len)
+    sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
+    makers = _makers(encoding, encoding_params, causal=False, **sizes)
     parts = [make() for make in makers]
     return parts[0] if len(parts) == 1 else Sum(parts)
 
@@ -141,7 +142,7 @@ def _chained(parts: Sequence[Hooks]) -> Hooks:
 
 
 def _makers(
-    encoding: EncodingSpec, params: Mapping[str, Any], *, causal: bool = False, **sizes: int
+    encoding: EncodingSpec, params: Mapping[str, Any], *, causal: bool, **sizes: int
 ) -> list[Callable[[], PositionalEncoding]]:
     """Return a function without arguments for each part of the sum."""
     if not isinstance(encoding, str):

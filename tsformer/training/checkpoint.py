@@ -49,7 +49,6 @@ class LoopState:
     def begin_epoch(self) -> None:
         """Start the next epoch, or continue the epoch of a checkpoint."""
         if self.batch:
-            self._generator.set_state(self._shuffling)
             return
         self._shuffling = self._generator.get_state()
         self.total = torch.zeros_like(self.total)
