@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     n_skipped = sum(NEEDS_ARCHIVE in str(report.longrepr) for report in skipped)
     if n_skipped:
         terminalreporter.write_line(f"{n_skipped} tests skipped, each {NEEDS_ARCHIVE}")
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Write an MLflow store without runs; its tables, which take seconds, are created once."""
+    base = tmp_path_factory.getbasetemp()
+    template = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "empty.db"
+
+    def write(file: Path) -> str:
+        from tsformer.tracking import prepare_store
+
+        prepare_store(f"sqlite:///{template}", "Default")
+        file.parent.mkdir(exist_ok=True)
+        with closing(sqlite3.connect(template)) as source, closing(sqlite3.connect(file)) as copy:
+            source.backup(copy)
+        return f"sqlite:///{file}"
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def uri(tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]) -> str:
+    """One MLflow store for the tests of tracking and of studies."""
+    return empty_store(tmp_path_factory.getbasetemp() / "store/mlflow.db")
 
 
 def _archive_is_here() -> bool:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,10 @@ for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]) -> Path:
     """A working folder that holds a model, fitted by the command line."""
     folder = tmp_path_factory.mktemp("cli")
+    empty_store(folder / "mlflow.db")
     done = tsformer(
         "fit", "ItalyPowerDemand", "--encoding", "tape+erpe", "--out", "model",
         "--max-epochs", 2, "--seed", 3, "--set", "n_layers=1", "--set", "stem_params.kernel_size=5",

@@ -31,9 +31,12 @@ DEAD = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A working folder with a model that was tracked in it: making its store takes seconds."""
+def folder(
+    tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]
+) -> Iterator[Path]:
+    """A working folder with a model that was tracked in it."""
     folder = tmp_path_factory.mktemp("tracked")
+    empty_store(folder / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -1,4 +1,4 @@
-"""One MLflow store for all tests of studies, and real processes that tests start and kill."""
+"""Experiments, and real processes that tests start and kill."""
 
 from __future__ import annotations
 
@@ -17,14 +17,6 @@ from pathlib import Path
 import pytest
 
 from tsformer.tracking import RunStore
-
-
-@pytest.fixture(scope="session")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    # One store a session, shared with the tests of tracking: making its tables takes seconds.
-    folder = tmp_path_factory.getbasetemp() / "store"
-    folder.mkdir(exist_ok=True)
-    return f"sqlite:///{folder / 'mlflow.db'}"
 
 
 @pytest.fixture
@@ -47,8 +39,9 @@ def statuses() -> Callable[[RunStore], Counter[tuple[str, str]]]:
 class Processes:
     """Processes of one test, each in a group of its own, all ended with it."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, empty_store: Callable[[Path], str]):
         self.folder = folder
+        self._empty_store = empty_store
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *command: object, **variables: str) -> subprocess.Popen[bytes]:
@@ -80,9 +73,12 @@ class Processes:
 
     def server(self, port: int) -> subprocess.Popen[bytes]:
         """Start MLflow's server on a SQLite file of the test's own, and wait until it answers."""
+        store = self.folder / "server.db"
+        if not store.exists():
+            self._empty_store(store)
         process = self.start(
             "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--workers", 1,
-            "--backend-store-uri", f"sqlite:///{self.folder / 'server.db'}",
+            "--backend-store-uri", f"sqlite:///{store}",
             "--artifacts-destination", self.folder / "artifacts",
             MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",
         )  # fmt: skip
@@ -102,8 +98,8 @@ class Processes:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    started = Processes(tmp_path)
+def processes(tmp_path: Path, empty_store: Callable[[Path], str]) -> Iterator[Processes]:
+    started = Processes(tmp_path, empty_store)
     yield started
     started.kill_all()
 

@@ -1,4 +1,4 @@
-"""One MLflow store for all tests of tracking, and a real problem to train on."""
+"""The MLflow store of the tests of tracking, and a real problem to train on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ import pytest
 import tsformer
 from tsformer.data import load_dataset
 from tsformer.tracking import RunStore, prepare_store
-
-
-@pytest.fixture(scope="session")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    # One store a session, shared with the tests of studies: making its tables takes seconds.
-    folder = tmp_path_factory.getbasetemp() / "store"
-    folder.mkdir(exist_ok=True)
-    return f"sqlite:///{folder / 'mlflow.db'}"
 
 
 @pytest.fixture(scope="session")

@@ -185,9 +185,10 @@ def refusal(port: int, *, tls: bool = True) -> str:
 
 @pytest.mark.processes
 def test_pages_and_models_are_served_to_this_machine_only(
-    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None]
-) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None],
+    empty_store: Callable[[Path], str],
+) -> None:  # fmt: skip
+    uri = empty_store(tmp_path / "mlflow.db")
     store = prepare_store(uri)
     with store.start("fit", kind="fit") as run:
         run.params({"encoding": "none"})
