@@ -98,7 +98,12 @@ class Processes:
 
 
 @pytest.fixture
-def processes(tmp_path: Path, empty_store: Callable[[Path], str]) -> Iterator[Processes]:
+def processes(
+    tmp_path: Path, empty_store: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Processes]:
+    # A killed server is given up without a pause; a slow one is not.
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     started = Processes(tmp_path, empty_store)
     yield started
     started.kill_all()
