@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -311,6 +312,7 @@ def test_a_model_that_can_be_saved_nowhere_leaves_no_folders(tmp_path, full_disk
 
 
 SAVING = """
+import os, sys
 import numpy as np, torch; torch.set_num_threads(1)
 from tsformer import TSTransformerClassifier
 X, y = np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4
@@ -319,22 +321,27 @@ one, other = (
     for seed in range(2)
 )
 one.save("model")
-print("saved", flush=True)
-while True:
-    other.save("model")
-    one.save("model")
+for _ in sys.stdin:
+    child = os.fork()
+    while child == 0:
+        other.save("model")
+        one.save("model")
+    print(child, flush=True)
+    os.waitpid(child, 0)
 """
 
 
 @pytest.mark.processes
 def test_a_kill_leaves_a_whole_model(tmp_path):
-    """A process that saves again and again is killed at some moment, for real."""
-    for delay in (0.0, 0.013):
-        with subprocess.Popen(
-            [sys.executable, "-c", SAVING], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout.readline() == "saved\n"
-            time.sleep(0.05 + delay)
-            process.kill()
-        loaded = load(tmp_path / "model")
-        assert np.isfinite(loaded.predict_proba(np.zeros((1, 12)))).all()
+    """A process that saves again and again is killed at some moments, for real."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SAVING], cwd=tmp_path,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        for delay in (0.05, 0.063, 0.1, 0.128):
+            print("save", file=process.stdin, flush=True)
+            child = int(process.stdout.readline())
+            time.sleep(delay)
+            os.kill(child, signal.SIGKILL)
+            loaded = load(tmp_path / "model")
+            assert np.isfinite(loaded.predict_proba(np.zeros((1, 12)))).all()
