@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tsformer.studies import Study
 from tsformer.tracking import RunStore
 
 
@@ -36,6 +37,22 @@ def statuses() -> Callable[[RunStore], Counter[tuple[str, str]]]:
     return count
 
 
+@pytest.fixture
+def assert_finished_once(
+    statuses: Callable[[RunStore], Counter[tuple[str, str]]],
+) -> Callable[[RunStore, Study], int]:
+    """Assert that every fit has one FINISHED run, others KILLED; return how many were killed."""
+
+    def check(store: RunStore, study: Study) -> int:
+        found = statuses(store)
+        finished = {key: n for (key, status), n in found.items() if status == "FINISHED"}
+        assert finished == {study.key(*trial): 1 for trial in study.trials()}
+        assert {status for _, status in found} <= {"FINISHED", "KILLED"}
+        return sum(n for (_, status), n in found.items() if status == "KILLED")
+
+    return check
+
+
 class Processes:
     """Processes of one test, each in a group of its own, all ended with it."""
 
@@ -52,6 +69,10 @@ class Processes:
         """Start lines of a page in a shell that finds the programs beside this Python."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         return self._start(["bash", "-euc", lines], {"PATH": path, **variables})
+
+    def path(self, folder: str) -> str:
+        """Return PYTHONPATH with the modules of a folder."""
+        return os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
 
     def said(self, process: subprocess.Popen[bytes]) -> str:
         """Return what a process has printed so far."""

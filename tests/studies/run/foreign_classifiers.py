@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import time
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -76,6 +78,38 @@ class NeedsMany(Counts):
         if len(X) < 20:
             raise ValueError("too few")
         return super().fit(X, y)
+
+
+class Waits(Nearest):
+    """Ends its fit when a file is there, so that it can be killed in the middle."""
+
+    def __init__(self, file: str = "", power: float = 2.0):
+        super().__init__(power)
+        self.file = file
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
+        Path(f"{self.file}-{os.getpid()}").touch()
+        end = time.monotonic() + 600
+        while not Path(self.file).exists():
+            if time.monotonic() > end:
+                raise TimeoutError(self.file)
+            time.sleep(0.05)
+        return super().fit(X, y)
+
+
+def waiting(file: Path) -> dict[str, dict[str, Any]]:
+    """Return methods: the first ends at once, the others when `file` is there."""
+    # Fits of the same parameters would be the same fit.
+    return {
+        "first": {"estimator": "foreign_classifiers.Nearest"},
+        "second": {"estimator": "foreign_classifiers.Waits", "file": str(file)},
+        "third": {"estimator": "foreign_classifiers.Waits", "file": str(file), "power": 3.0},
+    }
+
+
+def in_fits(file: Path) -> list[int]:
+    """Return the ids of the processes that wait, or waited, for a file in a fit."""
+    return [int(path.name.rpartition("-")[2]) for path in file.parent.glob(f"{file.name}-*")]
 
 
 class Ends(Nearest):

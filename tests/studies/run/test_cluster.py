@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_classifiers import in_fits, waiting
 
 from tsformer.studies import Progress, Study, compare
 from tsformer.tracking import prepare_store
@@ -15,28 +16,17 @@ from tsformer.tracking import prepare_store
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1}
-
-
-def study(**parameters: Any) -> Study:
-    return Study(
-        ("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL | parameters
-    )
-
-
-def one_finished(study: Study, statuses: Any) -> None:
-    finished = {key: n for (key, status), n in statuses.items() if status == "FINISHED"}
-    assert finished == {study.key(*trial): 1 for trial in study.trials()}
-    assert {status for _, status in statuses} <= {"FINISHED", "KILLED"}
+SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 10}
+STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
 
 
 @pytest.mark.processes
-@pytest.mark.usefixtures("no_report", "no_figures")
+@pytest.mark.usefixtures("no_report")
 def test_a_tracking_server_that_goes_away_and_comes_back(
-    processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any
-) -> None:
-    short = study(stem="linear", max_epochs=10)
-    keys = [short.key(*trial) for trial in short.trials()]
+    processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any,
+    assert_finished_once: Callable[..., int],
+) -> None:  # fmt: skip
+    keys = [STUDY.key(*trial) for trial in STUDY.trials()]
     address = f"http://127.0.0.1:{port}"
     servers = [processes.server(port)]
 
@@ -50,7 +40,7 @@ def test_a_tracking_server_that_goes_away_and_comes_back(
         "out": tmp_path / "out", "tracking_uri": address, "experiment": experiment,
     }  # fmt: skip
     with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself continues"):
-        comparison = compare(short, on_progress=kill_and_start_again, **options)
+        comparison = compare(STUDY, on_progress=kill_and_start_again, **options)
     assert len(comparison.results) == 4, "a server that is away fails no fit"
     assert comparison.failures.empty
     away = comparison.unrecorded[["encoding", "seed"]].to_numpy().tolist()
@@ -59,52 +49,56 @@ def test_a_tracking_server_that_goes_away_and_comes_back(
     done = {key for (key, status), _ in statuses(store).items() if status == "FINISHED"}
     assert done == {keys[0], keys[3]}
 
-    again = compare(short, **options)
+    again = compare(STUDY, **options)
     assert again.unrecorded.empty
     assert len(again.results) == 4
-    one_finished(short, statuses(store))
+    assert_finished_once(store, STUDY)
 
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
 def test_a_worker_of_a_cluster_is_killed(
-    processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any,
-    wait_until: Callable[..., None],
+    processes: Any, uri: str, experiment: str, tmp_path: Path,
+    wait_until: Callable[..., None], assert_finished_once: Callable[..., int],
 ) -> None:  # fmt: skip
     pytest.importorskip("distributed", reason='needs the extra "dask"')
-    processes.server(port)
-    address = f"http://127.0.0.1:{port}"
-    file = tmp_path / "scheduler.json"
+    file, go = tmp_path / "scheduler.json", tmp_path / "go"
     local = ("--host", "127.0.0.1", "--no-dashboard")
     processes.start(
         "-m", "distributed.cli.dask_scheduler", *local, "--port", 0, "--scheduler-file", file
     )
     worker = ("-m", "distributed.cli.dask_worker", "--scheduler-file", file, *local)
-    workers = [processes.start(*worker, "--nthreads", 1, "--no-nanny") for _ in range(2)]
-    for one in workers:  # each has read the scheduler's file, and can take a fit
+    path = processes.path(str(Path(__file__).parent))
+    workers = {
+        process.pid: process
+        for process in (
+            processes.start(*worker, "--nthreads", 1, "--no-nanny", PYTHONPATH=path)
+            for _ in range(2)
+        )
+    }
+    for one in workers.values():  # each has read the scheduler's file, and can take a fit
         wait_until(lambda one=one: "Registered to:" in processes.said(one))
     scheduler = json.loads(file.read_text())["address"]
-    store = prepare_store(address, experiment)
+    store = prepare_store(uri, experiment)
+    study = Study(("ItalyPowerDemand",), methods=waiting(go), seeds=1)
     events: list[Progress] = []
 
     def kill_one(progress: Progress) -> None:
         events.append(progress)
         if progress.event == "fit-end" and progress.done == 1:
             assert progress.running == 2
-            wait_until(lambda: len(store.runs("RUNNING", {"tsformer.kind": "fit"})) == 2)
-            processes.kill(workers[0])
+            wait_until(lambda: len(in_fits(go)) == 2)
+            processes.kill(workers[in_fits(go)[0]])
+            go.touch()
 
-    long = study(max_epochs=100)  # a fit that is killed has not ended before
     comparison = compare(
-        long, out=tmp_path / "out", tracking_uri=address, experiment=experiment,
+        study, out=tmp_path / "out", tracking_uri=uri, experiment=experiment,
         scheduler=scheduler, on_progress=kill_one,
     )  # fmt: skip
-    assert len(comparison.results) == 4
+    assert len(comparison.results) == 3
     assert comparison.failures.empty
     assert comparison.unrecorded.empty
-    found = statuses(store)
-    one_finished(long, found)
-    assert sum(n for (_, status), n in found.items() if status == "KILLED") == 1
+    assert assert_finished_once(store, study) == 1
     assert events[-2].running == 0
 
 
@@ -114,5 +108,5 @@ def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
     with pytest.raises(
         ConnectionError, match=f"no Dask scheduler lets this process in at 'tcp://.*{port}'"
     ):
-        compare(study(), out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
+        compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
     assert list(tmp_path.iterdir()) == []

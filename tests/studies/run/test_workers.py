@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pytest
 
@@ -84,6 +84,30 @@ def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(
     )
     assert found.pop("hangs") == "FitTimeLimit: hangs had not ended after 9 seconds"
     assert found == {"unlucky": "", "good": ""}
+
+
+def test_a_worker_that_was_killed_between_two_tasks_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pool:
+        made: ClassVar[list[Pool]] = []
+
+        def __init__(self, **options: Any):
+            self.made.append(self)
+
+        def submit(self, *call: Any) -> str:
+            if self is self.made[0]:
+                raise DIED
+            return "of another process"
+
+        def shutdown(self, *, kill_workers: bool) -> None:
+            pass
+
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
+    worker = executors._Worker(tmp_path / "log", 1, None)
+    (task,) = tasks(encodings=("none",))
+    assert worker.submit(task) == "of another process"
+    assert len(Pool.made) == 2
 
 
 class Answer(NamedTuple):

@@ -128,9 +128,13 @@ class _Worker:
                 initargs=(os.getpid(), threads),
                 env={name: os.environ.get(name, str(threads)) for name in _THREAD_VARIABLES},
             )
-        future: Future[TrialResult] = self._executor.submit(
-            _run_within, self.time_limit, self.log, task
-        )
+        try:
+            future: Future[TrialResult] = self._executor.submit(
+                _run_within, self.time_limit, self.log, task
+            )
+        except BrokenProcessPool:  # the process was killed between two tasks
+            self.stop()
+            return self.submit(task)
         return future
 
     def timed_out(self) -> bool:

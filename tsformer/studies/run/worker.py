@@ -105,7 +105,7 @@ def run_task(
                 importlib.import_module(module)
             problem = task.problem()
             _import_method(task)
-            _warm_up(problem)
+            _warm_up(task, problem)
             _compile_method(task, problem)
         run = _start(task)
         begun = time.perf_counter()
@@ -163,9 +163,10 @@ _COMPILED: set[tuple[str, str, bool]] = set()
 _FEW_CLASSES, _FEW_SERIES = 4, 3
 
 
-def _warm_up(problem: Problem) -> None:
-    """Fit once before the first timed fit of a process."""
-    if not _WARM:
+def _warm_up(task: Task, problem: Problem) -> None:
+    """Fit once before the first timed fit of this package in a process."""
+    method = task.study.method(task.trial.method)
+    if not _WARM and (method is None or method.ours):
         classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
         classifier.fit(problem.X_train, problem.y_train)
         _WARM.append(True)
