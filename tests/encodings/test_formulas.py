@@ -73,15 +73,21 @@ def test_every_registered_encoding_has_a_formula_that_is_tested(name):
 
 
 # Each width with both kinds of times, both kinds of times at and past the trained length, and each
-# width at and past it; all sixteen combinations would take twice the time. Those of odd widths,
-# which have one head, are slow tests.
+# width at and past it; all sixteen combinations would take twice the time. Odd widths have one
+# head: one kind of times each is a slow test, the other kind is exhaustive.
+ODD = {
+    (5, "regular"): pytest.mark.slow,
+    (7, "irregular"): pytest.mark.slow,
+    (5, "irregular"): pytest.mark.exhaustive,
+    (7, "regular"): pytest.mark.exhaustive,
+}
 CASES = [
     pytest.param(
         *sizes,
         times,
         max_len,
         id=f"{sizes[0]}-{sizes[1]}-{kind}-{reach}",
-        marks=pytest.mark.slow if sizes[1] == 1 else (),
+        marks=ODD.get((sizes[0], kind), ()),
     )
     for number, sizes in enumerate([(5, 1), (6, 2), (7, 1), (8, 2)])
     for kind, times, at_length in [

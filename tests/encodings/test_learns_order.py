@@ -27,9 +27,9 @@ LABELS = ["-".join([name, *params]) for name, params in ENCODINGS]
 
 
 # A fit goes on until the loss is near 0.199, the least that label smoothing of 0.1 admits.
-SOLVED = 0.21
-# Most fits that solve a problem take 4 to 11 epochs; those of a symmetric encoding would take all.
-MAX_EPOCHS, MAX_EPOCHS_OF_SYMMETRIC = 25, 12
+SOLVED = 0.25
+# Most fits that solve a problem take 3 to 7 epochs; a symmetric encoding would take them all.
+MAX_EPOCHS, MAX_EPOCHS_OF_SYMMETRIC = 25, 6
 
 
 class StopWhenSolved(Callback):
@@ -40,19 +40,21 @@ class StopWhenSolved(Callback):
 @pytest.mark.parametrize("kind", exhaustive_except(ORDER_TASKS, ["order"]))
 @pytest.mark.parametrize(("name", "params"), slow_except(ENCODINGS, ["lspe", "none"]), ids=LABELS)
 def test_learns_what_its_properties_allow(name, params, kind):
-    X, y = make_order_task(kind, 512, 24, random_state=0)
+    X, y = make_order_task(kind, 256, 24, random_state=0)
     X_test, y_test = make_order_task(kind, 400, 24, random_state=1)
-    sizes = {"d_model": 32, "n_heads": 4, "n_layers": 1, "batch_size": 64, "dropout": 0.0}
-    symmetric = resolve(name, d_model=32, n_heads=4, max_len=24, **params).symmetric
+    sizes = {"d_model": 16, "n_heads": 4, "n_layers": 1, "batch_size": 32, "dropout": 0.0}
+    plain = {"scaling": "channel", "views": "values", "augmentation": None}
+    symmetric = resolve(name, d_model=16, n_heads=4, max_len=24, **params).symmetric
     classifier = TSTransformerClassifier(
         name,
         encoding_params=params,
         stem="linear",
         max_epochs=MAX_EPOCHS_OF_SYMMETRIC if symmetric else MAX_EPOCHS,
-        learning_rate=0.005,
+        learning_rate=0.01,
         random_state=0,
         callbacks=[StopWhenSolved()],
         **sizes,
+        **plain,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -269,7 +269,7 @@ def test_two_predictions_agree(name):
 @every_encoding
 def test_traces_as_one_graph(name):
     torch.compiler.reset()  # the number of models traced for one forward() is limited
-    model, x = make_model(name), series()
+    model, x = make_model(name, n_layers=1), series()
     keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
     traced = torch.compile(model, backend="eager", fullgraph=True)
     assert same(traced(x, keep), model(x, keep))
@@ -278,7 +278,7 @@ def test_traces_as_one_graph(name):
 @pytest.mark.slow
 @every_encoding
 def test_exports(name):
-    model, x = make_model(name), series()
+    model, x = make_model(name, n_layers=1), series()
     keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
     program = torch.export.export(model, (x, keep))
     assert same(program.module()(x.flip(0), keep), model(x.flip(0), keep))
