@@ -58,6 +58,7 @@ rng = np.random.default_rng(0)
 X = [rng.normal(size=(2, n)) for n in rng.integers(5, 20, size=12)]
 y = ["no", "yes"] * 6
 small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+plain = {"scaling": "channel", "augmentation": None}
 """
 
 
@@ -65,7 +66,7 @@ small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_sta
 def test_the_core_fits_saves_loads_and_shows_progress_in_lines(tmp_path):
     code = """
 for encoding in [*names(), "tape+erpe"]:
-    clf = TSTransformerClassifier(encoding, early_stopping=True, **small).fit(X, y)
+    clf = TSTransformerClassifier(encoding, early_stopping=True, **small, **plain).fit(X, y)
     clf.save("model")
     assert (load("model").predict_proba(X) == clf.predict_proba(X)).all()
     assert clf.history_.to_frame().shape == (2, 5)

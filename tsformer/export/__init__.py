@@ -69,7 +69,8 @@ def to_torch_export(
     --------
     >>> from tsformer import TSTransformerClassifier
     >>> X, y = np.random.default_rng(0).normal(size=(8, 2, 20)), ["no", "yes"] * 4
-    >>> program = to_torch_export(TSTransformerClassifier(d_model=8, max_epochs=1).fit(X, y))
+    >>> clf = TSTransformerClassifier(stem="linear", d_model=8, n_layers=1, max_epochs=1).fit(X, y)
+    >>> program = to_torch_export(clf)
     >>> program.module()(torch.randn(5, 2, 30)).shape
     torch.Size([5, 2])
     """
@@ -106,7 +107,7 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     >>> import onnxruntime
     >>> from tsformer import TSTransformerClassifier
     >>> X, y = np.random.default_rng(0).normal(size=(8, 2, 20)), ["no", "yes"] * 4
-    >>> clf = TSTransformerClassifier(d_model=8, max_epochs=1).fit(X, y)
+    >>> clf = TSTransformerClassifier(stem="linear", d_model=8, n_layers=1, max_epochs=1).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     session = onnxruntime.InferenceSession(to_onnx(clf, folder + "/model.onnx"))
     >>> session.run(["probabilities"], {"X": X.astype(np.float32)})[0].shape
