@@ -47,13 +47,13 @@ def announce(port: int, text: str) -> None:
 
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
     """Return an experiment that has runs; creates nothing."""
-    require("mlflow", extra="tracking", purpose="reading tracked runs")
     uri = resolve_uri(uri)
     if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
         raise FileNotFoundError(
             f"there is no {uri.removeprefix(SQLITE)}; go to the folder where `tsformer compare` "
             "ran, or name the store with --tracking-uri"
         )
+    require("mlflow", extra="tracking", purpose="reading tracked runs")
     client = RunStore(uri, "").client()
     try:
         experiments = {found.name: found.experiment_id for found in client.search_experiments()}
