@@ -352,7 +352,7 @@ def test_a_column_twice_is_named(ending, values):
 @pytest.mark.parametrize("name", ["x.jsonl", "x.arff"])
 def test_many_columns_are_read_in_linear_time(name):
     seconds = []
-    for n_steps in (2_000, 20_000):
+    for n_steps in (1_000, 10_000):
         names, values = [f"t{i}" for i in range(n_steps)], [i / 8 for i in range(n_steps)]
         if name == "x.jsonl":
             rows = [dict(zip(names, values, strict=True)) | {"c": label} for label in "abab"]

@@ -410,7 +410,7 @@ def test_empty_labels_are_none_if_they_may_be(read):
 
 @pytest.mark.slow
 def test_a_table_of_many_columns_takes_little_longer_than_pandas(tmp_path):
-    path, n_steps = tmp_path / "wide.csv", 10_000
+    path, n_steps = tmp_path / "wide.csv", 5_000
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, n_steps)).round(4))
     table.add_prefix("t").assign(label=["1", "NA"] * 3).to_csv(path, index=False)
     read = functools.partial(read_table, path, TableSchema(label="label"), labelled=True)
@@ -424,7 +424,7 @@ def test_a_table_of_many_columns_takes_little_longer_than_pandas(tmp_path):
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
 def test_many_columns_of_types_of_pandas_are_read_as_fast_as_plain_ones(ending):
     pytest.importorskip("pyarrow")
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 4_000))).add_prefix("t")
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 2_000))).add_prefix("t")
     table.iloc[2, 5] = np.nan
     seconds = []
     for values in (table, table.astype("Float64")):

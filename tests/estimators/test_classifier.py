@@ -11,12 +11,15 @@ from tsformer import load_dataset
 @pytest.mark.slow
 def test_class_sorted_series_of_unequal_length_are_learned_like_shuffled_ones(make):
     X, y = load_dataset("JapaneseVowels", split="train")
+    X, y = X[::2], y[::2]
     assert (np.diff(y.astype(int)) >= 0).all(), "the file comes sorted by class"
     order = np.random.default_rng(0).permutation(len(X))
     X_test, y_test = load_dataset("JapaneseVowels", split="test")
     scores = []
     for rows in (np.arange(len(X)), order):
-        clf = make(max_epochs=6, learning_rate=5e-3).fit([X[i] for i in rows], y[rows])
+        clf = make(max_epochs=6, learning_rate=1e-2, scaling="channel").fit(
+            [X[i] for i in rows], y[rows]
+        )
         scores.append(clf.score(X_test[:200], y_test[:200]))
     assert min(scores) > 0.85
     assert abs(scores[0] - scores[1]) < 0.06

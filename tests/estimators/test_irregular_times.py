@@ -25,9 +25,10 @@ def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray,
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", exhaustive_except(["lspe", "tape"]))
 def test_times_tell_what_the_steps_hide(encoding, make):
-    X, times, y = sampled(200, seed=0)
+    X, times, y = sampled(120, seed=0)
     X_test, times_test, y_test = sampled(300, seed=1)
-    options = {"stem": "linear", "max_epochs": 50, "learning_rate": 5e-3}
+    options = {"stem": "linear", "max_epochs": 30, "learning_rate": 1e-2, "augmentation": None}
+    options |= {"scaling": "channel", "views": "values"}
     with_times = make(encoding, **options).fit(X, y, times=times)
     without = make(encoding, **options).fit(X, y)
     told = with_times.score(X_test, y_test, times=times_test)
