@@ -46,8 +46,10 @@ test-fast: install ## run the tests of encodings, augmentation, model, data and 
 test-slow: install ## run the tests that take more than three seconds each
 	$(BIN)/python -m pytest -n 2 -m "slow and not processes and not exhaustive"
 
+# Their files are named: each worker would collect all tests for half a minute.
 test-processes: install ## run the tests that kill workers, drivers, servers and ranks
-	$(BIN)/python -m pytest -n 2 -m "processes and not exhaustive"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "processes and not exhaustive" \
+		$$(grep -rl --include='*.py' 'mark\.processes' tests)
 
 test-all: export TSFORMER_TEST_UI := 1
 test-all: browser docs ## run every test, of all configurations and in a browser too, in two hours

@@ -142,6 +142,7 @@ def test_an_ensemble_is_one_run(italy: tuple[Any, Any], quick: None) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.xdist_group("joblib")  # one pool of workers
 def test_members_that_are_trained_in_processes(italy: tuple[Any, Any], quick: None) -> None:
     classifier = TSTransformerClassifier(**SMALL, max_epochs=2, n_estimators=2, n_jobs=2)
     classifier.fit(*italy)

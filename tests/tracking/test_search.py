@@ -247,6 +247,7 @@ def test_a_search_that_is_interrupted_leaves_nothing_running(
 
 
 @pytest.mark.processes
+@pytest.mark.xdist_group("joblib")  # one pool of workers
 def test_fits_in_other_processes(italy: tuple[Any, Any], quick: None) -> None:
     grid = {"tstransformerclassifier__encoding": ["none", "tape"]}
     pipeline = make_pipeline(TSTransformerClassifier(**SMALL))

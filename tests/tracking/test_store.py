@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -179,21 +178,18 @@ def test_a_lock_leaves_nothing_beside_the_store(file: str, tmp_path: Path) -> No
 
 @pytest.mark.processes
 def test_processes_that_create_a_store_at_once(file: str) -> None:
-    pipes: Any = {name: subprocess.PIPE for name in ("stdin", "stdout")}
-    creators = [
-        subprocess.Popen(
-            [sys.executable, "-c", CREATES, file], **pipes, stderr=subprocess.STDOUT, text=True
-        )
-        for _ in range(2)
-    ]
-    assert {creator.stdout.readline() for creator in creators} == {"ready\n"}
-    for creator in creators:
-        creator.stdin.write("go\n")
-        creator.stdin.flush()
-    outputs = [creator.communicate(timeout=200)[0] for creator in creators]
-    assert [creator.returncode for creator in creators] == [0] * 2, outputs
-    ids = {output.splitlines()[-1] for output in outputs}
-    assert ids == {prepare_store(file).experiment_id}
+    with subprocess.Popen(
+        [sys.executable, "-c", CREATES, file],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as other:  # fmt: skip
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        print("go", file=other.stdin, flush=True)
+        mine = prepare_store(file).experiment_id
+        said, _ = other.communicate(timeout=200)
+    assert other.returncode == 0
+    assert said.splitlines()[-1] == mine
 
 
 @pytest.mark.parametrize(

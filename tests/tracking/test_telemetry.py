@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,8 @@ def said(folder: Path, **variables: str) -> list[str]:
 
 
 @pytest.mark.processes
-def test_no_other_machine_is_asked_for(tmp_path: Path) -> None:
+def test_no_other_machine_is_asked_for(tmp_path: Path, empty_store: Callable[[Path], str]) -> None:
+    empty_store(tmp_path / "mlflow.db")
     assert said(tmp_path) == ["telemetry False"]
     assert {path.name for path in tmp_path.iterdir()} == {
         "mlflow.db", "mlruns", "model",

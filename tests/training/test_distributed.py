@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def left(folder: Path) -> set[str]:
-    """Names of the files of a job of which one process was killed."""
+    """Names of the files of a job after the death of its second process."""
     (folder / "killed").mkdir()
     ended = torchrun("die", str(folder), "[]")
     assert ended.returncode != 0

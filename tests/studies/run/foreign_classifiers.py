@@ -81,7 +81,7 @@ class NeedsMany(Counts):
 
 
 class Waits(Nearest):
-    """Ends its fit when a file is there, so that it can be killed in the middle."""
+    """Waits in its fit for a file, so that tests can kill it there."""
 
     def __init__(self, file: str = "", power: float = 2.0):
         super().__init__(power)
@@ -98,7 +98,7 @@ class Waits(Nearest):
 
 
 def waiting(file: Path) -> dict[str, dict[str, Any]]:
-    """Return methods: the first ends at once, the others when `file` is there."""
+    """Return three methods; the fits of the second and third wait for a file."""
     # Fits of the same parameters would be the same fit.
     return {
         "first": {"estimator": "foreign_classifiers.Nearest"},
@@ -108,7 +108,7 @@ def waiting(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def in_fits(file: Path) -> list[int]:
-    """Return the ids of the processes that wait, or waited, for a file in a fit."""
+    """Return the processes whose fits have begun to wait for a file."""
     return [int(path.name.rpartition("-")[2]) for path in file.parent.glob(f"{file.name}-*")]
 
 
