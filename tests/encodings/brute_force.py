@@ -1,11 +1,12 @@
 """Reference implementations of all encodings, as the papers write them: scalars, loops, float64.
 
-An encoding is defined by up to four functions, one for each hook:
+An encoding is defined by some of five functions, one for each hook:
 
 - ``embed(e, x, i, t)``: the encoded token ``[D]`` number `i` of the tokens `x` at the times `t`;
 - ``rotate(e, x, role, h, i, t)``: the rotated query or key of token `i` from `x` ``[E]``;
 - ``bias(e, q, h, i, j, t)``: what is added to the scaled score of query `i`, `q` ``[E]``, and key
   `j`;
+- ``scored(e, q, s, h, i, j, t)``: a bias that depends on the scaled scores `s` ``[H][N][N]`` too;
 - ``mix(e, h, i, j)``: what is added to the weight of query `i` and key `j` after the softmax.
 
 `e` is the module, of which only the parameters and options are read; `t` lists the times of a
@@ -44,6 +45,20 @@ def rotate_rope(e, x, role, h, i, t, scale=lambda k: 1.0):
         even = math.cos(angle) * x[2 * k] - math.sin(angle) * x[2 * k + 1]
         odd = math.sin(angle) * x[2 * k] + math.cos(angle) * x[2 * k + 1]
         turned[2 * k], turned[2 * k + 1] = scale(k) * even, scale(k) * odd
+    return torch.stack(turned)
+
+
+def rotate_fope(e, x, role, h, i, t):
+    n_whole = e.weights.shape[-1]
+    angles = [t[i] * e.base ** (-2 * k / e.rotated) for k in range(n_whole)]
+    turned = list(x)
+    for k in range(n_whole):
+        cos, sin = math.cos(angles[k]), math.sin(angles[k])
+        for m in range(n_whole):
+            cos = cos + e.weights[0, h - 1, m, k] * math.cos(angles[m])
+            sin = sin + e.weights[1, h - 1, m, k] * math.sin(angles[m])
+        turned[2 * k] = cos * x[2 * k] - sin * x[2 * k + 1]
+        turned[2 * k + 1] = sin * x[2 * k] + cos * x[2 * k + 1]
     return torch.stack(turned)
 
 
@@ -163,6 +178,27 @@ def bias_fire(e, q, h, i, j, t):
     return linear(e.out, hidden.clamp(min=0))[h - 1]
 
 
+def scored_cope(e, q, s, h, i, j, t):
+    position = scalar(0.0)
+    for k in range(min(i, j), max(i, j)):
+        gate = (1 / (1 + torch.exp(-s[h - 1][i][k])) + 1 / (1 + torch.exp(-s[h - 1][i][k + 1]))) / 2
+        position = position + gate * (t[k + 1] - t[k])
+    furthest = (len(e.table) - 1) // 2
+    position = (position if j > i else -position).clamp(-furthest, furthest) + furthest
+    low = min(math.floor(position.item()), 2 * furthest - 1)
+    row = (low + 1 - position) * e.table[low] + (position - low) * e.table[low + 1]
+    return q @ row / math.sqrt(len(q))
+
+
+def scored_dape(e, q, s, h, i, j, t):
+    formula = FORMULAS[e.static.name]["bias"]
+    biases = [formula(e.static, q, each + 1, i, j, t) for each in range(len(s))]
+    inputs = torch.stack([each[i][j] for each in s] + biases)
+    hidden = linear(e.hidden, inputs)
+    hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
+    return biases[h - 1] + linear(e.out, hidden)[h - 1]
+
+
 def mix_erpe(e, h, i, j):
     if e.causal and j > i:
         return 0 * e.table[h - 1, 0]
@@ -194,6 +230,9 @@ FORMULAS = {
     "t5": {"bias": bias_t5},
     "fire": {"bias": bias_fire},
     "erpe": {"mix": mix_erpe},
+    "cope": {"scored": scored_cope},
+    "dape": {"scored": scored_dape},
+    "fope": {"rotate": rotate_fope},
 }
 
 
@@ -220,15 +259,19 @@ def _one_series(
         if "embed" in formula:
             tokens = [formula["embed"](part, tokens, i, t) for i in range(N)]
 
+    projected = [attention.qkv.weight @ token + attention.qkv.bias for token in tokens]
+
+    def of_head(which, h):
+        start = which * D + h * E
+        return [each[start : start + E] for each in projected]
+
+    plain = [
+        [[a @ b / math.sqrt(E) for b in of_head(1, h)] for a in of_head(0, h)] for h in range(H)
+    ]
     rows = [[] for _ in range(N)]
     for h in range(H):
-        asked, q, k, v = [], [], [], []
+        asked, q, k, v = of_head(0, h), of_head(0, h), of_head(1, h), of_head(2, h)
         for i in range(N):
-            qkv = attention.qkv.weight @ tokens[i] + attention.qkv.bias
-            asked.append(qkv[h * E : (h + 1) * E])
-            q.append(asked[i])
-            k.append(qkv[D + h * E : D + (h + 1) * E])
-            v.append(qkv[2 * D + h * E : 2 * D + (h + 1) * E])
             for part, formula in acting:
                 if "rotate" in formula:
                     q[i] = formula["rotate"](part, q[i], "q", h + 1, i, t)
@@ -240,6 +283,8 @@ def _one_series(
                 for part, formula in acting:
                     if "bias" in formula:
                         score = score + formula["bias"](part, asked[i], h + 1, i, j, t)
+                    if "scored" in formula:
+                        score = score + formula["scored"](part, asked[i], plain, h + 1, i, j, t)
                 powers.append(torch.exp(score))
             out = 0
             for j in range(N):

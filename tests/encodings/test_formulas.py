@@ -59,6 +59,12 @@ ENCODINGS = [
     ("fire", {"d_hidden": 5, "signed": False}),
     ("erpe", {}),
     ("erpe", {"causal": True}),
+    ("cope", {}),
+    ("cope", {"max_distance": 2}),
+    ("dape", {}),
+    ("dape", {"static": "kerple", "d_hidden": 5}),
+    ("fope", {}),
+    ("fope", {"fraction": 0.5, "base": 20.0}),
     ("tape+erpe", {}),
     ("fixed+conv+tupe+shaw", {}),
     ("lspe+rope+alibi", {"apply_to": "sum", "signed": True}),
@@ -136,4 +142,5 @@ def test_only_the_stated_hooks_act(name):
         "bias": encoding.bias(heads, heads, t) is not None,
         "mix": encoding.mix(heads, t) is not None,
     }
-    assert [hook for hook, does in acts.items() if does] == list(FORMULAS[name]) == [encoding.kind]
+    formulas = [hook.replace("scored", "bias") for hook in FORMULAS[name]]
+    assert [hook for hook, does in acts.items() if does] == formulas == [encoding.kind]

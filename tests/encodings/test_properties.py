@@ -20,7 +20,7 @@ REVERSAL_INVARIANT = {"none", "alibi", "kerple", "gaussian"}
 # Made from the tokens and their order, not from their times.
 COUNTS_TOKENS = {"none", "conv", "wavelet", "conv_spe", "erpe"}
 SHIFT_INVARIANT = COUNTS_TOKENS | {
-    *("rope", "xpos", "alibi", "kerple", "gaussian", "shaw", "t5", "fire")
+    *("rope", "xpos", "alibi", "kerple", "gaussian", "shaw", "t5", "fire", "cope", "dape")
 }
 # Made from the contents of the tokens: a step has no code of its own.
 OF_THE_SIGNAL = {"conv", "wavelet"}
@@ -142,7 +142,8 @@ def test_any_length(name, length):
 def codes(name: str, length: int) -> list[Tensor]:
     """Return what an encoding makes of a constant series: tokens, and scores and weights [N, N]."""
     hooks = make_model(name).encoding.at(0)
-    x, heads = torch.ones(1, length, 8).double(), torch.ones(1, 2, length, 4).double()
+    # Scores so high that the gates of cope are open.
+    x, heads = torch.ones(1, length, 8).double(), torch.full((1, 2, length, 4), 4.0).double()
     q, k = hooks.rotate(heads, heads, steps(length))
     bias = hooks.bias(heads, heads, steps(length))
     mixed = hooks.mix(torch.eye(length).double().expand(1, 2, -1, -1), steps(length))
@@ -236,9 +237,9 @@ def test_copies_compute_the_same(name):
 
 
 # A series of 10 steps cannot reach all of 16 buckets per side.
-REACHABLE = {"t5": {"n_buckets": 8}}
+REACHABLE = {"t5": {"n_buckets": 8}, "cope": {"max_distance": 2}}
 # A hidden ReLU unit may be inactive for all inputs, and the threshold past the end of the series.
-MAY_BE_INACTIVE = {"fire"}
+MAY_BE_INACTIVE = {"fire", "dape"}
 
 
 @every_encoding

@@ -30,6 +30,9 @@ from tsformer.encodings.rotate.xpos import XPos
 from tsformer.encodings.rotate.spe import ConvSPE, SineSPE
 from tsformer.encodings.rotate.tupe import TUPE
 from tsformer.encodings.embed.wavelet import WaveletEncoding
+from tsformer.encodings.bias.cope import CoPE
+from tsformer.encodings.bias.dape import DAPE
+from tsformer.encodings.rotate.fope import FoPE
 # isort: on
 
 available = PositionalEncoding.registry.available
@@ -40,6 +43,7 @@ unregister = PositionalEncoding.registry.unregister
 
 __all__ = [
     "CAPE",
+    "DAPE",
     "ERPE",
     "FIRE",
     "LSPE",
@@ -47,11 +51,13 @@ __all__ = [
     "TAPE",
     "TUPE",
     "ALiBi",
+    "CoPE",
     "ConvEncoding",
     "ConvSPE",
     "EncodingSpec",
     "EncodingStack",
     "FixedEncoding",
+    "FoPE",
     "FourierEncoding",
     "GaussianBias",
     "Kerple",

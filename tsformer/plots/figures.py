@@ -65,6 +65,9 @@ ENCODING_COLORS = {
     "kerple": "#CC6677",
     "fire": "#EE3377",
     "gaussian": "#BBCC33",
+    "cope": "#004488",
+    "dape": "#AAAA00",
+    "fope": "#EE7733",
 }
 #: Colours of the first heads, in order.
 HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")

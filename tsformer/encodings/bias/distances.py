@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-__all__ = ["checked_max_distance", "mask_negligible", "relative_times"]
+__all__ = ["NEGLIGIBLE", "checked_max_distance", "mask_negligible", "relative_times"]
+
+#: Next to the weight of the query's own token, ``exp(-60)`` vanishes in float32.
+NEGLIGIBLE = -60.0
 
 
 def relative_times(t: Tensor) -> Tensor:
@@ -16,12 +19,12 @@ def relative_times(t: Tensor) -> Tensor:
 
 
 def mask_negligible(bias: Tensor) -> Tensor:
-    """Replace biases below -60 by minus infinity; a bias must be zero at a distance of zero.
+    """Replace negligible biases by minus infinity; a bias must be zero at a distance of zero.
 
-    Next to the weight of the query's own token, ``exp(-60)`` vanishes in float32. Somewhat smaller
-    weights would be denormal numbers, with which a CPU computes many times slower than with zeros.
+    Somewhat smaller weights would be denormal numbers, with which a CPU computes many times slower
+    than with zeros.
     """
-    return bias.masked_fill(bias < -60.0, float("-inf"))
+    return bias.masked_fill(bias < NEGLIGIBLE, float("-inf"))
 
 
 def checked_max_distance(name: str, asked: int | None, default: int) -> int:

@@ -1,0 +1,88 @@
+"""`cope`: trained vectors of a distance that counts only some tokens."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.bias.distances import checked_max_distance
+from tsformer.encodings.functional import at_least_float32
+
+__all__ = ["CoPE"]
+
+
+class CoPE(PositionalEncoding, name="cope"):
+    """Add to each score the query's product with a trained vector of a gated distance.
+
+    ``q_i . a[p_ij] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table per block. The position `p_ij`
+    is the time from the query to the key, of which each query counts a part only: the integral from
+    `t_i` to `t_j` of the gates ``g_ik = sigmoid(q_i . k_k / sqrt(E))``, linear between tokens, and
+    clipped at `-K` and `K`. Vectors are interpolated between whole positions.
+
+    The paper's model is causal and sums the gates from key to query, both included; that is this
+    integral at regular times plus half of the gates at its ends. Here attention is bidirectional,
+    and positions of later keys are positive. An integral is zero over padding and defined for
+    irregular times.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes.
+    max_distance : int, optional
+        The clipping distance `K`; by default 64, or `max_len - 1` if that is smaller.
+    init_std : float, default=0.02
+        Standard deviation of the initial vectors; zero in the paper's code.
+
+    Raises
+    ------
+    ValueError
+        If `max_distance` is below 1.
+
+    References
+    ----------
+    Golovneva, Wang, Weston and Sukhbaatar, "Contextual Position Encoding: Learning to Count What's
+    Important", 2024.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import CoPE
+    >>> encoding = CoPE(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(3, 2, 5, 4)
+    >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
+    torch.Size([3, 2, 5, 5])
+    """
+
+    extrapolation = "clamps"
+    symmetric = False
+    per_block = True
+    reference = "Golovneva et al. 2024"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        max_distance: int | None = None,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        self.max_distance = checked_max_distance("cope", max_distance, min(64, max_len - 1))
+        self.table = nn.Parameter(
+            init_std * torch.randn(2 * self.max_distance + 1, d_model // n_heads)
+        )
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
+        scale = self.table.shape[1] ** -0.5
+        gates = at_least_float32(q @ k.mT * scale).sigmoid()
+        steps = at_least_float32(t).diff(dim=1)[:, None, None]
+        counted = F.pad(((gates[..., 1:] + gates[..., :-1]) / 2 * steps).cumsum(dim=-1), (1, 0))
+        position = counted - counted.diagonal(dim1=-2, dim2=-1)[..., None]
+        row = position.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        low = row.detach().floor().clamp(max=2 * self.max_distance - 1).long()
+        products = q @ self.table.to(q.dtype).T * scale
+        share = (row - low).to(q.dtype)
+        return torch.lerp(products.gather(-1, low), products.gather(-1, low + 1), share)
