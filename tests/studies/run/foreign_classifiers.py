@@ -44,7 +44,7 @@ class OneChannel(Nearest):
     """Reads one channel."""
 
     def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
-        if X.shape[1] > 30:  # the channels of JapaneseVowels, side by side
+        if X.shape[1] > 30:  # several channels, side by side
             raise UnreadableSeries("these series have 12 channels")
         return super().fit(X, y)
 

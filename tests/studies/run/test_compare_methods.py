@@ -37,18 +37,22 @@ METHODS: dict[str, dict[str, Any]] = {
     "raises": {"estimator": f"{FOREIGN}.Raises"},
     "narrow": {"estimator": f"{FOREIGN}.OneChannel"},
 }
-STUDY = Study(("ItalyPowerDemand", "JapaneseVowels", "Gaps"), methods=METHODS, seeds=2)
+STUDY = Study(("ItalyPowerDemand", "Ragged", "Gaps"), methods=METHODS, seeds=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def gaps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A problem with missing values, in the folder `data` of the working folder."""
-    home = tmp_path_factory.mktemp("gaps")
-    (home / "data/Gaps").mkdir(parents=True)
+def problems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Two problems in the folder `data`: missing values, and channels of unequal length."""
+    home = tmp_path_factory.mktemp("problems")
+    for name in ("Gaps", "Ragged"):
+        (home / "data" / name).mkdir(parents=True)
     rng = np.random.default_rng(0)
     y = np.array(["a", "b"] * 6)
-    for part in ("TRAIN", "TEST"):
-        X = rng.normal(size=(12, 1, 10)) + 3 * (y == "a")[:, None, None]
+    for part, longest in (("TRAIN", 10), ("TEST", 12)):
+        X = rng.normal(size=(12, 12, longest)) + 3 * (y == "a")[:, None, None]
+        ragged = [x[:, : longest - i % 4] for i, x in enumerate(X)]
+        write_ts(home / f"data/Ragged/Ragged_{part}.ts", ragged, y)
+        X = X[:, :1, :10]
         X[::3, :, 4] = np.nan
         write_ts(home / f"data/Gaps/Gaps_{part}.ts", X, y)
     with pytest.MonkeyPatch.context() as patch:
@@ -92,14 +96,14 @@ def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> Non
 
 def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) -> None:
     assert set(rows(done, "near").helped) == {""}
-    assert set(rows(done, "near", "JapaneseVowels").helped) == {"padded, cut"}
+    assert set(rows(done, "near", "Ragged").helped) == {"padded, cut"}
     assert set(rows(done, "near", "Gaps").helped) == {"interpolated"}
-    for dataset in ("JapaneseVowels", "Gaps"):
+    for dataset in ("Ragged", "Gaps"):
         assert set(rows(done, "small", dataset).helped) == {""}
     summary = (done.folder / "summary.md").read_text()
     assert "| data set | method |" in summary
     report = (done.folder / "report/report.md").read_text()
-    for dataset, helped in {"JapaneseVowels": "padded, cut", "Gaps": "interpolated"}.items():
+    for dataset, helped in {"Ragged": "padded, cut", "Gaps": "interpolated"}.items():
         (line,) = (each for each in summary.splitlines() if f"{dataset} | near" in each)
         assert line.endswith(f"| – | {helped} |")
         assert f"Series were {helped} for `near`: {dataset}." in report
