@@ -139,7 +139,7 @@ def draw_encodings(docs: Path) -> None:
 ORDER = (
     *("confusion", "learning", "rocket", "compare", "learning_curve"),  # fit and compare
     *("irregular_times", "missing_values", "prefixes", "augmentation", "embeddings"),  # data
-    *("relevance", "attention", "importance", "calibration"),  # explanations
+    *("relevance", "attention", "importance", "calibration", "prediction_sets"),  # explanations
     *("encodings", "order", "encoding_change", "own_encoding"),  # encodings
 )
 

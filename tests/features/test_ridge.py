@@ -90,15 +90,20 @@ def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_gro
     centred = (features - weights @ features / len(y)) * root
     unit = (centred**2).sum() / len(y)
     scales = np.logspace(-1, 2, 300)
-    best = []
+    best, of_alpha = [], {}
     for alpha in np.logspace(-3, 1, 3) * unit:
         scores = left_out(features, y, weights, alpha, groups)
         losses = [cross_entropy(scores, y, weights, scale) for scale in scales]
         best.append((min(losses), scales[np.argmin(losses)], alpha))
+        of_alpha[alpha] = scores
     loss, scale, alpha = min(best)
     assert float(own.alpha) == pytest.approx(alpha, rel=1e-5)
     assert float(own.loss) == pytest.approx(loss, rel=1e-3)
     assert float(own.scale) == pytest.approx(scale, rel=0.03)
+    proba, targets = own.left_out
+    expected = torch.from_numpy(of_alpha[alpha] * float(own.scale)).softmax(dim=1)
+    torch.testing.assert_close(proba, expected, atol=1e-4, rtol=0)
+    np.testing.assert_array_equal(targets, y)
 
 
 @pytest.mark.parametrize("groups", [np.zeros(20, dtype=int), np.arange(20)[::-1].copy()])

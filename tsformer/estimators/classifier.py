@@ -713,6 +713,9 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         panel = self.preprocessor_.transform(self._source(X, times, reset=False))
         return attention_maps(self.models_[member], panel, self.preprocessor_.time_step)
 
+    def _mixture(self) -> list[float]:
+        return list(self.temperatures_)
+
     @property
     def estimators_(self) -> list[Self]:
         """Each member as a fitted classifier with ``n_estimators=1``."""

@@ -37,7 +37,7 @@ from tsformer.estimators.parameters import (
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
-from tsformer.estimators.targets import check_length, read_targets
+from tsformer.estimators.targets import Targets, check_length, read_targets
 from tsformer.estimators.time_limit import (
     Deadline,
     GrowingConvolutions,
@@ -499,6 +499,13 @@ class TSEnsembleClassifier(LabelClassifier):
             name: float(accuracy_score(labels, each, sample_weight=sample_weight))
             for name, each in predicted.items()
         }
+
+    def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
+        return super()._left_out() if self.transformer_ else self.random_convolutions_._left_out()
+
+    def _mixture(self) -> list[float]:
+        of_transformer = self.transformer_._mixture() if self.transformer_ else []
+        return [*self.weights_.values(), *of_transformer]
 
     def _scaler(self) -> Scaler:
         return self.random_convolutions_._scaler()

@@ -17,8 +17,8 @@ from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
+from tsformer.estimators.conformal import SetClassifier
 from tsformer.estimators.saved import described_labels, restored_labels
-from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights
 from tsformer.explain.methods import Occlusion
 from tsformer.explain.relevance import make_method, occlusion
@@ -26,10 +26,8 @@ from tsformer.explain.relevance import make_method, occlusion
 __all__ = ["LabelClassifier"]
 
 
-class LabelClassifier(ClassifierMixin, SeriesEstimator):
+class LabelClassifier(ClassifierMixin, SetClassifier):
     """Base class of the classifiers; precedes `SeriesEstimator` among the bases."""
-
-    classes_: npt.NDArray[Any]
 
     # A constructor parameter, which the subclasses assign.
     class_weight: Mapping[Any, float] | str | None

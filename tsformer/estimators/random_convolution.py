@@ -20,6 +20,7 @@ from tsformer.estimators.parameters import one_of, whole, with_parameters
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
 from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.plan import resolve_device
@@ -262,6 +263,16 @@ class RandomConvolutionClassifier(
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         return self._outputs(X, times)[0]
+
+    def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
+        ridge = self.model_.ridge
+        if ridge.left_out is None:
+            raise ValueError(
+                "leave-one-out predictions are not saved with a model; call calibrate_sets() "
+                "before save, or pass held-out series"
+            )
+        proba, targets = ridge.left_out
+        return proba.numpy(), targets.numpy()
 
     def _scaler(self) -> Scaler:
         assert isinstance(self.preprocessor_, Scaler)

@@ -37,6 +37,7 @@ __all__ = [
     "PRETEXT",
     "REGRESSION",
     "SCALER",
+    "SETS",
     "TEMPERATURES",
     "TRACKED_RUN",
     "check_fields",
@@ -108,6 +109,10 @@ def _is_row(row: Any) -> bool:
     )
 
 
+def _is_scores(scores: Any) -> bool:
+    return isinstance(scores, list) and all(_number(v) and 0 <= v <= 1 for v in scores)
+
+
 _BOOLEAN: Field = (lambda v: isinstance(v, bool), "true or false")
 _MAPPING: Field = (lambda v: isinstance(v, dict), "an object")
 _TEXT: Field = (lambda v: isinstance(v, str), "a string")
@@ -131,6 +136,11 @@ TRACKED_RUN: dict[str, Field] = {
 }
 TEMPERATURES: dict[str, Field] = {
     "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
+}
+#: Scores of prediction sets.
+SETS: dict[str, Field] = {
+    "scores": _list_of(_is_scores, "lists of numbers from 0 to 1"),
+    "mixture": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
 REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
 PRETEXT: dict[str, Field] = {"name": _TEXT, "params": _MAPPING}

@@ -152,6 +152,7 @@ class SeriesEstimator(BaseEstimator):
             drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
             fitted = object.__new__(type(self))
             fitted.__dict__.update(earlier)
+            fitted.__dict__.pop("conformal_", None)  # scores of the earlier fit
             try:
                 fitted._check_parameters()
                 yield fitted, observation

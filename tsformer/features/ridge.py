@@ -57,6 +57,8 @@ class RidgeClassifier(Learned):
     loss: Tensor
     #: Share of the classes' entropy that the leave-one-out predictions do not explain; not saved.
     unexplained: float = nan
+    #: Leave-one-out probabilities ``[m, K]`` and classes ``[m]`` of training series; not saved.
+    left_out: tuple[Tensor, Tensor] | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,9 +108,10 @@ class RidgeClassifier(Learned):
             scores = y[some] - left_out / root[some]
             scale, loss = _calibrated(scores, wanted, w[some])
             if loss < best:
-                best, chosen = loss, alpha
+                best, chosen, of_best = loss, alpha, scores * scale
                 self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
         self.unexplained = _unexplained(best, wanted, w[some])
+        self.left_out = of_best.softmax(dim=1), targets[some]
         kept = values / (values + chosen)
         dual = (y_root - vectors @ (kept[:, None] * projected)) / chosen * root
         self.coef = torch.cat(

@@ -1,0 +1,196 @@
+"""Prediction sets: exact coverage of exchangeable series, and the same contract everywhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import warnings
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from small_estimators import MAKERS, RAGGED, TIMES, WEIGHTS, Raises, X, Y, classifier, ensemble
+
+from tsformer import load
+from tsformer.estimators.conformal import Conformal
+
+CLASSIFIERS = ("classifier", "convolutions", "ensemble")
+every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
+
+
+def probabilities(n: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    return rng.dirichlet(np.ones(n_classes), size=n), np.arange(n) % n_classes
+
+
+@pytest.mark.parametrize("coverage", ["0.5", "0.57", "0.9", "0.95"])
+@pytest.mark.parametrize("n", [1, 8, 9, 19, 99])
+def test_coverage_of_exchangeable_series_is_exact(n, coverage):
+    """Each of n + 1 series in turn is new, the others are for calibration."""
+    proba, targets = probabilities(n + 1)
+    covered = 0
+    for new in range(n + 1):
+        known = np.arange(n + 1) != new
+        conformal = Conformal.fit(proba[known], targets[known])
+        covered += conformal.sets(proba[[new]], float(coverage))[0, targets[new]]
+    assert covered == ceil((n + 1) * Fraction(coverage))
+
+
+def test_coverage_holds_within_each_class():
+    proba, targets = probabilities(60)
+    proba[:, 0] **= 8  # the first class is hard to find
+    new = targets == 0
+    one, each = (Conformal.fit(proba, targets, by_class=by_class) for by_class in (False, True))
+    assert one.sets(proba, 0.8)[new, 0].mean() < 0.5
+    for label in range(3):
+        assert each.sets(proba, 0.8)[targets == label, label].sum() == ceil(21 * 0.8)
+
+
+def test_a_set_is_empty_where_no_class_is_likely_enough():
+    proba, targets = np.eye(3)[np.arange(30) % 3] * 0.7 + 0.1, np.arange(30) % 3
+    sets = Conformal.fit(proba, targets).sets(np.array([[0.8, 0.1, 0.1], [0.4, 0.3, 0.3]]), 0.9)
+    assert sets.tolist() == [[True, False, False], [False] * 3]
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> dict[str, Any]:
+    """Every classifier, calibrated on the series of its fit; not to be changed."""
+    return {
+        name: MAKERS[name]()
+        .fit(RAGGED, Y, times=TIMES)
+        .calibrate_sets(RAGGED, Y, by_class=True, times=TIMES)
+        for name in CLASSIFIERS
+    }
+
+
+@every_classifier
+def test_sets_of_every_classifier(name, calibrated, tmp_path):
+    clf = calibrated[name]
+    sets = clf.predict_set(RAGGED, TIMES, coverage=0.75)
+    proba = clf.predict_proba(RAGGED, TIMES)
+    np.testing.assert_array_equal(
+        sets, Conformal.fit(proba, Y, by_class=True).sets(proba, coverage=0.75)
+    )
+    assert (sets.shape, sets.dtype) == ((16, 2), np.bool_)
+    assert [sets[label == Y, label].sum() for label in (0, 1)] == [7, 7]
+    wider = clf.predict_set(RAGGED, TIMES, coverage=0.85)
+    assert wider.all(where=sets)
+    clf.save(tmp_path / "model")
+    twins = [load(tmp_path / "model"), pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
+    for twin in twins:
+        np.testing.assert_array_equal(twin.predict_set(RAGGED, TIMES, coverage=0.75), sets)
+    with pytest.raises(NotFittedError):
+        clone(clf).predict_set(RAGGED, TIMES)
+
+
+@every_classifier
+def test_a_fit_forgets_scores_and_a_refused_fit_keeps_them(name, calibrated):
+    clf = copy.deepcopy(calibrated[name])
+    before = clf.predict_set(RAGGED, TIMES, coverage=0.75)
+    with pytest.raises(ValueError, match="X holds 16 series, but y 5 values"):
+        clf.fit(RAGGED, Y[:5], times=TIMES)
+    np.testing.assert_array_equal(clf.predict_set(RAGGED, TIMES, coverage=0.75), before)
+    with pytest.raises(ValueError, match="no calibration scores; call calibrate_sets"):
+        clf.fit(X, Y).predict_set(X)
+
+
+@every_classifier
+def test_bad_arguments_are_refused(name, calibrated):
+    clf = copy.deepcopy(calibrated[name])
+    for coverage in (0, 1, 90, -0.1, np.nan):
+        with pytest.raises(ValueError, match=r"coverage must be a float > 0 and < 1"):
+            clf.predict_set(RAGGED, TIMES, coverage=coverage)
+    with pytest.raises(TypeError, match="coverage"):
+        clf.predict_set(RAGGED, TIMES, coverage="0.9")
+    with pytest.raises(ValueError, match=r"labels that are not in the training data: \[2\]"):
+        clf.calibrate_sets(RAGGED, Y + 1, times=TIMES)
+    with pytest.raises(ValueError, match="y is missing"):
+        clf.calibrate_sets(RAGGED, times=TIMES)
+    with pytest.raises(ValueError, match="15"):
+        clf.calibrate_sets(RAGGED, Y[:15], times=TIMES)
+    with pytest.raises(TypeError, match="sample_weight"):
+        clf.calibrate_sets(RAGGED, Y, times=TIMES, sample_weight=WEIGHTS)
+    np.testing.assert_array_equal(
+        clf.predict_set(RAGGED, TIMES, coverage=0.75),
+        calibrated[name].predict_set(RAGGED, TIMES, coverage=0.75),
+    )
+
+
+def test_a_class_with_too_few_series_is_in_every_set():
+    clf = MAKERS["convolutions"]().fit(X, Y)
+    some = np.r_[np.flatnonzero(Y == 0)[:3], np.flatnonzero(Y == 1)]
+    clf.calibrate_sets(X[some], Y[some], by_class=True)
+    with pytest.warns(UserWarning, match=r"needs 4 .* of each class; got \{0: 3\}. .* these cl"):
+        assert clf.predict_set(X, coverage=0.8)[:, 0].all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict_set(X, coverage=0.75)
+    clf.calibrate_sets(X[:5], Y[:5])
+    with pytest.warns(UserWarning, match=r"needs 9 calibration series; got 5. .* all classes"):
+        assert clf.predict_set(X).all()
+
+
+def test_leave_one_out_scores_need_no_held_out_series(tmp_path):
+    clf = MAKERS["convolutions"]().fit(X, Y).calibrate_sets()
+    proba, targets = clf.model_.ridge.left_out
+    np.testing.assert_array_equal(targets, Y)
+    assert clf.conformal_.scores[0].tolist() == sorted(1 - proba.numpy()[np.arange(16), Y])
+    clf.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_set(X), clf.predict_set(X))
+    with pytest.raises(ValueError, match="not saved with a model; call calibrate_sets"):
+        loaded.calibrate_sets()
+
+
+def test_leave_one_out_scores_are_of_random_convolutions_alone(calibrated):
+    for name in ("classifier", "ensemble"):
+        with pytest.raises(ValueError, match=r"no leave-one-out .*; pass held-out series"):
+            copy.deepcopy(calibrated[name]).calibrate_sets()
+    gated = ensemble(gate=0.99).fit(X, Y)
+    assert gated.transformer_ is None
+    assert len(gated.calibrate_sets().conformal_.scores[0]) == 16
+
+
+def test_other_probabilities_need_another_calibration(calibrated):
+    clf = copy.deepcopy(calibrated["classifier"])
+    with pytest.raises(ValueError, match="call calibrate_sets again"):
+        clf.estimators_[0].predict_set(RAGGED, TIMES, coverage=0.75)
+    both = copy.deepcopy(calibrated["ensemble"])
+    for estimator, part in ((clf, clf), (both, both.transformer_)):
+        part.temperatures_ = [1.1 * each for each in part.temperatures_]  # as `calibrate` does
+        with pytest.raises(ValueError, match="call calibrate_sets again"):
+            estimator.predict_set(RAGGED, TIMES, coverage=0.75)
+        estimator.calibrate_sets(RAGGED, Y, times=TIMES).predict_set(RAGGED, TIMES)
+
+
+def test_series_without_a_label_have_no_score():
+    y = np.where(np.arange(16) < 4, -1, Y)
+    with pytest.warns(UserWarning, match="all labels are known"):
+        clf = classifier(unlabelled="use", stem="linear", max_epochs=1).fit(X, Y)
+    assert len(clf.calibrate_sets(X, y).conformal_.scores[0]) == 12
+
+
+def test_an_interrupted_fit_has_no_scores():
+    clf = classifier().fit(X, Y).calibrate_sets(X, Y)
+    clf.set_params(callbacks=[Raises(KeyboardInterrupt(), 1)])
+    with pytest.warns(UserWarning, match="interrupted"):
+        clf.fit(X, Y)
+    assert not hasattr(clf, "conformal_")
+
+
+@pytest.mark.parametrize(
+    "scores", [[], [[0.1], [0.2], [0.3]], [[1.5]], [["a"]], [[None]], "many", [0.1]]
+)
+def test_a_file_with_other_scores_is_refused(scores, calibrated, tmp_path):
+    calibrated["convolutions"].save(tmp_path / "model")
+    path = tmp_path / "model/estimator.json"
+    state = json.loads(path.read_text())
+    state["sets"]["scores"] = scores
+    path.write_text(json.dumps(state))
+    with pytest.raises(ValueError, match=r"sets\.scores must be"):
+        load(tmp_path / "model")
