@@ -69,7 +69,7 @@ KINDS = {
         "what is added, by distance from query to key, one line per head; cut 12 below the highest",
     ),
     "mix": (
-        "mix: added to the attention weights, after the softmax",
+        "mix: added to attention weights, after softmax",
         "what is added, by distance from query to key, one line per head",
     ),
 }
