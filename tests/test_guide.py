@@ -161,7 +161,7 @@ def test_commands_on_ones_own_tables_run(tmp_path, monkeypatch, capsys):
     parts = {"long": "train", "test": "test", "new": "test"}
     for name, split in parts.items():
         X, y = load_dataset("BasicMotions", split)
-        long = to_long(X[:, :3, :40], y, case="id", time="t", value=["a", "b", "c"], label="y")
+        long = to_long(X[:, :3, :20], y, case="id", time="t", value=["a", "b", "c"], label="y")
         long = long if name != "new" else long.drop(columns="y")
         long.to_csv(tmp_path / f"{name}.csv", index=False)
     X, y = load_dataset("ItalyPowerDemand", "train")
@@ -175,10 +175,11 @@ def test_commands_on_ones_own_tables_run(tmp_path, monkeypatch, capsys):
         "fit", "predict", "evaluate", "compare", "fit", "convert",
     ]  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
     printed = []
     for words in commands:
         if words[0] in ("fit", "compare"):  # as they stand, they take minutes
-            words += ["--max-epochs", "2", "--set", "n_layers=1"]
+            words += ["--max-epochs", "1", "--set", "n_layers=1", "--set", "d_model=8"]
         words += ["--seeds", "1"] if words[0] == "compare" else []
         with pytest.raises(SystemExit) as stopped:  # in this process, since each import takes time
             main(words)
