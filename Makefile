@@ -44,7 +44,7 @@ test-fast: install ## run the tests of encodings, augmentation, model, data and 
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not exhaustive and not archive" $(FAST)
 
 test-slow: install ## run the tests that take more than three seconds each
-	$(BIN)/python -m pytest -n 2 -m "slow and not processes and not exhaustive"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not processes and not exhaustive"
 
 # Their files are named: each worker would collect all tests for half a minute.
 test-processes: install ## run the tests that kill workers, drivers, servers and ranks

@@ -184,12 +184,9 @@ def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked
         assert sorted(Path(file.path).stem for file in drawn) == sorted(first)
 
 
-def test_an_encoder_is_tracked_too(
-    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    out, _ = tsformer("pretrain", "ItalyPowerDemand", *SMALL)
-    (run,) = runs(tmp_path)
+def test_an_encoder_is_tracked_too(folder: Path, tsformer: Run) -> None:
+    out, _ = tsformer("pretrain", "ItalyPowerDemand", "--experiment", "pretraining", *SMALL)
+    (run,) = runs(folder, "pretraining")
     assert f"runs/{run.info.run_id}" in out
     assert run.info.status == "FINISHED"
     assert run.data.params["dataset"] == "ItalyPowerDemand"

@@ -22,6 +22,8 @@ WHOLE[:, 2] = 0.1  # a constant
 GAPS = np.where(RNG.random(WHOLE.shape) < 0.1, np.nan, WHOLE)
 RAGGED = [x[:, : 10 + i % 14] for i, x in enumerate(GAPS)]
 POWERS = (-300, -40, 37, 300)
+#: One channel made tiny, all made large.
+FEW_POWERS = (-300, 37)
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     **{f"stem={name}": partial(classifier, stem=name) for name in ("conv", "linear", "patch")},
     "scaling=channel": partial(classifier, scaling="channel"),
@@ -57,7 +59,7 @@ def answers(make: Callable[[], Any], X: Any) -> np.ndarray:
 def test_predictions_have_no_unit(name):
     X = WHOLE if name == "scaling=channel" else RAGGED
     wanted = answers(ESTIMATORS[name], X)
-    for power in POWERS:
+    for power in FEW_POWERS:
         channels = slice(None) if power % 2 else slice(0, 1)
         found = answers(ESTIMATORS[name], scaled(X, power, channels))
         if name == "scaling=series+size":  # which has a logarithm

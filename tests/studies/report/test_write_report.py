@@ -151,7 +151,14 @@ def test_the_same_scores_give_the_same_bytes(files, tmp_path: Path) -> None:
     assert again.markdown.read_bytes() == files.markdown.read_bytes()
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Render no figure, which takes most of the time."""
+    monkeypatch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
     rows = results()
     rows = rows[rows["stem"] == "linear"]
@@ -252,6 +259,7 @@ def test_on_one_data_set_what_is_not_compared_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path: Path) -> None:
     theirs = results().query("stem == 'linear'")[["dataset", "encoding", "seed", "accuracy"]]
     theirs = theirs.rename(columns={"encoding": "method", "accuracy": "score"})
@@ -271,6 +279,7 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer", reason='needs the extra "cli"')
     from tsformer.cli import main

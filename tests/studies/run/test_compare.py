@@ -162,6 +162,7 @@ def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("no_report")
 def test_what_is_finished_is_not_done_again(done: Done, statuses: Any, tmp_path: Path) -> None:
     before = statuses(done.store)
     events: list[Progress] = []
