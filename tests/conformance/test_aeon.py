@@ -42,14 +42,16 @@ def vowels() -> tuple[list[np.ndarray], np.ndarray]:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([AeonTSTransformerClassifier])
+@parametrize_with_checks([AeonTSTransformerClassifier], use_first_parameter_set=True)
 def test_aeons_checks(check):
     check()
 
 
 @pytest.mark.exhaustive
-@parametrize_with_checks([AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier])
-def test_aeons_checks_of_others(check):
+@parametrize_with_checks(
+    [AeonTSTransformerClassifier, AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier]
+)
+def test_aeons_checks_of_all_configurations(check):
     check()
 
 
