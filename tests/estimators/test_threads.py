@@ -349,6 +349,7 @@ finally:
 
 @pytest.mark.slow
 @pytest.mark.processes
+@pytest.mark.exhaustive  # the reason for the number of threads that the test before checks
 def test_a_fit_beside_two_busy_processes_takes_no_more_processor_time() -> None:
     # Two threads take ten times as much: they wait for each other. The time on the clock follows
     # from the share of the processors that the system grants, which other programs change.
