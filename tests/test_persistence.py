@@ -178,6 +178,42 @@ def test_what_save_did_not_write_makes_it_refuse(saved, strange):
     assert contents(saved) == before
 
 
+def test_an_edited_card_is_not_overwritten_and_never_read(saved):
+    card = saved / "README.md"
+    written = card.read_bytes()
+    card.write_bytes(written.replace(b"\n", b"\r\n"))  # as git may check it out
+    fitted("rope").save(saved)
+    for content in (written.replace(b"## Scores", b"## My scores"), b"mine", b"\xff"):
+        card.write_bytes(content)
+        assert_same(load(saved), fitted("rope"))
+        for attempt in (fitted().save, check_destination):
+            with pytest.raises(ValueError, match=r"more than a saved estimator: README.md; .*move"):
+                attempt(saved)
+        assert card.read_bytes() == content
+    card.unlink()
+    fitted().save(saved)
+    assert card.read_bytes() == written
+
+
+def test_a_stop_before_the_card_leaves_the_new_model(saved, monkeypatch):
+    old = (saved / "README.md").read_bytes()
+
+    def stopped(self, target, real=Path.replace):
+        if target.name == "README.md":
+            raise OSError("stopped")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", stopped)
+    with pytest.raises(OSError, match="stopped"):
+        fitted("rope").save(saved)
+    monkeypatch.undo()
+    assert (saved / "README.md").read_bytes() == old
+    assert_same(load(saved), fitted("rope"))
+    fitted("rope").save(saved)
+    digest = json.loads((saved / "estimator.json").read_text())["weights_sha256"]
+    assert digest[:16] in (saved / "README.md").read_text()
+
+
 def test_a_link_is_followed(saved, tmp_path):
     link = tmp_path / "newest"
     link.symlink_to(saved)
@@ -224,12 +260,13 @@ def test_a_full_disk_leaves_the_old_one(saved, full_disk):
     with full_disk(), pytest.raises(OSError, match="File too large"):
         fitted("rope").save(saved)
     assert_same(load(saved), old)
-    assert len(os.listdir(saved)) == 2
+    assert len(os.listdir(saved)) == 3
     assert os.listdir(saved.parent) == ["clf"]
 
 
 def test_what_a_killed_process_left_is_removed_in_time(saved):
     left = ["weights-0123456789abcdef.safetensors", ".estimator.json.0123456789ab"]
+    left += [".README.md.0123456789ab"]
     for name in left:
         (saved / name).touch()
     fitted().save(saved)
@@ -237,7 +274,7 @@ def test_what_a_killed_process_left_is_removed_in_time(saved):
     for name in left:
         os.utime(saved / name, (0, 0))
     fitted().save(saved)
-    assert len(os.listdir(saved)) == 2
+    assert len(os.listdir(saved)) == 3
 
 
 # Before a long fit, and after it

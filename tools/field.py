@@ -23,8 +23,8 @@ from experiments.accuracy.recipe_study import DATASETS as DEVELOPMENT
 from experiments.output import COMMITTED, add_output_options
 from tools.pictures import write_figure
 from tsformer import TSEnsembleClassifier
+from tsformer._markdown import markdown_table
 from tsformer.studies.analysis.published import marked, published_accuracies
-from tsformer.studies.report.render import markdown_table
 
 __all__ = ["RESULTS", "costs_and_scores", "picture", "short_table"]
 

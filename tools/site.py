@@ -27,6 +27,7 @@ DOCS = ROOT / "docs"
 
 #: Modules documented beside the packages, and the names in them that are for users.
 MODULES: dict[str, set[str] | None] = {
+    "tsformer.estimators.summary": {"Summary"},
     "tsformer.metrics": None,
     "tsformer.studies.report.write": {"ReportFiles", "write_report"},
     "tsformer.tracking.register": {"RegisteredEstimator", "load_registered", "register"},

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 
 from tools import field
 from tsformer import augmentation, encodings
+from tsformer._markdown import markdown_table
 from tsformer.encodings import find
-from tsformer.studies.report.render import markdown_table
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,6 +1,7 @@
 """Folders with a JSON file and a safetensors file. No pickle: reading them runs no code.
 
 ``estimator.json`` describes the estimator, and ``weights-<digest>.safetensors`` holds its tensors.
+``README.md`` is a card for readers; nothing reads it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ __all__ = [
 
 FORMAT = 2
 _JSON = "estimator.json"
+_CARD = "README.md"
+#: The last line of a card: its weights, and the digest of the text above.
+_MARK = "<!-- tsformer wrote this card of {weights}; SHA-256 of the text above: {digest} -->\n"
 #: Files that a killed process may leave: weights without a description, unfinished files.
 _LEFTOVER = re.compile(
-    r"weights-[0-9a-f]{16}\.safetensors|\.(estimator|weights)[-.].*\.[0-9a-f]{12}"
+    r"weights-[0-9a-f]{16}\.safetensors|\.(estimator|weights|README)[-.].*\.[0-9a-f]{12}"
 )
 #: Leftovers older than this many seconds belong to no running process.
 _STALE = 3600
@@ -46,12 +50,16 @@ _SPACE = 2**20
 
 
 def write_folder(
-    path: str | os.PathLike[str], state: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    path: str | os.PathLike[str],
+    state: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    card: str,
 ) -> None:
-    """Write a description and tensors to a folder, atomically.
+    """Write a description, tensors and a card in Markdown to a folder, atomically.
 
     The weights get a unique file name. The description, which contains the name, is replaced
-    atomically: if the process is killed, the folder holds the old model or the new model.
+    atomically: if the process is killed, the folder holds the old model or the new model. The card
+    follows; a card that someone edited is not overwritten.
     """
     # Imported here, so that training needs only torch and scikit-learn.
     from safetensors.torch import save as serialised
@@ -73,7 +81,10 @@ def write_folder(
     new = folder / _weights_name(state)
     with replacing(new) as file:
         file.write(weights)
-    with replacing(folder / _JSON) as file:
+    # The card is written in full before the description, and replaced after it.
+    with replacing(folder / _CARD) as card_file, replacing(folder / _JSON) as file:
+        card_file.write(_marked(card, new.name))
+        card_file.flush()
         file.write(f"{text}\n".encode())
     old = [] if before in (None, new) else [before]
     for each in [*old, *_leftovers(folder, beside=new)]:
@@ -204,8 +215,26 @@ def _destination(path: str | os.PathLike[str]) -> Path:
 def _unexpected_names(folder: Path) -> list[str]:
     """Return the names in a folder that `write_folder` did not write."""
     ours = set() if _described(folder) is None else {_JSON}
+    if ours and _is_unedited(folder / _CARD):
+        ours.add(_CARD)
     names = sorted(each.name for each in folder.iterdir())
     return [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
+
+
+def _marked(card: str, weights: str) -> bytes:
+    """Append a last line by which `_is_unedited` recognises the card."""
+    text = card.encode("utf-8", "backslashreplace")  # a label may hold half of a character
+    return text + _MARK.format(weights=weights, digest=hashlib.sha256(text).hexdigest()).encode()
+
+
+def _is_unedited(path: Path) -> bool:
+    """Whether a file is a card as `write_folder` wrote it."""
+    try:
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+    except OSError:
+        return False
+    text, newline, mark = content.rpartition(b"\n<!-- ")
+    return hashlib.sha256(text + newline[:1]).hexdigest().encode() in mark
 
 
 def _leftovers(folder: Path, beside: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tsformer.studies.report.render import markdown_table
+from tsformer._markdown import markdown_table
 
 #: Targets: the least speed-up over the plain loop on short series, the least share of the peak.
 FASTER, SHORT = 8, ("180x24x51", "256x6x100")

@@ -45,7 +45,7 @@ def test_round_trip(encoding, path):
     clf = fitted(encoding, series=RAGGED)
     clf.save(path)
     parts = [name.partition("-")[0] for name in sorted(os.listdir(path))]
-    assert parts == ["estimator.json", "weights"]
+    assert parts == ["README.md", "estimator.json", "weights"]
     loaded = load(path)
     assert_same(loaded, clf, RAGGED)
     assert loaded.model_.config == clf.model_.config

@@ -171,6 +171,9 @@ FIELDS = [
     ("ensemble", "parameters.transformer_params.colour", 1, "in parameters.transformer_params"),
     ("classifier", "parameters.class_weight", {"pairs": [[[], 1]]}, "parameters.class_weight.pair"),
     ("classifier", "table", {"case": 3}, "is corrupted: table: case is not text: 3"),
+    # What the card tells.
+    ("classifier", "training", [], "training must be an object of objects of plain values"),
+    ("ensemble", "training.used", {"device": []}, "training must be an object of objects"),
     # Where it was tracked.
     ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store is missing"),
     ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x"}, "must be letters and digits"),
@@ -189,7 +192,7 @@ def test_a_field(name, field, value, message, stranger):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_each_field_is_missed(name, stranger, folders):
     state = json.loads((folders[name] / "estimator.json").read_text())
-    for field in set(state) - {"tsformer", "torch", "weights_sha256"}:
+    for field in set(state) - {"tsformer", "torch", "training", "weights_sha256"}:
         refused(stranger(name, lambda state, field=field: state.pop(field)), field)
 
 

@@ -186,6 +186,20 @@ def test_linear_sees_one_step_and_the_others_more():
         assert (moved.sum() > 1) == (name == "conv")
 
 
+@every_stem
+def test_the_receptive_field_is_the_steps_that_move_a_token(name, options):
+    stem = make(name, options)
+    if name == "embedding":
+        assert stem.receptive_field == 1
+        return
+    length = 4 * stem.receptive_field + 40
+    x = series(4, length, name).requires_grad_()
+    tokens = stem(x, None, steps(length))[0]
+    (gradient,) = torch.autograd.grad(tokens[:, tokens.shape[1] // 2].sum(), x)
+    (moves,) = gradient.abs().sum(dim=(0, 2)).nonzero(as_tuple=True)
+    assert int(moves[-1] - moves[0]) + 1 == stem.receptive_field
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
 def test_widths_that_dilations_do_not_divide(width):
     torch.manual_seed(0)

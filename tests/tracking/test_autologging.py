@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -79,6 +80,23 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy: tuple[Any, Any]) -> None:
     assert load_registered(files["model"]).classes_.tolist() == classifier.classes_.tolist()
     assert mlflow.active_run() is None
     assert mlflow.last_active_run().info.run_id == run.info.run_id
+
+
+def test_the_card_of_the_model_is_the_description_of_its_run(
+    italy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tsformer.autolog(pictures=False, log_datasets=False)
+    with mlflow.start_run(description="My own words."):
+        TSTransformerClassifier("none", **SMALL, max_epochs=1).fit(*italy)
+    X = np.random.default_rng(0).normal(size=(8, 1, 20))
+    TSTransformerEncoder("none", **SMALL, max_epochs=1).fit(X)
+    mine, encoder = (run.data.tags["mlflow.note.content"] for run in runs())
+    assert mine.startswith("My own words.\n\n# TSTransformerClassifier\n\nPredicts one of 2")
+    assert encoder.startswith("Made by `")
+    assert "\n\n# TSTransformerEncoder\n\nComputes an embedding" in encoder
+    for text in (mine, encoder):
+        (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M)
+        exec(program, {})
 
 
 def test_options_leave_things_out_and_end_tracking(italy: tuple[Any, Any], quick: None) -> None:

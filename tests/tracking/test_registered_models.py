@@ -90,7 +90,7 @@ def test_mlflow_and_the_package_load_it(
 def test_its_files_describe_it_and_hold_no_pickle(store: RunStore, address: str) -> None:
     folder = model_folder(store, address)
     kept = {path.suffix for path in folder.rglob("*") if path.is_file()}
-    assert kept == {"", ".json", ".safetensors", ".txt", ".yaml"}, "no pickle"
+    assert kept == {"", ".json", ".md", ".safetensors", ".txt", ".yaml"}, "no pickle"
     info = mlflow.models.get_model_info(str(folder))
     assert info.signature.inputs.input_names() == ["series"]
     answer = info.signature.outputs.to_dict()
@@ -98,8 +98,10 @@ def test_its_files_describe_it_and_hold_no_pickle(store: RunStore, address: str)
         ("prediction", "string"), ("p(1)", "double"), ("p(2)", "double"),
     ]  # fmt: skip
     described = store.client().get_model_version("italy", "1").description
-    assert described == info.metadata["input"]
-    assert described.startswith("`series`: one series per row, a list of numbers; series may diff")
+    first, _, card = described.partition("\n\n")
+    assert first == info.metadata["input"]
+    assert card.startswith("# TSTransformerClassifier\n\nPredicts one of 2 classes")
+    assert first.startswith("`series`: one series per row, a list of numbers; series may diff")
     requirements = (folder / "requirements.txt").read_text()
     assert "tsformer==" in requirements
     assert "torch==" in requirements

@@ -48,8 +48,8 @@ def numbered(index: npt.NDArray[np.int64]) -> Iterator[None]:
 class Gaps(NamedTuple):
     """Missing values before the last step of each series."""
 
-    #: Whether a channel of a series has missing values, ``[n, C]``.
-    missing: npt.NDArray[np.bool_]
+    #: Number of missing values of each channel of a series, ``[n, C]``.
+    missing: npt.NDArray[np.int32]
     #: Whether the first step of a series has no value, ``[n]``.
     late: npt.NDArray[np.bool_]
     #: Whether any step of a series has no value, ``[n]``.
@@ -57,7 +57,7 @@ class Gaps(NamedTuple):
 
     def part(self, index: npt.NDArray[np.int64]) -> Gaps | None:
         """Return the gaps of some series, None without gaps."""
-        own = Gaps(*(each[index] for each in self))
+        own = Gaps(self.missing[index], self.late[index], self.empty[index])
         return own if own.missing.any() else None
 
     @staticmethod
@@ -68,7 +68,7 @@ class Gaps(NamedTuple):
             return None
         n_channels = found.missing.shape[1]
         whole = [
-            Gaps(np.zeros((size, n_channels), bool), np.zeros(size, bool), np.zeros(size, bool))
+            Gaps(np.zeros((size, n_channels), np.int32), np.zeros(size, bool), np.zeros(size, bool))
             if part is None
             else part
             for part, size in zip(parts, sizes, strict=True)
@@ -171,7 +171,8 @@ class Padded(SeriesSource):
         if not missing.any():
             return None
         nothing = np.asarray(missing.all(axis=2))
-        return Gaps(np.asarray(missing.any(axis=1)), nothing[:, 0], np.asarray(nothing.any(axis=1)))
+        counts = missing.sum(axis=1, dtype=np.int32)
+        return Gaps(counts, nothing[:, 0], np.asarray(nothing.any(axis=1)))
 
     def read(self, index: npt.NDArray[np.int64]) -> Padded:
         """Return series by their indices."""

@@ -11,11 +11,13 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tsformer._threads import threads_for
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
@@ -53,6 +55,7 @@ from tsformer.estimators.saved import (
     made_as_saved,
 )
 from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
+from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.norms import HEAD_NORMS
@@ -324,6 +327,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         else:
             names = self._continue_models()
         plans = self._make_plans(data, held_out is not None, names, seeds)
+        self._record(
+            data,
+            validation_series=0 if held_out is None else len(held_out),
+            unlabelled_series=0 if unlabelled is None else len(unlabelled),
+            initial_weights="pretrained" if any(names) else "",
+        )
         return TrainingJob(
             models=self.models_,
             panel=self.preprocessor_.panel(data.series),
@@ -487,10 +496,29 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def _train(self, job: TrainingJob) -> None:
         """Train the models of a job; drop untrained members."""
+        self._training = {**self._training, "used": self._used_by(job.plans[0])}
         try:
             train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
         finally:
             self._drop_untrained()
+
+    def _used_by(self, plan: TrainingPlan) -> dict[str, Any]:
+        """Return the values that a plan uses for parameters that may be "auto"."""
+        scaler = self.preprocessor_.describe()
+        with threads_for(self.model_, plan.batch_size * self.model_.max_tokens):
+            n_threads = torch.get_num_threads()
+        return {
+            "scaling": scaler["scaling"],
+            "views": scaler.get("views", "values"),
+            "augmentation": None if plan.augmentation is None else repr(plan.augmentation),
+            "max_epochs": plan.n_epochs,
+            "batch_size": plan.batch_size,
+            "early_stopping": plan.n_iter_no_change is not None,
+            "n_threads": n_threads,
+            "device": str(plan.device),
+            "precision": "bfloat16" if plan.bfloat16 else "float32",
+            "compile": "cuda-graphs" if plan.graphed else plan.compile is True,
+        }
 
     def _warn_of_untrained(self, job: TrainingJob) -> None:
         """Warn of dropped members."""
@@ -726,6 +754,32 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
         return [_three(seed) for seed in (drawn, *further)]
 
+    # Describing.
+
+    #: Name of the validation score.
+    _score_name: ClassVar[str] = "score"
+
+    def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
+        model, layers = self.model_, layers_of(self.model_)
+        differs = getattr(self.preprocessor_, "difference", None) is not None
+        sizes = {
+            "parameters": int(layers["parameters"].sum()) * len(self.models_),
+            "members": len(self.models_),
+            "steps": model.config.max_len,
+            "tokens": model.max_tokens,
+            # A difference reads the step before.
+            "receptive field": model.stem.receptive_field + differs,
+        }
+        return layers, sizes, {}
+
+    def _held_out_scores(self) -> dict[str, Any]:
+        rows = [_kept_epoch(history) for history in self.histories_ if history]
+        scores = super()._held_out_scores()
+        if rows and all("val_score" in row for row in rows):
+            names = {self._score_name: "val_score", "loss": "val_loss"}
+            scores |= {f"validation {n}": fmean(row[k] for row in rows) for n, k in names.items()}
+        return scores
+
     # Saving.
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -863,6 +917,11 @@ def _restore_history(described: dict[str, Any]) -> History:
     history.best_epoch = described["best_epoch"]
     history.interrupted = described["interrupted"]
     return history
+
+
+def _kept_epoch(history: History) -> dict[str, float]:
+    """Return the epoch whose weights were kept."""
+    return next((row for row in history if row["epoch"] == history.best_epoch), history[-1])
 
 
 def _described_augmentation(augmentation: Augmentation) -> dict[str, Any]:

@@ -286,6 +286,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     unlabelled: Annotated[str | None, one_of(None, "use")] = None
 
     _conv_params = recipe.CONV_PARAMS
+    _score_name = "accuracy"
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         if self.unlabelled is None or name != "y":
@@ -465,7 +466,20 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
                 "series"
             )
         self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
+        predicted = (scores / exp(least.x)).softmax(dim=-1).mean(dim=0).argmax(dim=1).numpy()
+        of = (
+            f"{'out of fold for' if cv is not None else 'on'} the {len(targets)} calibration series"
+        )
+        calibrated = {
+            f"accuracy {of}": float(np.average(predicted == targets, weights=weights)),
+            f"log loss {of}": log_loss(least.x) / float(counted.sum()) + log(len(scores)),
+        }
+        self._training = {**self._training, "scores": calibrated}
         return self
+
+    def _used(self) -> dict[str, Any]:
+        distinct = [float(f"{each:.4g}") for each in dict.fromkeys(self.temperatures_)]
+        return super()._used() | {"temperature": distinct[0] if len(distinct) == 1 else distinct}
 
     def _out_of_fold(
         self,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 import joblib
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -37,6 +38,7 @@ from tsformer.estimators.parameters import (
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets, check_length, read_targets
 from tsformer.estimators.time_limit import (
     Deadline,
@@ -290,6 +292,8 @@ class TSEnsembleClassifier(LabelClassifier):
                 fitted.random_convolutions_, fitted.transformer_ = growing.part, None
                 fitted.weights_ = {"random_convolutions": 1.0}
                 fitted.unexplained_ = growing.part.model_.ridge.unexplained
+                used = {key: growing.part._used()[key] for key in ("device", "n_threads")}
+                fitted._training = {"data": growing.part._training["data"], "used": used}
                 explained = fitted.unexplained_ < self.gate
                 # Without a limit, preparation comes before a part is kept: it may reject the data.
                 job = None if explained or limit < inf else prepare()
@@ -535,6 +539,24 @@ class TSEnsembleClassifier(LabelClassifier):
         """Return the fitted parts by name."""
         parts = {name: getattr(self, f"{name}_") for name in _PARTS}
         return {name: part for name, part in parts.items() if part is not None}
+
+    # Describing.
+
+    def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
+        parts = {name: part.summary() for name, part in self._parts().items()}
+        sizes = {name: part.sizes["parameters"] for name, part in parts.items()}
+        rows = [
+            (name, f"weight {self.weights_[name]:g}", f"{len(self.classes_)}", size)
+            for name, size in sizes.items()
+        ]
+        return table_of(rows), {"parameters": sum(sizes.values())}, parts
+
+    def _held_out_scores(self) -> dict[str, Any]:
+        return {
+            f"{name.replace('_', ' ')}: {score}": value
+            for name, part in self._parts().items()
+            for score, value in part._held_out_scores().items()
+        }
 
     # Saving.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
@@ -20,6 +21,7 @@ from tsformer.estimators.parameters import one_of, whole, with_parameters
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
 from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import ConvolutionClassifier
 from tsformer.features.regular import regular
@@ -197,6 +199,24 @@ class RandomConvolutionClassifier(
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, targets, weights, **options)
         self.models_ = [model.to(self.device_).eval()]
+        self._record(data)
+        by = "single series" if groups is None else "groups"
+        assert model.ridge.left_out is not None
+        proba, known = model.ridge.left_out
+        self._training = {
+            **self._training,
+            "used": {
+                "scaling": self.preprocessor_.scaling,
+                "device": str(self.device_),
+                "n_threads": "by operation" if self.n_threads == "auto" else self.n_threads,
+            },
+            "scores": {
+                f"accuracy, leaving out {by}": float(
+                    (proba.argmax(dim=1) == known).double().mean()
+                ),
+                f"cross-entropy, leaving out {by}": float(model.ridge.loss),
+            },
+        }
 
     def _share_of_features(self, share: float) -> dict[str, int]:
         """Return the parameters for a share of the features."""
@@ -273,6 +293,15 @@ class RandomConvolutionClassifier(
             )
         proba, targets = ridge.left_out
         return proba.numpy(), targets.numpy()
+
+    def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
+        n_features, n_classes = self.model_.ridge.coef.shape
+        n_parameters = (n_features + 1) * n_classes
+        rows = [
+            ("convolutions", "random, not trained", f"{n_features}", 0),
+            ("ridge", "linear", f"{n_classes}", n_parameters),
+        ]
+        return table_of(rows), {"parameters": n_parameters}, {}
 
     def _scaler(self) -> Scaler:
         assert isinstance(self.preprocessor_, Scaler)

@@ -74,6 +74,8 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     views: str = "values"
     augmentation: AugmentationSpec | None = None
 
+    _score_name = "R²"
+
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Predict the target of each series; for several members, the mean of their predictions.

@@ -40,6 +40,7 @@ __all__ = [
     "SETS",
     "TEMPERATURES",
     "TRACKED_RUN",
+    "TRAINING",
     "check_fields",
     "described_labels",
     "described_weights",
@@ -71,6 +72,10 @@ def _number(v: Any) -> bool:
 
 def _is_label(v: Any) -> bool:
     return type(v) in (bool, int, float, str)
+
+
+def _is_plain(v: Any) -> bool:
+    return isinstance(v, dict) and all(each is None or _is_label(each) for each in v.values())
 
 
 def _finite(low: float = -math.inf) -> Field:
@@ -198,6 +203,13 @@ HISTORY: dict[str, Field] = {
     "interrupted": _BOOLEAN,
 }
 MEMBERS: dict[str, Field] = {"members": _list_of(lambda v: isinstance(v, dict), "objects")}
+#: Facts of the fit, for the card and the summary.
+TRAINING: dict[str, Field] = {
+    "training": (
+        lambda v: isinstance(v, dict) and all(map(_is_plain, v.values())),
+        "an object of objects of plain values",
+    ),
+}
 CONVOLUTIONS: dict[str, Field] = {"n_features": _whole(0), "n_groups": _whole(0)}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
+from tsformer.estimators.card import card, listed
 from tsformer.estimators.observers import Fit, observed
 from tsformer.estimators.parameters import check_fields_of, check_new_values
 from tsformer.estimators.saved import (
@@ -38,11 +40,13 @@ from tsformer.estimators.saved import (
     PREPROCESSOR,
     SCALER,
     TRACKED_RUN,
+    TRAINING,
     check_fields,
     described_weights,
     restored_parameters,
     restored_weights,
 )
+from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Groups, Targets, check_length, part_of, read_groups
 from tsformer.training.inference import forward
 from tsformer.training.memory import place
@@ -92,6 +96,8 @@ class SeriesEstimator(BaseEstimator):
     tracked_run_: dict[str, str]
     _clock: str | None
     _columns_are_steps: bool
+    #: Facts of the fit for `summary` and the card; empty for a model saved without them.
+    _training: Mapping[str, Any] = MappingProxyType({})
 
     # Constructor parameters, which the subclasses assign.
     timestamps: str | None
@@ -170,6 +176,22 @@ class SeriesEstimator(BaseEstimator):
     def _learned_before(self, error: BaseException) -> bool:
         """Whether to keep the state that `fit` learned before an error."""
         return False
+
+    def _record(self, data: TrainingData, **further: Any) -> None:
+        """Record facts of the training data for the card."""
+        series, lengths, gaps = data.series, data.series.lengths, data.series.gaps
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
+        share = n_missing / max(int(lengths.sum()) * series.n_channels, 1)
+        names = () if self._columns_are_steps else getattr(self, "feature_names_in_", ())
+        facts: dict[str, Any] = {"series": len(data), "channels": series.n_channels}
+        facts |= {"names of channels": listed(names)} if len(names) else {}
+        facts |= {"shortest": shortest, "longest": longest, "missing values": f"{share:.2%}"}
+        if hasattr(self, "classes_"):
+            counts = np.bincount(data.targets, minlength=len(self.classes_)).tolist()
+            facts["classes"] = listed(self.classes_.tolist(), counts)
+        further = {name.replace("_", " "): value for name, value in further.items() if value}
+        self._training = {"data": facts | further}
 
     # Reading.
 
@@ -380,13 +402,40 @@ class SeriesEstimator(BaseEstimator):
         """Whether the modules run in bf16 autocast."""
         return False
 
+    # Describing.
+
+    def summary(self) -> Summary:
+        """Summarise layers, sizes, and the values that `fit` used for every "auto".
+
+        Returns
+        -------
+        tsformer.estimators.Summary
+            Its `str` is plain text; a notebook shows tables.
+        """
+        check_is_fitted(self)
+        layers, sizes, parts = self._layout()
+        return Summary(type(self).__name__, layers, sizes, recipe_of(self), parts)
+
+    @abstractmethod
+    def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
+        """Return the layers, sizes and parts of the summary."""
+
+    def _used(self) -> dict[str, Any]:
+        """Return the values that `fit` used in place of "auto", by parameter."""
+        return dict(self._training.get("used", {}))
+
+    def _held_out_scores(self) -> dict[str, Any]:
+        """Return scores on series that the model was not trained on."""
+        return dict(self._training.get("scores", {}))
+
     # Saving.
 
     @in_plain_torch
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-        The write is atomic: if the process is killed, the folder holds the old model or the new.
+        A ``README.md`` beside the weights describes data, recipe, scores and use. The write is
+        atomic: if the process is killed, the folder holds the old model or the new.
 
         Parameters
         ----------
@@ -400,13 +449,14 @@ class SeriesEstimator(BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         ValueError
-            If `path` is anything else, or a parameter cannot be written as JSON. An encoding
-            class is saved under its registered name; a factory cannot be saved.
+            If `path` is anything else, its ``README.md`` was edited, or a parameter cannot be
+            written as JSON. An encoding class is saved under its registered name; a factory cannot
+            be saved.
         OSError
             If the files cannot be written. An earlier model stays in the folder.
         """
         check_is_fitted(self)
-        persistence.write_folder(path, *self._fitted_state())
+        persistence.write_folder(path, *self._fitted_state(), card(self))
 
     def _describe(self) -> dict[str, Any]:
         """Describe the estimator without its models for JSON."""
@@ -420,6 +470,7 @@ class SeriesEstimator(BaseEstimator):
             "n_channels": self.n_channels_,
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            **({"training": dict(self._training)} if self._training else {}),
             **({} if schema is None else {"table": schema.as_dict()}),
             **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
         }
@@ -463,6 +514,9 @@ class SeriesEstimator(BaseEstimator):
                 )
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._clock = state["clock"]
+        if "training" in state:
+            check_fields(state, TRAINING)
+            estimator._training = state["training"]
         if "table" in state:
             try:
                 estimator.table_schema_ = TableSchema.from_dict(state["table"])

@@ -49,6 +49,11 @@ class Stem(nn.Module):
         """Return the number of tokens `N` of a series of `length` steps."""
         return ceil(length / self.stride)
 
+    @property
+    def receptive_field(self) -> int:
+        """Number of consecutive steps that a token depends on."""
+        return self.stride
+
     def _any_valid(self, mask: Tensor | None) -> Tensor | None:
         """Return the tokens' mask: valid if any step is."""
         return None if mask is None else _windows(mask, self.stride).any(dim=-1)
@@ -161,6 +166,10 @@ class DilatedConvolution(nn.Module):
             if w
         )
         self.norm = make_norm(norm, n_out)
+        self.n_features = 2 * n_out if self.pools else n_out
+        self.dilations = [d for width, d in zip(widths, dilations, strict=True) if width]
+        #: Number of consecutive inputs that an output depends on.
+        self.span = (kernel - 1) * max(self.dilations) + (stride if self.averages else 1)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it.
@@ -277,6 +286,16 @@ class ConvStem(Stem):
         rest = "stride" if downsampling == "pool" else downsampling
         self.second = layer(2 * narrow if pools else d_model, d_model, strides[1], rest)
         self.residual = nn.ModuleList(layer(d_model, d_model, 1, rest) for _ in range(n_residual))
+
+    @property
+    def receptive_field(self) -> int:
+        """Number of consecutive steps that a token depends on."""
+        field, stride = 1, 1
+        for layer in self.modules():
+            if isinstance(layer, DilatedConvolution):
+                field += (layer.span - 1) * stride
+                stride *= layer.stride
+        return field
 
     def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
         x, inner = self.first(x, mask)

@@ -28,7 +28,7 @@ from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_re
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
 from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
-from tsformer.tracking.register import write_model
+from tsformer.tracking.register import card_of_run, write_model
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import scored
 from tsformer.tracking.settings import (
@@ -242,6 +242,7 @@ class _FitLog:
             with tempfile.TemporaryDirectory() as folder:
                 self.fit.estimator.save(Path(folder) / "encoder")
                 self.run.folder(Path(folder) / "encoder", "encoder")
+            self.run.describe(card_of_run(self.fit.estimator, self.run.run_id, "encoder"))
             return
         example = None
         if self.settings.log_input_examples:
@@ -254,6 +255,7 @@ class _FitLog:
             path = Path(folder) / "model"
             write_model(self.fit.estimator, path, input_example=example)
             self.run.folder(path, "model")
+        self.run.describe(card_of_run(self.fit.estimator, self.run.run_id))
 
 
 def log_scores(

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from tsformer._optional import require
 from tsformer._version import __version__
+from tsformer.estimators.card import card
 from tsformer.estimators.loading import load
+from tsformer.tracking.names import storable
 from tsformer.tracking.parameters import encoding_of
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 from tsformer.tracking.store import RunStore
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 
     from tsformer.estimators.series import SeriesEstimator
 
-__all__ = ["load_registered", "register", "write_model"]
+__all__ = ["card_of_run", "load_registered", "register", "write_model"]
 
 _FOLDER = "estimator"
+#: Longest description of a version in MLflow's registry.
+_DESCRIPTION_LENGTH = 5000
 _PACKAGES = ("torch", "numpy", "pandas", "scikit-learn")
 
 
@@ -73,6 +77,12 @@ def write_model(
     )
     described.add_flavor("tsformer", data=_FOLDER, tsformer_version=__version__)
     described.save(folder / "MLmodel")
+
+
+def card_of_run(estimator: SeriesEstimator, run_id: str, folder: str = f"model/{_FOLDER}") -> str:
+    """Return the card of an estimator among the artifacts of a run."""
+    address = f"runs:/{run_id}/{folder}"
+    return card(estimator, f'mlflow.artifacts.download_artifacts("{address}")')
 
 
 def register(
@@ -121,6 +131,8 @@ def register(
             run.params({"estimator": kind, "model": name, "output": output})
             run.params({"encoding": encoding} if encoding else {})
             client.log_artifacts(run.run_id, str(path), "model")
+            described = card_of_run(estimator, run.run_id)
+            run.describe(described)
     try:
         client.create_registered_model(name)
     except exceptions.MlflowException as error:
@@ -130,7 +142,7 @@ def register(
         name,
         source=f"runs:/{run.run_id}/model",
         run_id=run.run_id,
-        description=describe_input(estimator),
+        description=storable(f"{describe_input(estimator)}\n\n{described}", _DESCRIPTION_LENGTH),
     )
     return f"models:/{name}/{version.version}"
 

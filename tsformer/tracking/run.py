@@ -30,6 +30,7 @@ _PARAM_LENGTH = 6000
 _NAME_LENGTH = 250
 TAG_LENGTH = 5000
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_DESCRIPTION = "mlflow.note.content"
 #: The tag of an incomplete run.
 MISSING_TAG = "tsformer.missing"
 # Pixels: two such pictures fit side by side into a window of 2,000.
@@ -160,6 +161,16 @@ class TrackedRun:
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
         texts = {self._tag_names(name): storable(v, TAG_LENGTH) for name, v in values.items()}
         self._send_batches("tags", [entities.RunTag(name, text) for name, text in texts.items()])
+
+    def describe(self, text: str) -> None:
+        """Append a text in Markdown to the description, which MLflow shows on the run's page."""
+
+        def log() -> None:
+            client: Any = self.client
+            before = client.get_run(self.run_id).data.tags.get(_DESCRIPTION, "")
+            self.tags({_DESCRIPTION: f"{before}\n\n{text}".strip()})
+
+        self.attempt("the description", log)
 
     def text(self, text: str, path: str) -> None:
         """Log a text file as an artifact."""

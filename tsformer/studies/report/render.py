@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tsformer import _markdown
 from tsformer._optional import require
 from tsformer.studies.analysis.statistics import p_text
 
-__all__ = ["code", "codes", "escaped", "html", "markdown", "markdown_table", "markup", "names"]
+__all__ = ["code", "codes", "escaped", "html", "markdown", "markup", "names"]
 
 _MOST_NAMED = 10
 
@@ -55,34 +56,9 @@ def html(text: str, pictures: Mapping[str, bytes]) -> str:
     return page
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    r"""Return a Markdown table; a column whose name starts with a blank is right-aligned.
-
-    Not `DataFrame.to_markdown`: tabulate pads every column to its widest cell, so that one new
-    row rewrites all lines of a committed table, and it leaves a ``|`` inside a cell unescaped.
-
-    Examples
-    --------
-    >>> print(markdown_table(["name", " score"], [["a|b", 0.5]]), end="")
-    | name | score |
-    | --- | ---: |
-    | a\|b | 0.5 |
-    """
-    rule = ["---:" if name.startswith(" ") else "---" for name in header]
-    lines = [[name.strip() for name in header], rule, *rows]
-    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
-
-
 def code(name: object) -> str:
-    r"""Return a name in code style, or escaped if it has characters that end a code span.
-
-    Examples
-    --------
-    >>> print(code("none"), code("a|b"))
-    `none` a\|b
-    """
-    text = " ".join(str(name).split())
-    return markup(escaped(text) if not text or re.search(r"[`|\\]", text) else f"`{text}`")
+    """Return a name in code style."""
+    return markup(_markdown.code(name))
 
 
 def codes(items: Iterable[object]) -> str:
@@ -135,9 +111,4 @@ def escaped(value: object) -> str:
     """Escape a value for Markdown, unless it is Markdown already."""
     if hasattr(value, "__html__"):
         return str(value) if not isinstance(value, str) else value
-    text = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", str(value))
-    return markup(" ".join(text.split()) if "\n" in text else text)
-
-
-def _cell(value: object) -> str:
-    return re.sub(r"(?<!\\)\|", r"\|", str(value))
+    return markup(_markdown.escaped(value))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from tsformer._markdown import markdown_table
 from tsformer.studies.analysis.scores import distinct_fits, skipped_fits
-from tsformer.studies.report.render import markdown_table
 
 __all__ = ["summary_table", "to_markdown"]
 

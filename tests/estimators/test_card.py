@@ -1,0 +1,192 @@
+"""The card of a saved model: true facts, held-out scores only, and a program that runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import log_loss
+from small_estimators import FIVE, RAGGED, TIMES, X, Y, classifier, convolutions
+
+from tsformer import load
+from tsformer.estimators.card import card
+
+LABELS = np.array(["no", "yes"])[Y]
+FRAMES = [pd.DataFrame(x.T, columns=["left", "right"]) for x in X]
+DATES = [pd.date_range("2024-01-01", periods=x.shape[1], freq="h") for x in RAGGED]
+
+
+#: Without the choices that "auto" makes from the data.
+quick = partial(classifier, scaling="channel", augmentation=None, max_epochs=1)
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """Return the cells of all tables by the first of their row."""
+    lines = re.findall(r"^\| (.*) \|$", text, flags=re.M)
+    return {first: rest for first, *rest in (re.split(r" (?<!\\)\| ", line) for line in lines)}
+
+
+def run_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (program,) = re.findall(
+        r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.DOTALL | re.M
+    )
+    monkeypatch.chdir(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(program, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatch, capsys):
+    fitted = FIVE[name]().fit(X, Y if name == "regressor" else LABELS)
+    fitted.save(tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith(f"# {type(fitted).__name__}\n")
+    rows = rows_of(text)
+    assert rows["series"] == ["16"]
+    assert (rows["shortest"], rows["longest"]) == (["24"], ["24"])
+    assert rows["`random_state`"] == ["0", "0"]
+    if name not in ("regressor", "encoder"):
+        assert rows["classes"] == ["no (8), yes (8)"]
+    loaded = load(tmp_path)
+    assert card(loaded) == card(fitted)
+    assert str(loaded.summary()) == str(fitted.summary())
+    run_program(tmp_path, monkeypatch)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "series", "keywords"),
+    [
+        ({}, pd.DataFrame(X[:, 0], columns=[f"t{i}" for i in range(24)]), {}),
+        ({}, FRAMES, {}),
+        ({}, RAGGED, {"times": TIMES}),
+        ({}, RAGGED, {"times": DATES}),
+        ({"timestamps": "index"}, [x.set_index(DATES[0][:1].repeat(24)) for x in FRAMES], {}),
+        ({"stem": "embedding"}, 3 + (X[:, :1] > 0), {}),
+    ],
+    ids=["columns", "channels", "times", "dates", "index", "codes"],
+)
+def test_the_program_makes_series_as_the_model_reads_them(
+    options, series, keywords, tmp_path, monkeypatch
+):
+    quick(**options).fit(series, Y, **keywords).save(tmp_path)
+    run_program(tmp_path, monkeypatch)
+
+
+def test_the_data_are_described():
+    series = [x.copy() for x in RAGGED]
+    held_out = RAGGED[:4]
+    fitted = quick(unlabelled="use").fit(
+        series, [None, *LABELS[1:]], X_val=held_out, y_val=LABELS[:4]
+    )
+    rows = rows_of(card(fitted))
+    of_classes = np.unique(LABELS[1:], return_counts=True)[1].tolist()
+    assert rows["series"] == ["15"]
+    assert rows["unlabelled series"] == ["1"]
+    assert rows["validation series"] == ["4"]
+    assert rows["classes"] == ["no ({}), yes ({})".format(*of_classes)]
+    lengths = [x.shape[1] for x in RAGGED[1:]]
+    assert (rows["shortest"], rows["longest"]) == ([f"{min(lengths)}"], [f"{max(lengths)}"])
+    share = sum(np.isnan(x).sum() for x in RAGGED[1:]) / (2 * sum(lengths))
+    assert share > 0
+    assert rows["missing values"] == [f"{share:.2%}"]
+    assert "names of channels" not in rows
+    started = quick(init_from=quick().fit(X, Y)).fit(FRAMES, LABELS)
+    rows = rows_of(card(started))
+    assert rows["names of channels"] == ["left, right"]
+    assert rows["initial weights"] == ["pretrained"]
+
+
+def test_only_held_out_scores_are_scores():
+    fitted = quick().fit(X, Y)
+    assert "No score on held-out series is recorded." in card(fitted)
+    weights = [1, 2, 3, 1, 2, 3]
+    fitted.calibrate(X[:6], Y[:6], sample_weight=weights)
+    accuracy = fitted.score(X[:6], Y[:6], weights)
+    loss = log_loss(Y[:6], fitted.predict_proba(X[:6]), sample_weight=weights)
+    rows = rows_of(card(fitted))
+    assert rows["accuracy on the 6 calibration series"] == [f"{accuracy:.4g}"]
+    assert rows["log loss on the 6 calibration series"] == [f"{loss:.4g}"]
+    fitted.fit(X, Y)
+    assert "No score on held-out series" in card(fitted), "calibration was of another model"
+    fitted.calibrate(X, Y, cv=2)
+    assert "accuracy out of fold for the 16 calibration series" in rows_of(card(fitted))
+
+
+def test_calibration_of_members_scores_their_mean():
+    fitted = quick(n_estimators=2).fit(X, Y).calibrate(X, Y)
+    loss = log_loss(Y, fitted.predict_proba(X))
+    assert fitted._held_out_scores()["log loss on the 16 calibration series"] == pytest.approx(loss)
+
+
+def test_validation_scores_are_of_the_kept_epoch():
+    fitted = quick(n_estimators=2, max_epochs=3).fit(X, Y, X_val=X[:5], y_val=Y[:5])
+    kept = [history[history.best_epoch - 1] for history in fitted.histories_]
+    found = fitted._held_out_scores()
+    assert found["validation accuracy"] == np.mean([row["val_score"] for row in kept])
+    last = quick(early_stopping=False).fit(X, Y, X_val=X[:5], y_val=Y[:5])
+    assert last._held_out_scores()["validation loss"] == last.history_[-1]["val_loss"]
+
+
+def test_random_convolutions_are_scored_by_leaving_out():
+    fitted = convolutions().fit(X, Y)
+    ridge = fitted.model_.ridge
+    proba, _ = fitted._left_out()
+    assert fitted._held_out_scores() == {
+        "accuracy, leaving out single series": float(np.mean(proba.argmax(axis=1) == Y)),
+        "cross-entropy, leaving out single series": float(ridge.loss),
+    }
+    grouped = convolutions().fit(X, Y, groups=np.arange(16) // 2)._held_out_scores()
+    assert "accuracy, leaving out groups" in grouped
+
+
+def test_no_name_leaves_its_place(tmp_path):
+    markdown_it = pytest.importorskip("markdown_it", reason='needs the extra "statistics"')
+    evil = ["<script>", "a | b", "*b*\n# c", "`x`\n```", "[d](e)"]
+    series = [pd.DataFrame(x.T, columns=["<b>|", "\n\n## y"]) for x in np.tile(X, (2, 1, 1))[:20]]
+    fitted = quick(class_weight=dict.fromkeys(evil, 1.0))
+    fitted.fit(series, np.array(evil, dtype=object)[np.arange(20) % 5]).save(tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    parser = markdown_it.MarkdownIt("commonmark").enable("table")
+    tokens = parser.parse(text)
+    headings = [b.content for a, b in pairwise(tokens) if a.type == "heading_open"]
+    assert len(headings) == 6
+    html = [token.content for token in tokens if token.type == "html_block"]
+    assert len(html) == 1
+    assert html[0].startswith("<!-- tsformer wrote this card")
+    page = parser.render(text)
+    for shown in ("&lt;script&gt;", "a | b", "*b* # c", "&lt;b&gt;|", "## y"):
+        assert shown in page
+    assert page.count("<tr>") == sum(line.startswith("| ") for line in text.splitlines()) - 3
+
+
+def test_long_lists_are_shortened():
+    many = np.arange(30)
+    series = np.tile(X, (4, 1, 1))[:60]
+    fitted = convolutions(scaling="series").fit(series, np.repeat(many, 2))
+    classes = rows_of(card(fitted))["classes"][0]
+    assert classes.endswith("19 (2), and 10 more")
+    assert len(card(fitted)) < 5000, "MLflow cuts longer descriptions"
+
+
+def test_a_model_without_facts_has_a_card(tmp_path):
+    fitted = quick(scaling="auto").fit(X, Y)
+    fitted.save(tmp_path)
+    state: dict[str, Any] = json.loads((tmp_path / "estimator.json").read_text())
+    del state["training"]
+    (tmp_path / "estimator.json").write_text(json.dumps(state))
+    loaded = load(tmp_path)
+    rows = rows_of(card(loaded))
+    assert rows["series"] == ["not recorded"]
+    assert rows["`scaling`"] == ["auto", "not recorded"]
+    loaded.calibrate(X, Y).save(tmp_path)
+    load(tmp_path)

@@ -1,0 +1,54 @@
+"""Markdown: names and tables that no text can break out of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+__all__ = ["code", "escaped", "markdown_table"]
+
+
+def escaped(value: object) -> str:
+    r"""Escape a value for a line of Markdown.
+
+    Examples
+    --------
+    >>> print(escaped("*a* <b>"))
+    \*a\* \<b\>
+    """
+    text = re.sub(r"([\\`*_<>|\[\]&~])", r"\\\1", str(value))
+    return " ".join(text.split()) if "\n" in text else text
+
+
+def code(name: object) -> str:
+    r"""Return a name in code style, or escaped if it has characters that end a code span.
+
+    Examples
+    --------
+    >>> print(code("none"), code("a|b"))
+    `none` a\|b
+    """
+    text = " ".join(str(name).split())
+    return escaped(text) if not text or re.search(r"[`|\\]", text) else f"`{text}`"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    r"""Return a Markdown table; a column whose name starts with a blank is right-aligned.
+
+    Not `DataFrame.to_markdown`: tabulate pads every column to its widest cell, so that one new
+    row rewrites all lines of a committed table, and it leaves a ``|`` inside a cell unescaped.
+
+    Examples
+    --------
+    >>> print(markdown_table(["name", " score"], [["a|b", 0.5]]), end="")
+    | name | score |
+    | --- | ---: |
+    | a\|b | 0.5 |
+    """
+    rule = ["---:" if name.startswith(" ") else "---" for name in header]
+    lines = [[name.strip() for name in header], rule, *rows]
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    return re.sub(r"(?<!\\)\|", r"\|", str(value))

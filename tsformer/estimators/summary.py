@@ -1,0 +1,154 @@
+"""Summary: layers, sizes and recipe of a fitted estimator, as text and as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from math import ceil
+from typing import Any
+
+import pandas as pd
+from torch import nn
+
+from tsformer.model import TSTransformer
+from tsformer.model.stems import DilatedConvolution
+
+__all__ = ["Summary", "layers_of", "recipe_of", "table_of"]
+
+#: Parameters that change nothing, and parameters that the recipes of the parts list.
+_SILENT = ("n_jobs", "verbose", "convolution_params", "transformer_params")
+#: Longest value of a parameter in a table.
+_LONGEST = 80
+
+
+@dataclass(frozen=True, repr=False)
+class Summary:
+    """Layers, sizes and recipe of a fitted estimator, from its method `summary`.
+
+    `print` shows it as text, a notebook as HTML.
+
+    Attributes
+    ----------
+    title : str
+        Class of the estimator.
+    layers : DataFrame
+        Columns `layer`, `kind`, `output` (shape for the longest training series) and `parameters`
+        (number of trained weights). An ensemble has a row for each part.
+    sizes : dict of str to int
+        Parameters of all members; of a transformer also its members, steps and tokens of the
+        longest training series, and the steps that a token depends on before attention.
+    recipe : DataFrame
+        Columns `parameter`, `set` and `used`: each parameter that is "auto" or not its default, and
+        the value that `fit` used.
+    parts : dict of str to Summary
+        The parts of an ensemble.
+
+    Examples
+    --------
+    >>> from tsformer import TSTransformerClassifier, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> summary = TSTransformerClassifier(stem="linear", max_epochs=1).fit(X, y).summary()
+    >>> summary.sizes["tokens"], summary.sizes["receptive field"]
+    (24, 1)
+    """
+
+    title: str
+    layers: pd.DataFrame
+    sizes: Mapping[str, int]
+    recipe: pd.DataFrame
+    parts: Mapping[str, Summary] = field(default_factory=dict)
+
+    @property
+    def _tables(self) -> list[pd.DataFrame]:
+        sizes = pd.DataFrame(self.sizes.items(), columns=["size", ""])
+        return [self.layers, sizes, self.recipe]
+
+    def __str__(self) -> str:
+        """Return plain-text tables."""
+        parts = (f"{name}: {part}" for name, part in self.parts.items())
+        return "\n\n".join([self.title, *map(_text, self._tables), *parts])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return HTML tables, for notebooks."""
+        with pd.option_context("display.max_colwidth", None):
+            tables = "".join(table.to_html(index=False, border=0) for table in self._tables)
+        parts = "".join(
+            f"<details><summary>{escape(name)}</summary>{part._repr_html_()}</details>"
+            for name, part in self.parts.items()
+        )
+        return f"<h4>{escape(self.title)}</h4>{tables}{parts}"
+
+
+def table_of(rows: Iterable[tuple[str, str, str, int]]) -> pd.DataFrame:
+    """Return the table of layers."""
+    return pd.DataFrame(rows, columns=["layer", "kind", "output", "parameters"])
+
+
+def layers_of(model: TSTransformer) -> pd.DataFrame:
+    """Return the layers of a transformer, for its longest training series."""
+    config, length = model.config, model.config.max_len
+    tokens, width = f"{model.max_tokens} × {config.d_model}", f"{config.d_model}"
+    rows = [("input", "", f"{length} × {config.n_channels}", 0)]
+    for name, layer in model.stem.named_modules():
+        if isinstance(layer, DilatedConvolution):
+            length = ceil(length / layer.stride)
+            stride = f", stride {layer.stride}" if layer.stride > 1 else ""
+            kind = f"convolution, dilations {', '.join(map(str, layer.dilations))}{stride}"
+            rows.append((f"stem.{name}", kind, f"{length} × {layer.n_features}", _count(layer)))
+    if len(rows) == 1:
+        rows.append(("stem", config.stem, tokens, _count(model.stem)))
+    encoding = config.encoding if isinstance(config.encoding, str) else "own"
+    rows.append(("encoding", encoding, tokens, _count(model.encoding)))
+    for i, block in enumerate(model.blocks):
+        parts: Any = block
+        attention = _count(parts.attention, parts.norm_attention)
+        feed_forward = _count(parts.feed_forward, parts.norm_feed_forward)
+        d_ff = config.d_ff or 2 * config.d_model
+        rows.append((f"blocks.{i}.attention", f"{config.n_heads} heads", tokens, attention))
+        rows.append((f"blocks.{i}.feed_forward", f"width {d_ff}", tokens, feed_forward))
+    if config.norm_first:
+        rows.append(("norm", "layer", tokens, _count(model.norm)))
+    rows.append(("pooling", config.pooling, width, _count(model.pooling)))
+    if model.head_norm is not None:
+        rows.append(("head_norm", str(config.head_norm), width, _count(model.head_norm)))
+    plain = isinstance(model.head, nn.Linear)
+    kind, output = ("linear", f"{config.n_outputs}") if plain else ("of the objective", "")
+    return table_of([*rows, ("head", kind, output, _count(model.head))])
+
+
+def recipe_of(estimator: Any) -> pd.DataFrame:
+    """Return the parameters that are "auto" or not their default, with the values used."""
+    default, used, rows = type(estimator)(), estimator._used(), []
+    hidden = {*_SILENT, *estimator._not_saved} - set(used)
+    for name, value in estimator.get_params(deep=False).items():
+        automatic = isinstance(value, str) and value == "auto"
+        changed = name not in hidden and repr(value) != repr(getattr(default, name))
+        if automatic or changed:
+            result = used.get(name, "not recorded" if automatic else value)
+            rows.append((name, _shown(value), _shown(result)))
+    return pd.DataFrame(rows, columns=["parameter", "set", "used"])
+
+
+def _shown(value: object) -> str:
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _count(*modules: nn.Module) -> int:
+    """Return the number of weights."""
+    return sum(each.numel() for module in modules for each in module.parameters())
+
+
+def _text(table: pd.DataFrame) -> str:
+    """Return a table as aligned text, numbers to the right."""
+    columns = []
+    for name in table:
+        side = ">" if table[name].dtype.kind == "i" else "<"
+        values = [f"{each:,}" if side == ">" else str(each) for each in table[name]]
+        cells = [str(name), *values]
+        width = max(map(len, cells))
+        columns.append([f"{cell:{side}{width}}" for cell in cells])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
