@@ -17,7 +17,7 @@ def escaped(value: object) -> str:
     \*a\* \<b\>
     """
     text = re.sub(r"([\\`*_<>|\[\]&~])", r"\\\1", str(value))
-    return " ".join(text.split()) if "\n" in text else text
+    return " ".join(text.split()) if len(text.splitlines()) > 1 else text
 
 
 def code(name: object) -> str:

@@ -90,9 +90,9 @@ def test_sizes_and_members():
     sizes = fitted.summary().sizes
     weights = sum(each.numel() for model in fitted.models_ for each in model.parameters())
     assert (sizes["members"], sizes["parameters"]) == (2, weights)
-    assert (sizes["steps"], sizes["tokens"]) == (24, 24)
-    assert sizes["receptive field"] == 2, "a difference reads the step before"
-    assert classifier(stem="linear").fit(X, Y).summary().sizes["receptive field"] == 1
+    assert (sizes["epochs"], sizes["steps"], sizes["tokens"]) == (2, 24, 24)
+    assert sizes["receptive field in steps"] == 2, "a difference reads the step before"
+    assert classifier(stem="linear").fit(X, Y).summary().sizes["receptive field in steps"] == 1
 
 
 def test_an_ensemble_lists_its_parts():

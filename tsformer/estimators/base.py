@@ -765,10 +765,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         sizes = {
             "parameters": int(layers["parameters"].sum()) * len(self.models_),
             "members": len(self.models_),
+            "epochs": self.n_iter_,
             "steps": model.config.max_len,
             "tokens": model.max_tokens,
             # A difference reads the step before.
-            "receptive field": model.stem.receptive_field + differs,
+            "receptive field in steps": model.stem.receptive_field + differs,
         }
         return layers, sizes, {}
 

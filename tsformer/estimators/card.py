@@ -17,8 +17,8 @@ __all__ = ["card", "listed"]
 _MOST_NAMES, _LONGEST_NAME = 20, 40
 _PACKAGES = ("torch", "numpy", "scikit-learn")
 _OF_SCORES = (
-    "The series of these scores were not trained on, but may have chosen the epoch, the "
-    "temperature or the penalty: expect slightly lower scores on new series."
+    "These series may have chosen the epoch, the temperature or the penalty: expect slightly lower "
+    "scores on new series. Calibration series are those passed to `calibrate`."
 )
 
 
@@ -72,10 +72,14 @@ def _purpose(estimator: Any) -> str:
 
 
 def _recipes(summary: Summary) -> Iterator[str]:
-    """Yield sizes and parameters of an estimator and its parts."""
+    """Yield the tables of an estimator and its parts."""
     yield f"{'; '.join(f'{name}: {size:,}' for name, size in summary.sizes.items())}.\n"
-    rows = ((code(name), *map(escaped, values)) for name, *values in summary.recipe.to_numpy())
-    yield markdown_table(list(map(str, summary.recipe)), rows)
+    for header, table in (
+        (["layer", "kind", "output", " parameters"], summary.layers),
+        (["parameter", "set", "used"], summary.recipe),
+    ):
+        rows = ((code(name), *map(escaped, values)) for name, *values in table.to_numpy())
+        yield markdown_table(header, rows)
     for name, part in summary.parts.items():
         yield f"### {escaped(name)}: {part.title}\n"
         yield from _recipes(part)
@@ -83,10 +87,11 @@ def _recipes(summary: Summary) -> Iterator[str]:
 
 def _program(estimator: Any, source: str) -> str:
     """Return a program that loads the model and applies it to made-up series."""
-    steps = estimator._training.get("data", {}).get("longest")
-    steps = steps if isinstance(steps, int) else 100
     stepwise, clock = estimator._columns_are_steps, estimator._clock
-    value = int(estimator.preprocessor_.known[0]) if _is_symbolic(estimator) else 0
+    steps = estimator._training.get("data", {}).get("steps, at most")
+    steps = estimator.n_features_in_ if stepwise else steps if isinstance(steps, int) else 100
+    codes = estimator.preprocessor_.known.tolist() if _is_symbolic(estimator) else []
+    value = codes[0] if codes else 0
     shape = (3, estimator.n_features_in_) if stepwise else (3, estimator.n_channels_, steps)
     array = f"np.full({shape}, {value:.1f})"
     index = ["index=times"] if estimator.timestamps == "index" else []

@@ -186,7 +186,8 @@ class SeriesEstimator(BaseEstimator):
         names = () if self._columns_are_steps else getattr(self, "feature_names_in_", ())
         facts: dict[str, Any] = {"series": len(data), "channels": series.n_channels}
         facts |= {"names of channels": listed(names)} if len(names) else {}
-        facts |= {"shortest": shortest, "longest": longest, "missing values": f"{share:.2%}"}
+        facts |= {"steps, at least": shortest, "steps, at most": longest}
+        facts["missing values"] = f"{share:.2%}"
         if hasattr(self, "classes_"):
             counts = np.bincount(data.targets, minlength=len(self.classes_)).tolist()
             facts["classes"] = listed(self.classes_.tolist(), counts)

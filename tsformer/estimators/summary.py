@@ -36,8 +36,9 @@ class Summary:
         Columns `layer`, `kind`, `output` (shape for the longest training series) and `parameters`
         (number of trained weights). An ensemble has a row for each part.
     sizes : dict of str to int
-        Parameters of all members; of a transformer also its members, steps and tokens of the
-        longest training series, and the steps that a token depends on before attention.
+        Parameters of all members; of a transformer also its members, trained epochs, steps and
+        tokens of the longest training series, and the steps that a token depends on before
+        attention.
     recipe : DataFrame
         Columns `parameter`, `set` and `used`: each parameter that is "auto" or not its default, and
         the value that `fit` used.
@@ -49,7 +50,7 @@ class Summary:
     >>> from tsformer import TSTransformerClassifier, load_dataset
     >>> X, y = load_dataset("ItalyPowerDemand", split="train")
     >>> summary = TSTransformerClassifier(stem="linear", max_epochs=1).fit(X, y).summary()
-    >>> summary.sizes["tokens"], summary.sizes["receptive field"]
+    >>> summary.sizes["tokens"], summary.sizes["receptive field in steps"]
     (24, 1)
     """
 
