@@ -15,14 +15,15 @@ help: ## list the targets
 
 install: $(INSTALLED) ## create .venv with everything that development and the tests need
 
-# The stamp comes last, so that a failed installation is repeated.
+# The stamp comes last, so that a failed installation is repeated. Modules are compiled when they are
+# first imported: compiling all takes two minutes.
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "tsformer needs Python 3.11 or newer; pass its path: make install PYTHON=/path/to/python" >&2; exit 1; }
 	@rm -f $@
 	@echo "creating .venv with $(PYTHON)"
 	@$(PYTHON) -m venv .venv
 	@echo "installing tsformer and its dependencies, log in .venv/install.log"
-	@$(BIN)/python -m pip install --constraint constraints.txt --editable ".[all,docs,test,dev]" >.venv/install.log 2>&1 \
+	@$(BIN)/python -m pip install --no-compile --constraint constraints.txt --editable ".[all,docs,test,dev]" >.venv/install.log 2>&1 \
 		|| { tail -n 20 .venv/install.log >&2; exit 1; }
 	@touch $@
 
