@@ -30,10 +30,8 @@ TAGS: dict[str, Any] = {
     "python_dependencies": ["torch>=2.9"],
 }
 
-_TRANSFORMER_PARAMS: list[dict[str, Any]] = [
-    {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2},
-    {"encoding": "tape+erpe", "stem": "linear", "d_model": 8, "n_heads": 2, "max_epochs": 2},
-]
+_SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
+_TRANSFORMER_PARAMS = [_SMALL, {**_SMALL, "encoding": "tape+erpe", "stem": "linear"}]
 _CONVOLUTION_PARAMS: list[dict[str, Any]] = [
     {"n_features": 168, "n_groups": 2},
     {"n_features": 168, "n_groups": 0, "scaling": "channel"},
@@ -41,7 +39,7 @@ _CONVOLUTION_PARAMS: list[dict[str, Any]] = [
 _ENSEMBLE_PARAMS: list[dict[str, Any]] = [
     {
         "quality": quality,
-        "transformer_params": {**_TRANSFORMER_PARAMS[0], "stem": "linear"},
+        "transformer_params": {**_SMALL, "stem": "linear"},
         "convolution_params": _CONVOLUTION_PARAMS[0],
     }
     for quality in ("fast", "good")
