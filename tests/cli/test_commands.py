@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from cli_process import COMMAND
 from tsformer import TSTransformerClassifier, load, load_dataset
 from tsformer.cli import main
 from tsformer.encodings import names
+from tsformer.tracking import prepare_store
 
 for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
     pytest.importorskip(library, reason='needs the extra "all"')
@@ -97,19 +99,44 @@ def test_compare_ends_with_table_files_and_address(folder: Path, tsformer: Run) 
     assert [(row["encoding"], row["seed"]) for row in rows] == [("none", "0"), ("lspe", "0")]
     assert (folder / "out/comparison.png").read_bytes().startswith(b"\x89PNG")
 
+
+#: MLflow's telemetry is off where one of these is set.
+TESTING = ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS", "JENKINS_URL", "DO_NOT_TRACK")
+
+
+@pytest.mark.slow
+def test_pages_are_served_to_this_machine_only_and_send_no_telemetry(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    psutil = pytest.importorskip("psutil")
+    with prepare_store(f"sqlite:///{folder / 'mlflow.db'}").start("fit", kind="fit") as run:
+        run.params({"encoding": "none"})
+    for variable in (*TESTING, "MLFLOW_DISABLE_TELEMETRY"):
+        monkeypatch.delenv(variable, raising=False)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [*COMMAND, "ui", "--port", str(port)]
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
+        assert server.stdout is not None
         address = next(line for line in server.stdout if "http://" in line).split()[-1]
         assert address.startswith(f"http://127.0.0.1:{port}/")
-        with urllib.request.urlopen(address.partition("#")[0], timeout=20) as answer:
+        pages = address.partition("#")[0]
+        with urllib.request.urlopen(pages, timeout=60) as answer:
             assert "MLflow" in answer.read().decode(), "it answers when its address is printed"
+        with urllib.request.urlopen(
+            f"{pages}ajax-api/3.0/mlflow/ui-telemetry", timeout=60
+        ) as answer:
+            assert json.load(answer)["disable_ui_telemetry"] is True
+        parent = psutil.Process(server.pid)
+        processes = [parent, *parent.children(recursive=True)]
+        sockets = [s for each in processes for s in each.net_connections(kind="inet")]
+        listening = {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
+        assert listening == {("127.0.0.1", port)}
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(timeout=30)
+        server.wait(timeout=60)
 
 
 @pytest.mark.slow
