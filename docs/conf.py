@@ -110,7 +110,10 @@ html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 def setup(app: Any) -> None:
     # Before Sphinx looks for pages.
-    app.connect("config-inited", lambda app, config: site.write_api(Path(app.srcdir) / "api"))
+    environment = Path(app.doctreedir) / "environment.pickle"
+    app.connect(
+        "config-inited", lambda app, config: site.write_api(Path(app.srcdir) / "api", environment)
+    )
     app.connect("config-inited", lambda app, config: site.draw_encodings(Path(app.srcdir)))
     app.connect("source-read", site.read)
     app.connect("autodoc-skip-member", site.skip_foreign)

@@ -60,8 +60,12 @@ def _packages() -> list[str]:
     return [name for _, name, is_package in walked if is_package and "._" not in name]
 
 
-def write_api(folder: Path) -> None:
-    """Write the index and a page per package; autosummary writes the pages of their names."""
+def write_api(folder: Path, environment: Path) -> None:
+    """Write the index and a page per package; autosummary writes the pages of their names.
+
+    Autosummary does so for the pages that an earlier `environment` of Sphinx knows, so that a new
+    page deletes it.
+    """
     folder.mkdir(exist_ok=True)
     rows = "".join(f"   {room}\n" for room in public())
     pages = {
@@ -80,6 +84,8 @@ def write_api(folder: Path) -> None:
             file.unlink()
     for name, text in pages.items():
         file = folder / f"{name}.rst"
+        if not file.exists():
+            environment.unlink(missing_ok=True)
         if not file.exists() or file.read_text(encoding="utf-8") != text:  # else Sphinx rereads it
             file.write_text(text, encoding="utf-8")
 

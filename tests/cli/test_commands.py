@@ -152,8 +152,13 @@ def test_ctrl_c_stops_a_comparison_with_one_line_and_keeps_what_is_done(
         return predict(self, *X)
 
     monkeypatch.setattr(TSTransformerClassifier, "predict_proba", press_in_the_second_fit)
+    # A program that a shell starts in the background ignores Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     study = ("compare", "--datasets", "ItalyPowerDemand", "--seeds", "9", "--max-epochs", "1")
-    _, err = tsformer(*study, *SMALL, exits=130)
+    try:
+        _, err = tsformer(*study, *SMALL, exits=130)
+    finally:
+        signal.signal(signal.SIGINT, before)
     first = next(line for line in err.splitlines() if "accuracy" in line)
     assert first.startswith("ItalyPowerDemand  none  0  accuracy")
     assert err.splitlines()[-1] == "tsformer: stopped by Ctrl-C"

@@ -64,7 +64,8 @@ def plot_critical_difference(
     labels = [f"{shortened(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
     middle = (len(names) + 1) // 2
     beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
-    ax = one_panel(ax, 5.5 + beside, 1.9 + 0.2 * len(names))
+    height, own_figure = 1.9 + 0.2 * len(names), ax is None
+    ax = one_panel(ax, 5.5 + beside, height)
     drawn = posthocs.critical_difference_diagram(
         statistics.ranks.set_axis(range(len(names))),
         p,
@@ -85,6 +86,9 @@ def plot_critical_difference(
     _part_bars(drawn, _GAP * float(np.ptp(statistics.ranks)))
     ax.relim()
     ax.autoscale_view()
+    if own_figure:  # many bars need more lines than the names
+        n_lines = -min(text.get_position()[1] for text in drawn["labels"])
+        figure_of(ax).set_figheight(max(height, 1.5 + 0.2 * n_lines))
     title = (
         f"mean rank over {len(statistics.scores)} data sets; methods with a dot on one bar are not "
         f"shown to differ (Wilcoxon, Holm, {alpha:g})"
