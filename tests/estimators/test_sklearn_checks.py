@@ -19,7 +19,7 @@ from tsformer import (
 )
 
 SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
-DEFAULT = TSTransformerClassifier(**SMALL | {"learning_rate": 1e-2}, max_epochs=16)
+DEFAULT = TSTransformerClassifier(**SMALL | {"learning_rate": 2e-2}, max_epochs=8)
 # Several settings to an estimator; a check that fails names all of them.
 OTHERS = [
     TSTransformerClassifier(
