@@ -235,14 +235,12 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     def predict_set(
         self, X: Any, times: Any = None, *, coverage: float = 0.9
     ) -> npt.NDArray[np.bool_]:
-        r"""Predict a set of classes that contains the true class with probability `coverage`.
+        """Predict a set of classes that contains the true class with probability `coverage`.
 
         A class is in the set if its score ``1 - p`` is at most the calibration score of rank
-        :math:`\lceil (n + 1) \cdot \mathrm{coverage} \rceil` among `n` [1]_. For held-out
-        calibration series, exchangeable with `X`, the true class is in the set with probability
-
-        .. math:: \mathrm{coverage} \leq P(y \in C(x)) < \mathrm{coverage} + \frac{1}{n + 1}
-
+        ``ceil((n + 1) * coverage)`` among `n` [1]_. For held-out calibration series, exchangeable
+        with `X`, the true class is in the set with a probability from `coverage` to
+        ``coverage + 1 / (n + 1)``,
         on average over calibration series and `X` (the upper bound without ties). With
         ``by_class=True`` it holds for the series of each class. Leave-one-out predictions have no
         such guarantee [2]_: their coverage is approximate.
