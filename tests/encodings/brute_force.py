@@ -1,6 +1,6 @@
 """Reference implementations of all encodings, as the papers write them: scalars, loops, float64.
 
-An encoding is defined by some of five functions, one for each hook:
+An encoding is defined by one or more of these functions:
 
 - ``embed(e, x, i, t)``: the encoded token ``[D]`` number `i` of the tokens `x` at the times `t`;
 - ``rotate(e, x, role, h, i, t)``: the rotated query or key of token `i` from `x` ``[E]``;

@@ -17,9 +17,8 @@ class CoPE(PositionalEncoding, name="cope"):
     """Add to each score the query's product with a trained vector of a gated distance.
 
     ``q_i . a[p_ij] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table per block. The position `p_ij`
-    is the time from the query to the key, of which each query counts a part only: the integral from
-    `t_i` to `t_j` of the gates ``g_ik = sigmoid(q_i . k_k / sqrt(E))``, linear between tokens, and
-    clipped at `-K` and `K`. Vectors are interpolated between whole positions.
+    is the integral from `t_i` to `t_j` of the gates ``g_ik = sigmoid(q_i . k_k / sqrt(E))``, linear
+    between tokens, clipped at `-K` and `K`. Vectors are interpolated between whole positions.
 
     The paper's model is causal and sums the gates from key to query, both included; that is this
     integral at regular times plus half of the gates at its ends. Here attention is bidirectional,

@@ -28,8 +28,8 @@ class FoPE(RoPE, name="fope"):
         Sizes. ``d_model / n_heads`` must be at least 2.
     base : float, optional
         Sets the wavelengths, as in `rope`. By default `max_len / (2 pi)`, at least 2, so that every
-        frequency is used; of 10000, the paper's value for texts, a series of 64 tokens would leave
-        a third of the pairs.
+        frequency is used. With 10000, the paper's value for texts, most pairs stay unrotated in a
+        series of 64 tokens.
     fraction : float, default=1.0
         As in `rope`.
     init_std : float, default=0.3
