@@ -327,6 +327,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         else:
             names = self._continue_models()
         plans = self._make_plans(data, held_out is not None, names, seeds)
+        self._learn_novelty(data)
         self._record(
             data,
             validation_series=0 if held_out is None else len(held_out),

@@ -27,6 +27,7 @@ from tsformer.data.series import Padded, SeriesSource
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.parameters import (
     check_parameters,
     one_of,
@@ -429,6 +430,11 @@ class TSEnsembleClassifier(LabelClassifier):
     def device_(self) -> torch.device:  # type: ignore[override]
         """The device of the parts."""
         return self.random_convolutions_.device_
+
+    @property
+    def novelty_(self) -> Novelty:  # type: ignore[override]
+        """The novelty scores of the random convolutions; those of the transformer are equal."""
+        return self.random_convolutions_.novelty_
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:

@@ -199,6 +199,7 @@ class RandomConvolutionClassifier(
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, targets, weights, **options)
         self.models_ = [model.to(self.device_).eval()]
+        self._learn_novelty(data)
         self._record(data)
         by = "single series" if groups is None else "groups"
         assert model.ridge.left_out is not None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tsformer.features.learned import Learned
 
-__all__ = ["RidgeClassifier"]
+__all__ = ["RidgeClassifier", "group_parts"]
 
 #: Penalties tried, in units of the mean eigenvalue of the kernel matrix.
 _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)
@@ -96,7 +96,7 @@ class RidgeClassifier(Learned):
         projected = vectors.mT @ y_root
 
         # The penalty is chosen by a subset of the series if there are many.
-        some, parts = _some(n_series, n_classes, _parts(groups))
+        some, parts = _some(n_series, n_classes, group_parts(groups))
         wanted = _smoothed(targets, n_classes).to(y)[some]
         best = y.new_tensor(torch.inf)
         unit = values.sum() / n_series
@@ -153,7 +153,7 @@ def _decompose(features: Tensor, mean: Tensor, root: Tensor) -> tuple[Tensor, Te
     return centred @ (axes[:, kept] / values.sqrt()), values
 
 
-def _parts(groups: Tensor | None) -> list[Tensor] | None:
+def group_parts(groups: Tensor | None) -> list[Tensor] | None:
     """Return the indices of each group; None if leaving out groups is leave-one-out."""
     if groups is None:
         return None

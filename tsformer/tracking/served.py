@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
 
-#: Answers of a model: a table, labels, or probabilities.
-OUTPUTS = ("table", "predict", "predict_proba")
+#: Answers of a model: a table, with or without a column of novelty scores, labels, probabilities.
+OUTPUTS = ("table", "table+novelty", "predict", "predict_proba")
 
 _SERIES, _TIMES = "series", "times"
 _KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetime"}
@@ -33,7 +33,7 @@ class ServedModel:
     def __init__(self, estimator: SeriesEstimator, output: str = "table"):
         if output not in OUTPUTS:
             raise ValueError(unknown("output", output, OUTPUTS))
-        if output != "table" and not hasattr(estimator, output):
+        if output in ("predict", "predict_proba") and not hasattr(estimator, output):
             raise ValueError(
                 f"a {type(estimator).__name__} has no {output}; choose output='predict'"
             )
@@ -63,13 +63,16 @@ class ServedModel:
                 series = [pd.DataFrame(values.T, index=index) for values, index in pairs]
             else:
                 passed = {"times": times}
-        if self.output != "table":
+        if self.output in ("predict", "predict_proba"):
             return getattr(estimator, self.output)(series, **passed)
-        if not hasattr(estimator, "predict_proba"):
-            return pd.DataFrame({"prediction": estimator.predict(series, **passed)})
-        proba = estimator.predict_proba(series, **passed)
-        table = pd.DataFrame(proba, columns=_probability_names(estimator))
-        table.insert(0, "prediction", estimator.classes_[proba.argmax(axis=1)])
+        if hasattr(estimator, "predict_proba"):
+            proba = estimator.predict_proba(series, **passed)
+            table = pd.DataFrame(proba, columns=_probability_names(estimator))
+            table.insert(0, "prediction", estimator.classes_[proba.argmax(axis=1)])
+        else:
+            table = pd.DataFrame({"prediction": estimator.predict(series, **passed)})
+        if self.output == "table+novelty":
+            table["novelty"] = estimator.novelty_score(series, **passed)
         return table
 
 
@@ -89,6 +92,7 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     tensor = types.TensorSpec(np.dtype("float64"), (-1, len(classes)))
     outputs = {
         "table": [answer, *shares],
+        "table+novelty": [answer, *shares, types.ColSpec("double", "novelty")],
         "predict": [types.ColSpec(kind)],
         "predict_proba": [tensor],
     }
