@@ -146,7 +146,8 @@ def draw_encodings(docs: Path) -> None:
 ORDER = (
     *("confusion", "learning", "rocket", "compare", "learning_curve"),  # fit and compare
     *("irregular_times", "missing_values", "early", "augmentation", "embeddings"),  # data
-    *("relevance", "attention", "importance", "calibration", "prediction_sets"),  # explanations
+    *("relevance", "attention", "importance", "calibration"),  # explanations
+    *("prediction_sets", "novelty"),  # trust
     *("encodings", "order", "encoding_change", "own_encoding"),  # encodings
 )
 
